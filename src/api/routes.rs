@@ -147,6 +147,7 @@ async fn status(Asking { instance, .. }: Asking, ask: StatusAsk) -> Answer<Statu
     operation::lay_over(&mut answer.status.conditions, &standing, instance.session.clock.now());
     operation::lay_over_health(&mut answer.status, &standing);
     daemon::add_unseen(&instance, &mut answer, ask.address.is_none()).await?;
+    operation::add_unknown(reader, Some(&instance.follower.desired()), &ask, &mut answer).await?;
     if ask.address.is_none() {
         daemon::add_sources(&instance, &mut answer.status);
         answer.requests = instance.requests.entries(&instance.scheduler);
@@ -194,7 +195,7 @@ async fn approve(Asking { instance, actor, is_owner, .. }: Asking, ask: ApproveA
         operation::may_approve(sources, instance.writing.db.reader(), &desired, &ask).await?;
     }
     let approved = operation::approve(&*instance.writing.db, &ask, &actor, now).await?;
-    daemon::consented(&instance);
+    daemon::approved(&instance, &approved.domain);
     Ok(approved)
 }
 

@@ -3,6 +3,7 @@
 use super::{
     Args, Exit, Host, Out,
     args::{ApplyArgs, Format},
+    host,
     plan::{PlanFile, ask, tell_problems, tell_warnings},
     through,
 };
@@ -19,7 +20,7 @@ use reconciled_engine::{
     BY_PERSON, HealthState, Store, Write,
     pass::{Converge, ScopeState},
     store::{Approval, ConditionKind},
-    survey::{Survey, SurveyOptions},
+    survey::{ByPerson, Survey, SurveyOptions},
 };
 use std::{collections::BTreeSet, time::Duration};
 
@@ -46,7 +47,7 @@ pub(super) async fn run(
     let planfile = apply.planfile.as_deref().map(PlanFile::read).transpose()?;
     let selection =
         planfile.as_ref().map_or_else(|| apply.selection.clone(), |file| file.selection.arguments());
-    if let Host::Daemon(client) = Host::find(args, &environment, out).await? {
+    if let Host::Daemon(client) = Host::look(args, &environment, out).await? {
         return through::apply(&client, apply, &selection, planfile.as_ref(), timeout, out).await;
     }
     let actor = actor(&environment);
@@ -58,6 +59,7 @@ pub(super) async fn run(
         selection: ask.selection.clone(),
         refresh: ask.refresh,
         health: true,
+        by_person: ByPerson::Everything,
         ..SurveyOptions::default()
     };
     let looking = async {
@@ -65,6 +67,8 @@ pub(super) async fn run(
         look_and_load(&session, snapshots, &*writing.db, &options).await
     };
     let (mut outlook, glance) = out.during("reading sources", &session, looking).await?;
+    let sources = outlook.snapshots.iter().map(|one| (one.name.to_string(), one.label.to_string()));
+    out.talk(&host::alone(&session.config, &sources.collect::<Vec<_>>()));
     tell_problems(&outlook, out);
     let planning = session.surveyor.survey_from(&*writing.db, &outlook.desired, glance, &options);
     let mut survey = out.during("planning", &session, planning).await?;

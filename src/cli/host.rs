@@ -3,7 +3,7 @@
 use super::{Args, Out};
 use crate::{
     client::{Client, Identity},
-    config::Environment,
+    config::{Config, Environment},
     operation::{self, EventsAsk, HistoryAsk},
     session::{Failure, HostState},
     store::{Approvals, EventEntry, HistoryEntry, Verification},
@@ -26,7 +26,7 @@ impl Host {
     pub(super) async fn find(args: &Args, environment: &Environment, out: &mut Out) -> Result<Host, Failure> {
         let host = Host::look(args, environment, out).await?;
         if let Host::Alone(state) = &host {
-            out.talk(&format!("standalone · state {}", state.config.state_dir.display()));
+            out.talk(&alone(&state.config, &[]));
         }
         Ok(host)
     }
@@ -127,8 +127,15 @@ async fn daemon(state: &HostState) -> Result<Option<(Client, Identity)>, Failure
     Ok(identity.filter(ours).map(|identity| (client, identity)))
 }
 
+/// The line that says that nobody else has the state, and what of the sources was looked at.
+pub(super) fn alone(config: &Config, sources: &[(String, String)]) -> String {
+    format!("standalone · state {}{}", config.state_dir.display(), named(sources))
+}
+
+fn named(sources: &[(String, String)]) -> String {
+    sources.iter().map(|(name, label)| format!(" · source {name} at {label}")).collect()
+}
+
 fn using(client: &Client, identity: &Identity) -> String {
-    let sources: Vec<String> =
-        identity.sources.iter().map(|(name, label)| format!(" · source {name} at {label}")).collect();
-    format!("using daemon at {} · state {}{}", client.place, identity.state_dir, sources.concat())
+    format!("using daemon at {} · state {}{}", client.place, identity.state_dir, named(&identity.sources))
 }

@@ -3,6 +3,7 @@
 use super::{
     Args, Exit, Host, Out,
     args::{Format, PlanArgs, SelectionArgs},
+    host,
 };
 use crate::{
     config::Environment,
@@ -27,26 +28,25 @@ pub(super) async fn run(
         problems: plan.output != Format::Text || plan.out.is_some(),
         whole: plan.out.is_some(),
     };
+    // A file is for whoever applies it.
+    let meant = Selected { by_person: plan.out.is_some(), ..selected(&plan.selection) };
     let host = Host::look(args, &environment, out).await?;
     // A daemon puts down what it holds; of a folder, and where only this verb looked, nobody has.
     let is_unrecorded = matches!(host, Host::Alone(_)) || plan.selection.dir.is_some();
     let answer = match host {
         Host::Daemon(client) => {
             let upload = plan.selection.dir.as_deref().map(operation::upload).transpose()?;
-            let ask = PlanAsk { selected: selected(&plan.selection), upload, form };
+            let ask = PlanAsk { selected: meant, upload, form };
             client.post("/v1/plan", &ask).await?
         }
         Host::Alone(_) => {
             let session = Session::open(args.config.as_deref(), environment).await?;
             tell_warnings(&session, out);
             let reader = session.reader().await?;
-            let ask = ask(&plan.selection)?;
+            let ask = meant.ask(plan.selection.dir.clone().map(Folder::At))?;
             let planning = operation::plan(&session, &reader, &ask, &form);
             let answer = out.during("planning", &session, planning).await?;
-            let sources: Vec<String> =
-                answer.sources.iter().map(|(name, label)| format!(" · source {name} at {label}")).collect();
-            let state = session.config.state_dir.display();
-            out.talk(&format!("standalone · state {state}{}", sources.concat()));
+            out.talk(&host::alone(&session.config, &answer.sources));
             answer
         }
     };
@@ -122,6 +122,7 @@ pub(super) fn selected(selection: &SelectionArgs) -> Selected {
         target: selection.target.clone(),
         selector: selection.selector.clone(),
         refresh: selection.refresh,
+        by_person: false,
     }
 }
 

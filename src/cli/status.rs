@@ -10,6 +10,7 @@ use crate::{
     config::Environment,
     operation::{
         self, FactEntry, ManifestEntry, RequestEntry, ResourceEntry, SourceHealth, StatusAnswer, StatusAsk,
+        Unknown,
     },
     render,
     session::{Failure, Session, outside},
@@ -105,6 +106,7 @@ async fn once(
             Some(reader) => {
                 let outside = outside(&state.config, state.clock.now());
                 let mut answer = operation::status(&state.config, &reader, &outside, &ask).await?;
+                operation::add_unknown(&reader, None, &ask, &mut answer).await?;
                 if wide {
                     let session = Session::open(config, environment.clone()).await?;
                     operation::add_facts(&session, &mut answer, ask.quick).await;
@@ -122,13 +124,17 @@ async fn once(
             }
         },
     };
-    let StatusAnswer { instance, status, health, resources, manifests, facts, messages, requests } = &answer;
+    let StatusAnswer { instance, status, health, resources, manifests, facts, messages, requests, unknown } =
+        &answer;
     messages.iter().for_each(|message| out.talk(message));
     let now = SystemClock.now();
     if args.address.is_none() {
         let whole = Whole { instance, status, health, requests };
         list::show(out, args.output, &whole, || render::status::status(instance, status, health, now))?;
         return Ok(exit(args, status));
+    }
+    if let (Some(unknown), Some(address)) = (unknown, &args.address) {
+        return Err(nothing_known(address, unknown, host));
     }
     let part = Part { resources, manifests, conditions: &status.conditions, facts, drifts: &status.drifts };
     list::show(out, args.output, &part, || {
@@ -144,6 +150,24 @@ async fn once(
         out.talk(&format!("nothing is tracked at {}", args.address.as_deref().unwrap_or("*/*")));
     }
     Ok(exit(args, status))
+}
+
+/// Nobody knows the address, which is no news of how anything stands.
+fn nothing_known(address: &str, unknown: &Unknown, host: &Host) -> Failure {
+    let looked = match host {
+        Host::Daemon(client) => {
+            format!("neither tracked nor declared where the daemon at {} looks", client.place)
+        }
+        Host::Alone(state) => format!(
+            "not tracked in {}, and no pass reported it; what is only declared, `reconciled plan` shows",
+            state.config.state_dir.display()
+        ),
+    };
+    let hint = match &unknown.near {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => "to see all that is tracked: reconciled status '*/*'".into(),
+    };
+    Failure::hinted(format!("nothing is known of `{address}`: {looked}"), hint)
 }
 
 fn exit(args: &StatusArgs, status: &Status) -> Exit {

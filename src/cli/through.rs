@@ -10,7 +10,7 @@ use super::{
 use crate::{
     client::Client,
     config::Period,
-    operation::{ApproveAsk, Approved, Form, PlanAnswer, PlanAsk, SyncAsk},
+    operation::{ApproveAsk, Approved, Form, PlanAnswer, PlanAsk, Selected, SyncAsk},
     render::plan::{Document, State, TextOptions, text},
     session::Failure,
 };
@@ -38,7 +38,8 @@ pub(super) async fn apply(
         whole: true,
         ..Form::default()
     };
-    let ask = PlanAsk { selected: selected(selection), upload: None, form };
+    let selected = Selected { by_person: true, ..selected(selection) };
+    let ask = PlanAsk { selected, upload: None, form };
     let PlanAnswer { document, messages, .. } = client.post("/v1/plan", &ask).await?;
     messages.iter().for_each(|message| out.talk(message));
     if let Some(file) = planfile {

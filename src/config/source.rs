@@ -100,6 +100,17 @@ pub enum Vars {
     Files(Vec<Arc<str>>),
 }
 
+impl SourceConfig {
+    /// True where both ask the same repository as the same user.
+    pub fn shares_remote(&self, other: &SourceConfig) -> bool {
+        let SourceConfig { urls, username, token, ssh_key, ssh_passphrase, known_hosts, .. } = self;
+        *urls == other.urls
+            && (username, token) == (&other.username, &other.token)
+            && (ssh_key, ssh_passphrase) == (&other.ssh_key, &other.ssh_passphrase)
+            && *known_hosts == other.known_hosts
+    }
+}
+
 impl Default for Vars {
     fn default() -> Vars {
         Vars::Files(Vec::new())

@@ -29,7 +29,7 @@ fn every_key_of_a_source_is_read() {
     let config = good(
         "instance: dns1\nstateDir: /s\nhost: {name: h, labels: {role: dns}}\nsources:\n- name: infra\n  was: old\n  url: [/a, \"https://b\"]\n  \
          ref: {tag: v1}\n  path: [common, \"env/${host.labels.env}\"]\n  vars: {ttl: 60, v: 1.10}\n  ignore: [\"compose*.yaml\"]\n  interval: 5m\n  \
-         onInvalid: hold\n  apply: approve\n  approve: [trailer]\n  verify: {gpgKeys: /k, history: head}\n  windows: [{allow: \"0 2 * * 1-5\", duration: 3h, timeZone: Europe/Berlin, heal: all}]\n  drift: warn\n  allow: [{provider: pdns, scopes: [\"*.a\"], kinds: [\"dns/*\"], deny: [\"#@/NS\"]}]\n\
+         onInvalid: hold\n  apply: approve\n  approve: [trailer]\n  verify: {gpgKeys: /k, history: head}\n  windows: [{allow: \"0 2 * * 1-5\", duration: 3h, timeZone: Europe/Berlin, heal: all, manual: true}]\n  drift: warn\n  allow: [{provider: pdns, scopes: [\"*.a\"], kinds: [\"dns/*\"], deny: [\"#@/NS\"]}]\n\
          providers:\n- {name: pdns, type: powerdns}\n",
     );
     let source = &config.sources[0];
@@ -40,8 +40,8 @@ fn every_key_of_a_source_is_read() {
     assert_eq!((verify.keys.gpg_keys.as_deref(), verify.history), (Some(Path::new("/k")), History::Head));
     let [window] = &*source.windows.0 else { panic!() };
     assert_eq!(
-        (window.denies, window.duration.as_secs(), window.zone.name()),
-        (false, 10_800, "Europe/Berlin")
+        (window.denies, window.duration.as_secs(), window.zone.name(), window.passes.manual),
+        (false, 10_800, "Europe/Berlin", true)
     );
     let Vars::Inline(vars) = &source.vars else { panic!() };
     assert_eq!(vars.get("v").unwrap().as_str(), Some("1.10"));
@@ -388,7 +388,7 @@ fn what_cannot_be_reached_or_can_be_overheard_is_pointed_out() {
 fn what_is_wrong_with_windows_and_signatures_has_its_place_and_a_way_out() {
     assert_snapshot!(problems(
         "sources:\n- name: infra\n  url: /a\n  approve: [trailer]\n  verify: {history: all}\n  windows:\n  - {deny: \"0 18 * * FRI\", duration: 62h, timeZone: Europe/Berln}\n  \
-         - {deny: \"0 18 13 * FRI\", duration: 1h}\n  - {duration: 1h}\n  - {allow: \"0 2 * * *\", duration: 0s, manual: true}\n"
+         - {deny: \"0 18 13 * FRI\", duration: 1h}\n  - {duration: 1h}\n  - {allow: \"0 2 * * *\", duration: 0s, manuel: true}\n"
     ), @r#"
     warning: whoever may push can write a trailer that approves: commits are not verified
       --> config.yaml:4:3
@@ -417,14 +417,14 @@ fn what_is_wrong_with_windows_and_signatures_has_its_place_and_a_way_out() {
     hint: write one of them: deny: "0 18 * * FRI"
     error: a window of 0s is none
       --> config.yaml:10:36
-    10 |   - {allow: "0 2 * * *", duration: 0s, manual: true}
+    10 |   - {allow: "0 2 * * *", duration: 0s, manuel: true}
        |                                    ^
     hint: write how long it lasts, up to 366d: 62h
-    error: unknown field `manual`
+    error: unknown field `manuel`
       --> config.yaml:10:40
-    10 |   - {allow: "0 2 * * *", duration: 0s, manual: true}
+    10 |   - {allow: "0 2 * * *", duration: 0s, manuel: true}
        |                                        ^
-    hint: known fields: deny, allow, duration, timeZone, heal, rollback
+    hint: did you mean `manual`?
     "#);
     assert_snapshot!(problems(
         "sources:\n- name: infra\n  url: /a\n  approve: [socket, trailer]\n"

@@ -18,6 +18,8 @@ struct RawWindow {
     #[serde(default)]
     heal: Heal,
     rollback: Option<bool>,
+    #[serde(default)]
+    manual: bool,
 }
 
 /// What is healed while the window keeps the source closed.
@@ -90,6 +92,6 @@ fn window(node: &Node, file: &SourceFile, problems: &mut Vec<Problem>) -> Option
         Heal::All => Heals::Everything,
     };
     // Who rolls back has an outage; a change freeze is no reason to keep it.
-    let passes = Passes { heals, rollback: raw.rollback.unwrap_or(true) };
+    let passes = Passes { heals, rollback: raw.rollback.unwrap_or(true), manual: raw.manual };
     Some(Window { denies: word == "deny", cron, duration: raw.duration.0, zone, passes })
 }

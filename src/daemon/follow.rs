@@ -5,29 +5,31 @@
 //! that began after the hint; any number of hints makes at most one poll in [`HINTS`]. Beginning
 //! needs no remote: what is in force is taken from the mirrors.
 
+mod in_force;
 mod recorded;
 
-use super::follower::{About, Follower, Following, Hints, News, NotInForce, Question, Shown, Told};
+use super::follower::{About, Follower, Following, Hints, News, Question, Shown};
 use crate::{
     config::SourceConfig,
     manifest::KnownSecrets,
-    operation::{Pushed, changed},
-    session::{Failure, KnownOutputs, Outlook, Pins, Session, Snapshot, SourceAsk, Writing, chain},
+    operation::Pushed,
+    session::{Failure, Session, Snapshot, SourceAsk, Writing, chain},
 };
 use futures_util::{
     StreamExt,
     future::{BoxFuture, join},
     stream::FuturesUnordered,
 };
+use in_force::Standing;
 use reconciled_engine::{
-    Desired, Store,
-    scheduler::{self, Progress, Scheduler, Stance},
+    Store,
+    scheduler::{Progress, Scheduler, Stance},
 };
 use reconciled_provider::{Hash, Scope};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, PoisonError},
-    time::Duration,
+    time::{Duration, Instant},
 };
 use tokio::sync::{mpsc, oneshot};
 
@@ -98,26 +100,6 @@ pub(super) struct Loop {
     pins_due: Option<Duration>,
 }
 
-/// What is in force, without the trees.
-#[derive(Default)]
-struct Standing {
-    desired: Arc<Desired>,
-    /// What is wrong, by source.
-    messages: BTreeMap<Arc<str>, Vec<String>>,
-    /// Sources with an error in their manifests.
-    broken: BTreeSet<Arc<str>>,
-    /// The outputs that it was loaded with.
-    outputs: KnownOutputs,
-    /// The secrets that it was loaded with.
-    secrets: KnownSecrets,
-    /// What is kept at earlier revisions.
-    pins: Pins,
-    /// Nothing is invalid, withheld or out of sight.
-    is_whole: bool,
-    /// Everything that follows from a whole outlook that is in sync was done.
-    is_settled: bool,
-}
-
 /// A loop over the sources of `session`, and the way to it.
 pub(super) fn follow(
     session: Arc<Session>,
@@ -176,9 +158,10 @@ impl Loop {
         while !cx.stop.is_set() {
             let now = cx.clock.now();
             self.sources.values_mut().for_each(|source| source.due = source.due.min(now + longest(source)));
-            for source in self.sources.values_mut().filter(|s| !s.is_polling && s.due <= now) {
+            let (due, wished) = (self.due(now), Instant::now());
+            for (_, source) in self.sources.iter_mut().filter(|(name, _)| due.contains(*name)) {
                 source.began = now;
-                let poll = poll(&self.session, &self.writing, source, &self.outlook.secrets);
+                let poll = poll(&self.session, &self.writing, source, &self.outlook.secrets, wished);
                 self.polls.push(poll);
             }
             if self.pins_due.is_some_and(|due| due <= now) {
@@ -217,6 +200,18 @@ impl Loop {
                 () = cx.clock.sleep(wait) => {}
             }
         }
+    }
+
+    /// The sources to poll now: those that are due, and of their remotes those that would be before they are polled again, since
+    /// one answer serves all of them.
+    fn due(&self, now: Duration) -> BTreeSet<Arc<str>> {
+        let idle = || self.sources.iter().filter(|(_, source)| !source.is_polling);
+        let due: Vec<&Source> = idle().map(|(_, source)| source).filter(|source| source.due <= now).collect();
+        let is_with = |source: &Source| {
+            let soon = |other: &&Source| source.due <= now + longest(other);
+            due.iter().any(|other| soon(other) && source.config.shares_remote(&other.config))
+        };
+        idle().filter(|(_, source)| is_with(source)).map(|(name, _)| name.clone()).collect()
     }
 
     /// Loads again, where any source was had.
@@ -296,28 +291,26 @@ impl Loop {
                 let moved = source.loaded.as_ref() != Some(&polled);
                 source.snapshot = Some(snapshot);
                 source.loaded = Some(polled.clone());
-                self.show(&name, |following| {
-                    if behind.is_none() {
+                if behind.is_none() {
+                    self.show(&name, |following| {
                         following.polled_at = Some(now.as_secs());
                         following.offered = polled.0.to_string();
-                    }
-                    following.fall_behind(behind.as_ref().map(|error| !error.may_pass()), now);
-                    following.behind = behind.map(|error| (chain(&*error), error.hint()));
-                });
+                    });
+                }
+                self.fall_behind(
+                    &name,
+                    behind.map(|error| (chain(&*error), error.hint(), !error.may_pass())),
+                );
                 moved
             }
             Err(failure) => {
-                tracing::warn!(source = &*name, error = %failure, "source cannot be had");
                 let hint = failure.hint().unwrap_or_default();
                 let needs_person = match &failure {
                     Failure::Source(error) => !error.may_pass(),
                     Failure::Store(_) | Failure::Remote(_) => false,
                     _ => true,
                 };
-                self.show(&name, |following| {
-                    following.fall_behind(Some(needs_person), now);
-                    following.behind = Some((failure.to_string(), hint));
-                });
+                self.fall_behind(&name, Some((failure.to_string(), hint, needs_person)));
                 false
             }
         };
@@ -341,128 +334,6 @@ impl Loop {
                 }
             }
         }
-    }
-
-    /// Loads what the sources hold, brings it into force and says so to the scheduler.
-    async fn load(&mut self) -> Result<BTreeSet<Scope>, Arc<Failure>> {
-        let loaded = self.try_load().await;
-        if let Err(failure) = &loaded {
-            tracing::error!(error = %failure, "revision cannot come into force");
-            let now = self.session.surveyor.cx.clock.now();
-            {
-                let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
-                let since = shown.failure.as_ref().map_or(now, |known| known.since);
-                let (error, hint) = (failure.to_string(), failure.hint());
-                shown.failure = Some(NotInForce { error, hint, since });
-            }
-            // The next poll is as good as a first one.
-            let soon = now + AGAIN;
-            self.pins_due = self.pins_due.map(|due| due.max(soon));
-            for source in self.sources.values_mut() {
-                (source.snapshot, source.loaded, source.due) = (None, None, soon);
-            }
-        }
-        loaded.map_err(Arc::new)
-    }
-
-    async fn try_load(&mut self) -> Result<BTreeSet<Scope>, Failure> {
-        let snapshots: Vec<Snapshot> =
-            self.sources.values_mut().filter_map(|source| source.snapshot.take()).collect();
-        let outlook = self.session.load(snapshots, &*self.writing.db).await?;
-        let sources = &self.sources;
-        let accounts = |snapshot: &Snapshot, at: Duration| {
-            sources.get(&snapshot.name).map(|s| s.accounts(snapshot, at)).unwrap_or_default()
-        };
-        let brought =
-            self.writing.bring_into_force(&outlook.snapshots(), &outlook.desired, false, &accounts).await?;
-        self.forget_accounts(&outlook.snapshots(), &brought.moved);
-        self.writing.end_pins(&outlook.pins).await?;
-        self.writing.note_problems(&outlook).await?;
-        let has_errors = outlook.has_errors();
-        let messages: BTreeMap<Arc<str>, Vec<String>> =
-            outlook.sources().into_iter().map(|name| (name.clone(), outlook.messages_of(&name))).collect();
-        let Outlook { snapshots, desired, withheld, broken, outputs, secrets, pins, .. } = outlook;
-        let is_whole = !has_errors
-            && withheld.is_empty()
-            && snapshots.len() == self.sources.len()
-            && desired.sources.values().all(|source| source.prunes);
-        // Once the next revision is in force, no pass that runs from this one may write.
-        let mut generations = BTreeMap::new();
-        for source in desired.sources.keys() {
-            generations.extend(self.writing.db.generations(source).await?);
-        }
-        let desired = Arc::new(Desired { generations: Some(Arc::new(generations)), ..desired });
-        // Where any scope may be meant, those that only the inventory knows are too.
-        let everything = || {
-            let known = self.scheduler.standing().into_keys();
-            let declared = self.outlook.desired.scopes.keys().chain(desired.scopes.keys());
-            known.chain(declared.cloned()).collect()
-        };
-        let mut changed = changed(&self.outlook.desired, &desired).unwrap_or_else(everything);
-        // A commit that came into force may consent to what waits elsewhere.
-        if brought.has_consent {
-            changed.extend(held(&self.scheduler));
-        }
-        for message in messages.values().flatten() {
-            tracing::warn!(problem = message.trim(), "manifest problem");
-        }
-        let mut told = BTreeMap::new();
-        for snapshot in snapshots {
-            let name = snapshot.name.clone();
-            let (commit, label) = (snapshot.revision.to_string(), snapshot.label.to_string());
-            let is_broken = broken.contains(&name) || withheld.contains(&name);
-            self.show(&name, |following| {
-                (following.commit, following.label) = (commit, label);
-                following.broken = is_broken;
-            });
-            let time = snapshot.commit.as_ref().and_then(|commit| u64::try_from(commit.time).ok());
-            told.insert(
-                name.clone(),
-                (snapshot.revision.clone(), Duration::from_secs(time.unwrap_or_default())),
-            );
-            let Some(source) = self.sources.get_mut(&name) else { continue };
-            source.snapshot = match (withheld.contains(&name), &source.loaded) {
-                // What is withheld stays what was offered: it may be good once others have changed.
-                (true, Some((offered, _))) => {
-                    let (in_force, rev) = (Some(snapshot.revision.clone()), Some(offered.to_string()));
-                    let known = SourceAsk { in_force, rev, is_local: true, ..SourceAsk::default() };
-                    // What cannot be had of it any more is offered again by the next poll.
-                    Some(self.session.poll(&source.config, known).await.unwrap_or(snapshot))
-                }
-                _ => Some(snapshot),
-            };
-        }
-        self.pins_due = pins.next();
-        self.outlook = Standing {
-            desired: desired.clone(),
-            messages: messages.clone(),
-            broken,
-            outputs,
-            secrets,
-            pins,
-            is_whole,
-            is_settled: false,
-        };
-        {
-            let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
-            shown.desired = desired.clone();
-            shown.failure = None;
-            shown.messages = messages.into_values().flatten().collect();
-        }
-        tracing::info!(scopes = changed.len(), "desired state is in force");
-        self.scheduler.desire(desired, changed.clone());
-        let at = self.session.surveyor.cx.clock.now();
-        for (name, (commit, committed)) in told {
-            let seen = self.sources.get(&name).and_then(|source| source.seen.clone());
-            let seen = seen.filter(|(seen, _)| *seen == commit).map(|(_, at)| at);
-            self.show(&name, |following| {
-                let known = following.told.as_ref().is_some_and(|told| told.commit == commit);
-                if !known {
-                    following.told = Some(Told { commit, committed, seen, at });
-                }
-            });
-        }
-        Ok(changed)
     }
 
     /// Loads again with what is kept at earlier revisions now, and answers.
@@ -537,42 +408,22 @@ impl Loop {
         self.askers = waiting;
     }
 
-    /// What follows when everything was found in sync: bars are lifted, a recovery ends, a changed path counts.
-    async fn settle(&mut self) {
-        if self.outlook.is_settled || !self.outlook.is_whole {
-            return;
-        }
-        let standing = self.scheduler.standing();
-        // An idle moment may be told after the next revision came into force, so nothing may be under way either.
-        let is_done =
-            |s: &scheduler::Standing| s.stance == Stance::InSync && !s.is_queued && s.running_since.is_none();
-        if !standing.values().all(is_done) {
-            return;
-        }
-        if let Err(failure) = self.try_settle(standing.into_keys().collect()).await {
-            tracing::warn!(error = %failure, "what is in sync cannot be remembered");
-        }
-    }
-
-    async fn try_settle(&mut self, scopes: BTreeSet<Scope>) -> Result<(), Failure> {
-        let writing = &self.writing;
-        let desired = &self.outlook.desired;
-        let snapshots: Vec<&Snapshot> = self.sources.values().filter_map(|s| s.snapshot.as_ref()).collect();
-        if desired.sources.values().any(|s| s.path_changed) {
-            writing.bring_into_force(&snapshots, desired, true, &|_, _| Vec::new()).await?;
-        }
-        writing.lift_bars(desired).await?;
-        writing.end_recovery().await?;
-        // Only where every scope has a version can a later look be spared.
-        let versions = writing.db.versions().await?;
-        let versioned: BTreeSet<&Scope> = versions.iter().map(|(scope, _)| scope).collect();
-        if self.outlook.pins.kept.is_empty() && scopes.iter().all(|scope| versioned.contains(scope)) {
-            for converged in self.session.converged(&snapshots) {
-                writing.engine.converged(converged).await?;
+    /// Says why a source cannot be had, and whether a person has to do something about it; none where it can. Told once, not at
+    /// each poll.
+    fn fall_behind(&self, name: &Arc<str>, why: Option<(String, String, bool)>) {
+        let now = self.session.surveyor.cx.clock.now();
+        self.show(name, |following| {
+            let before = following.behind.take();
+            following.fall_behind(why.as_ref().map(|(.., needs_person)| *needs_person), now);
+            following.behind = why.map(|(error, hint, _)| (error, hint));
+            match (before, &following.behind) {
+                (before, Some((error, hint))) if before.as_ref().is_none_or(|(known, _)| known != error) => {
+                    tracing::warn!(source = &**name, error, hint, "source cannot be had");
+                }
+                (Some(_), None) => tracing::info!(source = &**name, "source can be had again"),
+                _ => {}
             }
-        }
-        self.outlook.is_settled = true;
-        Ok(())
+        });
     }
 
     fn show(&self, name: &Arc<str>, change: impl FnOnce(&mut Following)) {
@@ -612,6 +463,7 @@ fn poll(
     writing: &Arc<Writing>,
     source: &mut Source,
     secrets: &KnownSecrets,
+    wished: Instant,
 ) -> BoxFuture<'static, Polled> {
     source.is_polling = true;
     source.polls += 1;
@@ -624,7 +476,9 @@ fn poll(
         let polled = async {
             let in_force = writing.db.in_force(&config.name).await?;
             let in_force = in_force.map(|r| r.commit).filter(|commit| commit.len() == 40);
-            session.poll(&config, SourceAsk { in_force, accept_rewind, ..SourceAsk::default() }).await
+            let wished = Some(wished);
+            let known = SourceAsk { in_force, accept_rewind, wished, ..SourceAsk::default() };
+            session.poll(&config, known).await
         };
         // A secret has no commit: it is looked at whenever its source is.
         let (polled, has_rotated) = join(polled, has_rotated(session.clone(), secrets)).await;

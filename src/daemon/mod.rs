@@ -32,7 +32,7 @@ pub use fate::{Fate, Fates, Verdict};
 pub use follower::{Follower, Following, News, NotInForce};
 pub(crate) use ill::add_sources;
 pub use instance::{Instance, Options};
-pub(crate) use sync::{asked_for, consented, pushed, sync};
+pub(crate) use sync::{approved, asked_for, consented, pushed, sync};
 pub(crate) use unseen::add_unseen;
 
 use crate::{

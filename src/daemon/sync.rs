@@ -287,11 +287,18 @@ pub(crate) fn consented(instance: &Instance) {
     instance.scheduler.wake(held(&instance.scheduler), Priority::Operator, Focus::All);
 }
 
+/// Has the scopes of `domain` looked at: a person consented to what is held there.
+pub(crate) fn approved(instance: &Instance, domain: &str) {
+    let is_in = |scope: &Scope| *scope.provider == *domain || *scope.to_string() == *domain;
+    instance.scheduler.bid(instance.scheduler.standing().into_keys().filter(is_in).collect());
+    consented(instance);
+}
+
 /// Has scopes looked at: a person asked for it.
 pub(crate) fn asked_for(instance: &Instance, scopes: impl IntoIterator<Item = Scope>) {
     let scopes: BTreeSet<Scope> = scopes.into_iter().collect();
     instance.scheduler.acquit(&scopes);
-    instance.scheduler.wake(scopes, Priority::Operator, Focus::All);
+    instance.scheduler.bid(scopes);
 }
 
 /// The scopes in which something is held that somebody consented to.

@@ -10,7 +10,7 @@ use crate::{
 };
 use reconciled_engine::{
     Desired, Store,
-    survey::{Ahead, Glance, Survey, SurveyOptions, Surveyor},
+    survey::{Ahead, ByPerson, Glance, Survey, SurveyOptions, Surveyor},
 };
 use reconciled_provider::Scope;
 use schemars::JsonSchema;
@@ -93,7 +93,9 @@ pub async fn plan(session: &Session, reader: &Reader, ask: &Ask, form: &Form) ->
             .collect();
         return Ok(PlanAnswer { document, messages: Vec::new(), has_errors: false, sources });
     }
-    let options = SurveyOptions { selection: ask.selection.clone(), refresh, ..SurveyOptions::default() };
+    let by_person = if ask.by_person { ByPerson::Everything } else { ByPerson::Nothing };
+    let selection = ask.selection.clone();
+    let options = SurveyOptions { selection, refresh, by_person, ..SurveyOptions::default() };
     let (outlook, document) = plan_of(session, reader, snapshots, &options, form).await?;
     let mut messages = outlook.messages();
     messages.extend(document.finds_nothing(&ask.selection.targets));

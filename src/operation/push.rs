@@ -79,6 +79,9 @@ pub struct PushSource {
     pub limits: Limits,
     /// Whoever pushes may consent to what is held.
     pub consents: bool,
+    /// So may whoever may use the daemon's socket.
+    #[serde(default = "yes")]
+    pub socket: bool,
     /// A trailer of the commit may consent too.
     #[serde(default)]
     pub trailers: bool,
@@ -88,6 +91,11 @@ pub struct PushSource {
     /// The commit that is in force, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_force: Option<String>,
+}
+
+/// What was true of every daemon that says nothing of it.
+fn yes() -> bool {
+    true
 }
 
 impl PushTarget {
@@ -101,6 +109,7 @@ impl PushTarget {
             ignore: source.ignore.clone(),
             limits: session::tree_limits(source),
             consents: source.approve.contains(&Approver::PushOption),
+            socket: source.approve.contains(&Approver::Socket),
             trailers: source.approve.contains(&Approver::Trailer),
             verifies: source.verify.is_some(),
             in_force: None,

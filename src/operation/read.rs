@@ -13,8 +13,8 @@ use crate::{
         PinEntry, Reader, Stamp, Status, SuspensionEntry, TrackedEntry, UnassignedEntry,
     },
 };
-use reconciled_engine::{Store, Suspension, plan::CLAIMS, scheduler::Standing};
-use reconciled_provider::{Address, ManifestKey, Pattern, Scope};
+use reconciled_engine::{Desired, Store, Suspension, plan::CLAIMS, scheduler::Standing};
+use reconciled_provider::{Address, ManifestKey, Pattern, Scope, problem::did_you_mean};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::{
@@ -63,6 +63,52 @@ pub struct StatusAnswer {
     /// What was asked for with `sync`, the newest first; only a daemon knows.
     #[serde(default)]
     pub requests: Vec<RequestEntry>,
+    /// Nothing is known at the address that was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unknown: Option<Unknown>,
+}
+
+/// Nothing is known at an address.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Unknown {
+    /// An address that is much like it.
+    pub near: Option<String>,
+}
+
+/// Says in `answer` that it knows nothing of the one address that was asked for. `desired` is what sources declare, where that
+/// is known.
+pub async fn add_unknown(
+    reader: &Reader,
+    desired: Option<&Desired>,
+    ask: &StatusAsk,
+    answer: &mut StatusAnswer,
+) -> Result<(), Failure> {
+    let Some(text) = ask.address.as_deref().filter(|text| !text.contains(['*', '?'])) else { return Ok(()) };
+    let StatusAnswer { status, resources, .. } = &*answer;
+    let is_known = !resources.is_empty()
+        || !status.conditions.is_empty()
+        || !status.elsewhere.is_empty()
+        || !status.drifts.is_empty()
+        || !status.pins.is_empty();
+    let pattern = pattern(text)?;
+    let manifests = desired.map(|desired| &*desired.manifests).unwrap_or_default();
+    // A manifest may declare nothing, or nothing here.
+    let is_declared = manifests.iter().any(|one| pattern.matches(&one.address, one.key.group()));
+    if is_known || is_declared {
+        return Ok(());
+    }
+    let rows = reader.rows(None).await?;
+    let known = rows.iter().map(|row| row.address.clone());
+    let declared = manifests.iter().map(|manifest| manifest.address.to_string());
+    let all: BTreeSet<String> = known.chain(declared).collect();
+    // Who asks for a manifest means one.
+    let candidates = all.iter().map(|address| match text.contains('#') {
+        true => address.as_str(),
+        false => address.split('#').next().unwrap_or(address),
+    });
+    answer.unknown = Some(Unknown { near: did_you_mean(text, candidates).map(str::to_owned) });
+    Ok(())
 }
 
 /// Answers [`StatusAsk`].
@@ -111,7 +157,8 @@ pub async fn status(
     }
     let instance = config.instance.to_string();
     let (facts, messages, requests) = (Vec::new(), Vec::new(), Vec::new());
-    Ok(StatusAnswer { instance, status, health, resources, manifests, facts, messages, requests })
+    let unknown = None;
+    Ok(StatusAnswer { instance, status, health, resources, manifests, facts, messages, requests, unknown })
 }
 
 /// What is tracked for sources and entries that are not configured.

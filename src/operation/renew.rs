@@ -55,7 +55,7 @@ pub async fn renew(
     let now = session.clock.now();
     let mut suspensions = db.suspensions().await?;
     suspensions.extend(outside(&session.config, now));
-    suspensions.retain(|suspension| !suspension.is_over(now) && !lets_heal(suspension));
+    suspensions.retain(|suspension| !suspension.is_over(now) && !lets_renew(suspension));
     // All are asked before the first one is changed.
     let mut all = Vec::new();
     for row in rows {
@@ -128,9 +128,9 @@ fn refuse_frozen(desired: &Desired, row: &TrackedEntry, scope: &Scope) -> Result
     ))
 }
 
-/// True for a closed window that lets what is due through.
-fn lets_heal(suspension: &Suspension) -> bool {
-    matches!(suspension.stopped_by, StoppedBy::Window(passes) if passes.heals == Heals::Everything)
+/// True for a closed window that lets what is due through, or what a person asks for.
+fn lets_renew(suspension: &Suspension) -> bool {
+    matches!(suspension.stopped_by, StoppedBy::Window(passes) if passes.heals == Heals::Everything || passes.manual)
 }
 
 /// Nor is anything of what is suspended, until it is resumed.

@@ -28,6 +28,9 @@ pub struct Selected {
     /// Lists every scope, also those whose version stands.
     #[serde(default)]
     pub refresh: bool,
+    /// As for a person who has it applied now: past closed windows that let a person through.
+    #[serde(default, rename = "byPerson")]
+    pub by_person: bool,
 }
 
 impl Selected {
@@ -41,6 +44,7 @@ impl Selected {
             rev: self.rev.clone(),
             selection: Selection { targets, labels, source: self.source.as_deref().map(Arc::from) },
             refresh: self.refresh,
+            by_person: self.by_person,
             accept_rewind: None,
         })
     }

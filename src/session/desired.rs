@@ -18,6 +18,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
+    time::Instant,
 };
 
 /// Which desired state is meant.
@@ -33,6 +34,8 @@ pub struct Ask {
     pub selection: Selection,
     /// Lists every scope, also those whose version stands.
     pub refresh: bool,
+    /// As for a person who has it applied now.
+    pub by_person: bool,
     /// Consent to a rewound branch: source name and commit.
     pub accept_rewind: Option<(Arc<str>, Arc<str>)>,
 }
@@ -147,6 +150,8 @@ impl Session {
     /// Polls the sources that are meant. Nothing is parsed yet.
     pub async fn snapshots(&self, ask: &Ask, store: &dyn Store) -> Result<Vec<Snapshot>, Failure> {
         let named = self.named(ask)?;
+        // Sources of one remote ask it once.
+        let wished = Instant::now();
         if let Some(folder) = &ask.folder {
             let (folder, stands_for) = (folder.clone(), named.clone());
             let folder = blocking(move || sources::folder(&folder, stands_for.as_ref())).await?;
@@ -154,7 +159,7 @@ impl Session {
             // What other sources declare is no prune of this one.
             let mut snapshots = vec![folder];
             for source in self.config.sources.iter().filter(|s| s.name != named.name) {
-                snapshots.extend(self.snapshot(source, ask, store, false).await?);
+                snapshots.extend(self.snapshot(source, ask, store, false, wished).await?);
             }
             return Ok(snapshots);
         }
@@ -167,7 +172,7 @@ impl Session {
         let mut snapshots = Vec::new();
         for source in &self.config.sources {
             let is_meant = named.as_ref().is_none_or(|named| named.name == source.name);
-            snapshots.extend(self.snapshot(source, ask, store, is_meant).await?);
+            snapshots.extend(self.snapshot(source, ask, store, is_meant, wished).await?);
         }
         Ok(snapshots)
     }
@@ -207,13 +212,14 @@ impl Session {
         ask: &Ask,
         store: &dyn Store,
         is_meant: bool,
+        wished: Instant,
     ) -> Result<Option<Snapshot>, Failure> {
         let in_force = store.in_force(&source.name).await?.map(|r| r.commit).filter(|c| c.len() == 40);
         let accept = ask.accept_rewind.as_ref().filter(|(name, _)| *name == source.name);
         let never = in_force.is_none();
         let rev = ask.rev.clone().filter(|_| is_meant);
         let accept_rewind = accept.map(|(_, commit)| commit.clone());
-        let known = Known { in_force, accept_rewind, rev, is_local: false };
+        let known = Known { in_force, accept_rewind, rev, is_local: false, wished: Some(wished) };
         let polled = self.poll(source, known).await;
         if never && !is_meant { Ok(polled.ok()) } else { polled.map(Some) }
     }

@@ -6,8 +6,8 @@ use crate::{
     config::{Approver, Config, FOLDER, GitRef, History, HostSecrets, SourceConfig},
     manifest::{Files, SourceRules},
     source::{
-        APPROVE, CommitInfo, CommitTree, Credentials, Limits, Mirror, Oid, Paths, Polled, Reference,
-        RemoteSpec, RemoteUrl, SecretSource, SourceError, SshKey, Tree, Verify,
+        APPROVE, CommitInfo, CommitTree, Credentials, Limits, Listings, Mirror, Oid, Paths, Polled,
+        Reference, RemoteSpec, RemoteUrl, SecretSource, SourceError, SshKey, Tree, Verify,
     },
     trust::Signer,
 };
@@ -20,7 +20,7 @@ use std::{
     os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
-    time::Duration,
+    time::{Duration, Instant},
 };
 use zeroize::Zeroizing;
 
@@ -84,11 +84,17 @@ pub struct Known {
     pub rev: Option<String>,
     /// Take what is in force from the mirror and ask no remote.
     pub is_local: bool,
+    /// What another source of the same remote was told since then is enough; by default nothing is that was told before.
+    pub wished: Option<Instant>,
 }
 
 /// The mirrors of a session. Each is opened once: two openings would not wait for each other's polls.
 #[derive(Default)]
-pub(super) struct Mirrors(Mutex<BTreeMap<Arc<str>, Arc<Mirror>>>);
+pub(super) struct Mirrors {
+    open: Mutex<BTreeMap<Arc<str>, Arc<Mirror>>>,
+    /// What sources of one remote share, by the first of them.
+    listings: Mutex<BTreeMap<Arc<str>, Listings>>,
+}
 
 impl Mirrors {
     /// The mirror of a configured source.
@@ -98,17 +104,30 @@ impl Mirrors {
         source: &SourceConfig,
         secrets: &Arc<HostSecrets>,
     ) -> Result<Arc<Mirror>, Failure> {
-        let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(mirror) = open.get(&source.name) {
             return Ok(mirror.clone());
         }
-        let mirror = Arc::new(mirror(config, source, secrets)?);
+        let mirror = Arc::new(mirror(config, source, secrets, self.listings(config, source))?);
         open.insert(source.name.clone(), mirror.clone());
         Ok(mirror)
     }
+
+    /// None where no other source has the same remote.
+    fn listings(&self, config: &Config, source: &SourceConfig) -> Option<Listings> {
+        let mut alike = config.sources.iter().filter(|other| other.shares_remote(source));
+        let (first, _) = (alike.next()?, alike.next()?);
+        let mut listings = self.listings.lock().unwrap_or_else(PoisonError::into_inner);
+        Some(listings.entry(first.name.clone()).or_default().clone())
+    }
 }
 
-fn mirror(config: &Config, source: &SourceConfig, secrets: &Arc<HostSecrets>) -> Result<Mirror, Failure> {
+fn mirror(
+    config: &Config,
+    source: &SourceConfig,
+    secrets: &Arc<HostSecrets>,
+    listings: Option<Listings>,
+) -> Result<Mirror, Failure> {
     // Whoever comes first makes the state directory, and makes it private.
     if !config.state_dir.exists() {
         let made = DirBuilder::new().recursive(true).mode(0o700).create(&config.state_dir);
@@ -123,6 +142,7 @@ fn mirror(config: &Config, source: &SourceConfig, secrets: &Arc<HostSecrets>) ->
     spec.known_hosts = source.known_hosts.clone();
     spec.limits = tree_limits(source);
     spec.verify = verify(source);
+    spec.listings = listings;
     Ok(Mirror::open(&config.state_dir, spec)?)
 }
 
@@ -226,7 +246,7 @@ pub(super) fn poll(
     let accept = known.accept_rewind.as_deref().map(oid).transpose()?;
     let polled = match in_force {
         Some(in_force) if known.is_local => mirror.commit(in_force).map(Polled::Unchanged),
-        _ => mirror.poll(in_force, accept),
+        _ => mirror.poll_since(in_force, accept, known.wished.unwrap_or_else(Instant::now)),
     };
     let (mut commit, mut signer, behind) = match (polled, in_force) {
         (Ok(Polled::Unchanged(commit)), _) => (commit, None, None),

@@ -1,7 +1,8 @@
 //! A bare mirror of a remote in the state directory: what is polled, and what desired state is read from.
 //!
 //! # Guarantees
-//! - One poll asks the remote once for its refs; it fetches only when the commit that counts is not here yet.
+//! - One poll asks the remote once for its refs, or not at all where another one was told since it was wished for; it fetches only
+//!   when the commit that counts is not here yet.
 //! - Whatever a poll returns, the revision in force stays readable: nothing is deleted from a mirror that works.
 //! - A branch or tag that moved to a commit that does not descend from the one in force is refused, unless the
 //!   caller consents to exactly that commit.
@@ -16,6 +17,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError, RwLock};
+use std::time::Instant;
 
 use git2::{ErrorClass, ErrorCode, Oid as GitOid, Repository};
 
@@ -24,6 +26,7 @@ use super::commit::{broken, find_commit};
 use super::compact::compact;
 use super::credentials::Credentials;
 use super::error::{Cause, io_error};
+use super::listing::Listings;
 use super::reference::{Offer, Reference};
 use super::remote::{self, FetchLimits, Peer};
 use super::stale::unlock;
@@ -48,6 +51,8 @@ pub struct RemoteSpec {
     pub fetch: FetchLimits,
     /// What has to be signed; nothing without.
     pub verify: Option<Verify>,
+    /// What mirrors of the same urls with the same credentials share.
+    pub listings: Option<Listings>,
 }
 
 impl RemoteSpec {
@@ -62,6 +67,7 @@ impl RemoteSpec {
             limits: Limits::default(),
             fetch: FetchLimits::default(),
             verify: None,
+            listings: None,
         }
     }
 }
@@ -147,6 +153,19 @@ impl Mirror {
     /// # Errors
     /// A state of the remote or of the mirror. The caller keeps what is in force.
     pub fn poll(&self, in_force: Option<Oid>, accept_rewind: Option<Oid>) -> Result<Polled, SourceError> {
+        self.poll_since(in_force, accept_rewind, Instant::now())
+    }
+
+    /// As [`Self::poll`], where what a mirror that shares its listings was told since it was `wished` for is enough.
+    ///
+    /// # Errors
+    /// As [`Self::poll`].
+    pub fn poll_since(
+        &self,
+        in_force: Option<Oid>,
+        accept_rewind: Option<Oid>,
+        wished: Instant,
+    ) -> Result<Polled, SourceError> {
         let _polling = self.polling.lock().unwrap_or_else(PoisonError::into_inner);
         let polled = if self.directory.join(MARKER).exists() {
             Err(SourceError::Corrupt {
@@ -154,10 +173,10 @@ impl Mirror {
                 cause: Cause::new("an object could not be read"),
             })
         } else {
-            match self.poll_in(&self.directory, in_force, accept_rewind) {
+            match self.poll_in(&self.directory, in_force, accept_rewind, wished) {
                 Err(error) if !matches!(error, SourceError::Corrupt { .. }) && unlock(&self.directory) => {
                     tracing::debug!(source = self.spec.name, %error, "mirror was locked, polling again");
-                    self.poll_in(&self.directory, in_force, accept_rewind)
+                    self.poll_in(&self.directory, in_force, accept_rewind, wished)
                 }
                 polled => polled,
             }
@@ -165,7 +184,7 @@ impl Mirror {
         match polled {
             Err(SourceError::Corrupt { cause, .. }) => {
                 tracing::warn!(source = self.spec.name, %cause, "mirror is damaged, cloning it again");
-                self.clone_again(in_force, accept_rewind)
+                self.clone_again(in_force, accept_rewind, wished)
             }
             polled => polled,
         }
@@ -204,7 +223,7 @@ impl Mirror {
         let repository = self.repository().ok()?;
         let names = [Reference::Tag(rev.to_owned()), Reference::Branch(rev.to_owned())];
         names.iter().filter(|name| name.check().is_ok()).find_map(|name| {
-            let offer = self.pull(&repository, name).ok()?;
+            let offer = self.pull(&repository, name, Instant::now()).ok()?;
             let commit = self.look_at(&repository, offer.commit).ok()?;
             // Nothing else leads to it, and a rollback may be kept at it.
             keep(&repository, &format!("{ASKED}{}", commit.oid), offer.commit).ok()?;
@@ -287,6 +306,7 @@ impl Mirror {
         directory: &Path,
         in_force: Option<Oid>,
         accept_rewind: Option<Oid>,
+        wished: Instant,
     ) -> Result<Polled, SourceError> {
         let repository = open(directory)?;
         let damaged = |error| broken(directory, error);
@@ -294,7 +314,7 @@ impl Mirror {
         let offer = match &self.spec.reference {
             // A commit that is here already cannot change.
             Reference::Commit(oid) if is_here((*oid).into())? => Offer::commit((*oid).into()),
-            reference => self.pull(&repository, reference)?,
+            reference => self.pull(&repository, reference, wished)?,
         };
         let offered = offer.commit;
         let to = self.look_at(&repository, offered)?;
@@ -369,7 +389,12 @@ impl Mirror {
     }
 
     /// Asks the urls in order; what is offered is then in `repository`.
-    fn pull(&self, repository: &Repository, reference: &Reference) -> Result<Offer, SourceError> {
+    fn pull(
+        &self,
+        repository: &Repository,
+        reference: &Reference,
+        wished: Instant,
+    ) -> Result<Offer, SourceError> {
         let mut attempts = Vec::new();
         for url in &self.spec.urls {
             let peer = Peer {
@@ -378,6 +403,8 @@ impl Mirror {
                 known_hosts: self.spec.known_hosts.as_deref(),
                 limits: self.spec.fetch,
                 state_dir: &self.state_dir,
+                listings: self.spec.listings.as_ref(),
+                wished,
             };
             match remote::pull(repository, &peer, reference) {
                 Ok(offer) => {
@@ -435,11 +462,16 @@ impl Mirror {
     }
 
     /// Clones into a sibling and takes that in place of the damaged mirror, which stays until then.
-    fn clone_again(&self, in_force: Option<Oid>, accept_rewind: Option<Oid>) -> Result<Polled, SourceError> {
+    fn clone_again(
+        &self,
+        in_force: Option<Oid>,
+        accept_rewind: Option<Oid>,
+        wished: Instant,
+    ) -> Result<Polled, SourceError> {
         let new = self.sibling("new");
         remove(&new)?;
         init_bare(&new)?;
-        let polled = self.poll_in(&new, in_force, accept_rewind);
+        let polled = self.poll_in(&new, in_force, accept_rewind, wished);
         match polled {
             // Twice in a row is not the disk: the remote sends what cannot be used.
             Err(SourceError::Corrupt { cause, .. }) => Err(SourceError::Protocol {

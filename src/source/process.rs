@@ -44,7 +44,7 @@ fn process(state_dir: &Path) -> Result<&'static Process, SourceError> {
     let process = PROCESS.get_or_init(|| {
         let config = state_dir.join("git/config");
         if let Err(error) = fs::remove_file(config.join(".gitconfig"))
-            && error.kind() != std::io::ErrorKind::NotFound
+            && !is_as_it_was(error.kind())
         {
             tracing::warn!(path = %config.display(), %error, "cannot remove old safe.directory entries");
         }
@@ -59,6 +59,12 @@ fn process(state_dir: &Path) -> Result<&'static Process, SourceError> {
     };
     set(&options)?;
     Ok(process)
+}
+
+/// Who may not change the state reads it as it is, which is no news: a verb that only reads, a file system that is read-only.
+fn is_as_it_was(why: std::io::ErrorKind) -> bool {
+    use std::io::ErrorKind::{NotFound, PermissionDenied, ReadOnlyFilesystem};
+    matches!(why, NotFound | PermissionDenied | ReadOnlyFilesystem)
 }
 
 /// Prepares libgit2 for a process that works on one repository somebody named: it reads no configuration but the

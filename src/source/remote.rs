@@ -18,6 +18,7 @@ use git2::{
 use super::credentials::{Credentials, Shown};
 use super::error::{Cause, HostPort};
 use super::hostkeys::{KnownKeys, Verdict, fingerprint};
+use super::listing::{Known, Listings};
 use super::reference::{Advertised, Offer, Reference, select};
 use super::url::{Place, RemoteUrl};
 use super::{SourceError, process};
@@ -44,6 +45,10 @@ pub(super) struct Peer<'a> {
     pub(super) known_hosts: Option<&'a Path>,
     pub(super) limits: FetchLimits,
     pub(super) state_dir: &'a Path,
+    /// What others were told who ask the same.
+    pub(super) listings: Option<&'a Listings>,
+    /// Since when it is wished for.
+    pub(super) wished: Instant,
 }
 
 /// At which point something went wrong.
@@ -73,6 +78,23 @@ pub(super) fn pull(
     let fail = |stage, error| classify(repository.path(), peer.url, &shown, stage, error);
     let callbacks = || callbacks(peer, &shown, known_keys.as_ref());
 
+    let is_here = |offer: &Offer| -> Result<bool, SourceError> {
+        let odb = repository.odb().map_err(|error| fail(Stage::Download, error))?;
+        Ok(odb.exists(offer.commit) && offer.tag.as_ref().is_none_or(|(_, tag)| odb.exists(*tag)))
+    };
+    let slot = peer.listings.map(|listings| listings.of(peer.url.raw()));
+    let turn = match slot.as_ref().map(|slot| slot.since(peer.wished)) {
+        Some(Known::Refs(refs)) => {
+            let offer = select(reference, &refs, &peer.url.to_string())?;
+            if is_here(&offer)? {
+                return Ok(offer);
+            }
+            None
+        }
+        Some(Known::Turn(turn)) => Some(turn),
+        Some(Known::Nothing) | None => None,
+    };
+
     let mut remote =
         repository.remote_anonymous(peer.url.raw()).map_err(|error| fail(Stage::Connect, error))?;
     let mut connection = remote
@@ -80,9 +102,12 @@ pub(super) fn pull(
         .map_err(|error| fail(Stage::Connect, error))?;
     let heads = connection.list().map_err(|error| fail(Stage::Connect, error))?;
     let heads = heads.iter().map(|head| Advertised { name: head.name().to_owned(), oid: head.oid() });
-    let offer = select(reference, &heads.collect::<Vec<_>>(), &peer.url.to_string())?;
-    let odb = repository.odb().map_err(|error| fail(Stage::Download, error))?;
-    if odb.exists(offer.commit) && offer.tag.as_ref().is_none_or(|(_, tag)| odb.exists(*tag)) {
+    let heads: Vec<Advertised> = heads.collect();
+    if let Some(turn) = turn {
+        turn.end(&heads);
+    }
+    let offer = select(reference, &heads, &peer.url.to_string())?;
+    if is_here(&offer)? {
         return Ok(offer);
     }
 

@@ -96,7 +96,8 @@ impl Windows {
 
 fn strictest(windows: &[&Window]) -> Option<Passes> {
     let heals = windows.iter().map(|window| window.passes.heals).min()?;
-    Some(Passes { heals, rollback: windows.iter().all(|window| window.passes.rollback) })
+    let all = |lets: fn(&Passes) -> bool| windows.iter().all(|window| lets(&window.passes));
+    Some(Passes { heals, rollback: all(|passes| passes.rollback), manual: all(|passes| passes.manual) })
 }
 
 impl Window {
@@ -214,8 +215,8 @@ mod tests {
     #[test]
     fn the_strictest_of_several_windows_says_what_heals() {
         let mut all = windows(&["deny 0 1 * * * for 2", "deny 0 2 * * * for 4"]).0.to_vec();
-        all[0].passes = Passes { heals: Heals::Everything, rollback: true };
-        all[1].passes = Passes { heals: Heals::Protected, rollback: false };
+        all[0].passes = Passes { heals: Heals::Everything, rollback: true, manual: true };
+        all[1].passes = Passes { heals: Heals::Protected, rollback: false, manual: false };
         let all = Windows(all.into());
         assert_eq!(all.closed(at("2026-11-20T01:30:00+01:00")).unwrap().passes, all.0[0].passes);
         assert_eq!(all.closed(at("2026-11-20T02:30:00+01:00")).unwrap().passes, all.0[1].passes);

@@ -2,6 +2,7 @@
 
 use crate::{
     env::{Env, Output, rrsets, zone},
+    http::Place,
     pdns::Pdns,
     running::{Daemon, wait_for},
 };
@@ -483,4 +484,40 @@ fn a_daemon_killed_anywhere_loses_and_doubles_nothing() {
         assert_eq!(env.sql("SELECT count(*) FROM journal WHERE ended < total"), "0", "{name}: open intents");
     }
     assert!(reached >= 5, "only {reached} failpoints were reached");
+}
+
+#[test]
+fn what_fails_is_logged_when_it_begins_to_and_not_at_each_try() {
+    let server = Pdns::start();
+    let env = Env::pdns(&server);
+    env.push("zone.yaml", &zone(ZONE, "pdns", &[WWW]));
+    drop(server);
+    let daemon = Daemon::start(&env);
+    let socket = Place::Socket(env.path("state/api.sock"));
+    let failed = || -> f64 {
+        let text = socket.ask("GET", "/metrics", &[], b"").text();
+        let line = text
+            .lines()
+            .find(|line| line.starts_with("reconciled_passes_total{provider=\"pdns\",state=\"failed\"}"));
+        line.map_or(0.0, |line| line.rsplit(' ').next().unwrap().parse().unwrap())
+    };
+    wait_for("some tries", || failed() >= 3.0);
+    let log = daemon.log();
+    let told: Vec<&str> = log.lines().filter(|line| line.contains("pass failed")).collect();
+    let [told] = told[..] else { panic!("{log}") };
+    for word in ["WARN", "pdns/example.com", "error=", "hint="] {
+        assert!(told.contains(word), "`{word}` is missing in {told}");
+    }
+    // So is a source.
+    let moved = env.path("away.git");
+    fs::rename(env.path("repo.git"), &moved).unwrap();
+    for _ in 0..3 {
+        env.run(&["sync", "--source", "infra"]);
+    }
+    let told = daemon.log().lines().filter(|line| line.contains("source cannot be had")).count();
+    assert_eq!(told, 1, "{}", daemon.log());
+    fs::rename(moved, env.path("repo.git")).unwrap();
+    env.run(&["sync", "--source", "infra"]);
+    wait_for("it is had again", || daemon.log().contains("source can be had again"));
+    daemon.stop();
 }

@@ -2,14 +2,19 @@
 
 use crate::{
     env::{Env, rrsets, zone},
-    running::Daemon,
+    http::Place,
+    running::{Daemon, wait_for},
 };
 use std::{
     fs,
     io::{BufRead, BufReader, ErrorKind, Read, Write},
     net::{TcpListener, TcpStream},
     os::unix::fs::symlink,
-    sync::{Arc, Mutex, mpsc::channel},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+        mpsc::channel,
+    },
 };
 
 const ZONE: &str = "example.com";
@@ -211,4 +216,69 @@ fn who_does_not_wait_is_not_kept_by_a_remote_that_says_nothing() {
     };
     let mut asked = asked.lock().unwrap();
     assert!(asked.last_mut().is_some_and(waits), "the answer came after the remote was given up");
+}
+
+/// A server of Git that has `commit` as its branch `main` and counts who asks.
+fn server_of(commit: String) -> (String, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/infra.git", listener.local_addr().unwrap());
+    let asked = Arc::<AtomicUsize>::default();
+    let count = asked.clone();
+    let line = |text: String| format!("{:04x}{text}", text.len() + 4);
+    let refs = [format!("{commit} HEAD\0side-band-64k ofs-delta\n"), format!("{commit} refs/heads/main\n")];
+    let body = format!("{}0000{}0000", line("# service=git-upload-pack\n".into()), refs.map(line).concat());
+    let head = "Content-Type: application/x-git-upload-pack-advertisement\r\nConnection: close";
+    let answer = format!("HTTP/1.1 200 OK\r\n{head}\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let lines = BufReader::new(stream.try_clone().unwrap()).lines();
+            lines.map_while(Result::ok).take_while(|line| !line.is_empty()).for_each(drop);
+            count.fetch_add(1, Ordering::SeqCst);
+            let _ = stream.write_all(answer.as_bytes());
+        }
+    });
+    (url, asked)
+}
+
+#[test]
+fn sources_of_one_repository_ask_it_once_for_all() {
+    let env = Env::zonefile();
+    let names = ["a", "b", "c"];
+    for name in names {
+        let zone = zone(&format!("{name}.example"), "zones", &["{name: www, type: A, values: [192.0.2.1]}"]);
+        env.write(&format!("work/{name}/zone.yaml"), &zone);
+    }
+    let commit = env.push_all();
+    let configure = |url: &str| {
+        let source = |name: &str| {
+            format!("  - {{name: {name}, url: \"{url}\", path: {name}, interval: 1s, allow: all}}\n")
+        };
+        let (state, zones) = (env.path("state"), env.path("zones"));
+        let config = format!(
+            "instance: it\nstateDir: {}\nsources:\n{}providers:\n  - {{name: zones, type: zonefile, directory: {}, nameservers: [ns1.example.net.]}}\n",
+            state.display(),
+            names.map(source).concat(),
+            zones.display()
+        );
+        env.write("config.yaml", &config);
+    };
+    configure(env.path("repo.git").to_str().unwrap());
+    env.apply();
+    let (url, asked) = server_of(commit);
+    configure(&url);
+    env.run(&["plan"]).exits(0);
+    assert_eq!(asked.load(Ordering::SeqCst), 1, "one plan, one question");
+    let daemon = Daemon::start(&env);
+    let socket = Place::Socket(env.path("state/api.sock"));
+    let polls = || -> usize {
+        let text = socket.ask("GET", "/metrics", &[], b"").text();
+        let lines =
+            text.lines().filter(|line| line.starts_with("reconciled_git_polls_total{outcome=\"answered\""));
+        lines.map(|line| line.rsplit(' ').next().unwrap().parse::<usize>().unwrap()).sum()
+    };
+    wait_for("some polls", || polls() >= 12);
+    // Asked for before the polls are counted: none of them is missing.
+    let (asked, polls) = (asked.load(Ordering::SeqCst) - 1, polls());
+    assert!(asked * 3 <= polls * 2, "{asked} questions for {polls} polls");
+    daemon.stop();
 }

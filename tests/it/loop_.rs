@@ -3,6 +3,7 @@
 use crate::{
     env::{Env, WIDE_GUARD, rrsets, zone},
     pdns::Pdns,
+    running::Daemon,
 };
 use std::fs;
 
@@ -415,4 +416,29 @@ fn what_a_source_tracked_that_is_configured_no_longer_is_listed_and_stays() {
     env.run(&["forget", "--source", "team", "--yes"]).exits(0);
     env.run(&["status"]).exits(0).hides(&["team"]);
     assert!(is_served(), "what it declared stays");
+}
+
+#[test]
+fn the_status_of_what_nobody_knows_is_an_error_that_says_what_is_near() {
+    let server = Pdns::start();
+    let env = Env::pdns(&server);
+    env.push("zone.yaml", &zone(ZONE, "pdns", &[WWW]));
+    env.apply().says(&["standalone · state ", " · source infra at "]);
+    let ask = |address: &str| env.run(&["status", address]);
+    ask("Zone/example.con").exits(1).says(&[
+        "nothing is known of `Zone/example.con`",
+        "not tracked in ",
+        "did you mean `Zone/example.com`?",
+    ]);
+    ask("Zone/example.com#wwww/A").exits(1).says(&["did you mean `Zone/example.com#www/A`?"]);
+    ask("File/motd").exits(1).says(&["reconciled status '*/*'"]).hides(&["did you mean"]);
+    // Who asks for whatever there is, is told that there is nothing.
+    ask("File/*").exits(0).says(&["nothing is tracked at File/*"]);
+    ask("Zone/example.com").exits(0);
+    let daemon = Daemon::ready(&env);
+    ask("Zone/example.con")
+        .exits(1)
+        .says(&["nor declared where the daemon", "did you mean `Zone/example.com`?"]);
+    ask("Zone/example.com").exits(0);
+    daemon.stop();
 }

@@ -20,6 +20,7 @@ mod control;
 mod crash;
 mod daemon;
 mod deployment;
+mod disk;
 mod env;
 mod foreign;
 mod gaps;

@@ -300,3 +300,31 @@ fn one_push_that_moves_two_sources_is_consented_to_by_one_line() {
         assert_eq!(server.rrsets(zone), addresses(&[("www", "192.0.2.1")]));
     }
 }
+
+#[test]
+fn who_pushed_is_told_of_the_ways_to_consent_that_are_open() {
+    for (ways, said, hidden) in [
+        ("push-option", "hint: to consent with a push: git commit --allow-empty", "reconciled approve"),
+        ("trailer", "hint: to consent with a commit: git commit --allow-empty", "reconciled approve"),
+        ("socket", "hint: to consent on the daemon's host: reconciled approve", "to consent with a"),
+        (
+            "",
+            "hint: root or the daemon's own user consents on its host: reconciled approve",
+            "to consent with a",
+        ),
+    ] {
+        let server = Pdns::start();
+        let env = desk(&server, "", &format!(", approve: [{ways}]"));
+        let config = fs::read_to_string(env.path("config.yaml")).unwrap();
+        env.write("config.yaml", &format!("{config}hook: {{onHold: accept}}\n"));
+        let daemon = Daemon::ready(&env);
+        commit(&env, &[WWW, MAIL, API, FTP]);
+        push(&env, &[]).exits(0);
+        commit(&env, &[WWW]);
+        let held = push(&env, &[]).exits(0).says(&["held: pdns/example.com"]);
+        // What the daemon said, after the push was taken.
+        let after = held.stderr.split("held: pdns/example.com").nth(1).unwrap();
+        assert!(after.contains(said) && !after.contains(hidden), "{ways}: {after}");
+        daemon.stop();
+    }
+}

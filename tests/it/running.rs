@@ -75,6 +75,9 @@ impl Daemon {
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(&self.log).unwrap()
     }
+    pub(crate) fn id(&self) -> String {
+        self.child.id().to_string()
+    }
     pub(crate) fn signal(&self, name: &str) {
         let status = Command::new("kill").args(["-s", name, &self.child.id().to_string()]).status().unwrap();
         assert!(status.success());

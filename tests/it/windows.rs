@@ -21,7 +21,7 @@ fn desk(server: &Pdns, windows: &str) -> Env {
 
 fn configure(env: &Env, server: &Pdns, windows: &str) {
     let entry = env.pdns_entry(&server.url, crate::env::WIDE_GUARD);
-    env.config_with("it", &entry, &format!(", windows: [{windows}]"));
+    env.config_with("it", &entry, &format!(", interval: 1s, windows: [{windows}]"));
 }
 
 fn sync(env: &Env) -> Output {
@@ -140,4 +140,57 @@ fn written_after(seconds: u64) -> bool {
     sync(&env).exits(0);
     daemon.stop();
     true
+}
+
+#[test]
+fn a_person_may_write_while_the_window_is_closed_where_it_says_manual() {
+    let server = Pdns::start();
+    let env = desk(&server, "{allow: \"* * * * *\", duration: 1h}");
+    env.push("zone.yaml", &zone(ZONE, "pdns", &[WWW, MAIL]));
+    env.apply();
+    configure(&env, &server, "{deny: \"* * * * *\", duration: 1h, manual: true}");
+    env.push("zone.yaml", &zone(ZONE, "pdns", &[OTHER, MAIL]));
+    env.run(&["plan"]).exits(0).says(&["1 suspended", "to have it done now: reconciled sync"]);
+    env.apply();
+    assert_eq!(server.rrsets(ZONE)["www A"], "300 192.0.2.7", "alone, `apply` is a person's word");
+
+    let daemon = Daemon::start(&env);
+    env.push("zone.yaml", &zone(ZONE, "pdns", &[WWW, MAIL]));
+    wait_for("the commit waits", || env.run(&["status"]).stdout.contains(" for it"));
+    assert_eq!(server.rrsets(ZONE)["www A"], "300 192.0.2.7", "a commit is no such word");
+    sync(&env).exits(0);
+    assert_eq!(server.rrsets(ZONE)["www A"], "300 192.0.2.1");
+    // Nor is the word more than what it was about.
+    server.set(ZONE, "mail", "A", "203.0.113.9");
+    env.push("zone.yaml", &zone(ZONE, "pdns", &[OTHER, MAIL]));
+    wait_for("the next one waits", || env.run(&["status"]).stdout.contains(" for it"));
+    assert_eq!(server.rrsets(ZONE)["www A"], "300 192.0.2.1");
+
+    // A file is a person's word as well, and planned as it is applied.
+    let plan = env.path("plan.json");
+    env.run(&["plan", "--out", plan.to_str().unwrap()]).exits(0).hides(&["suspended"]);
+    env.run(&["apply", plan.to_str().unwrap()]).exits(0);
+    assert_eq!(server.rrsets(ZONE), rrsets(&[("www A", "300 192.0.2.7"), ("mail A", "300 192.0.2.2")]));
+    daemon.stop();
+}
+
+#[test]
+fn what_a_person_had_held_while_the_window_is_closed_can_be_consented_to() {
+    let server = Pdns::start();
+    let env = desk(&server, "{deny: \"* * * * *\", duration: 1h, manual: true}");
+    env.push("zone.yaml", &zone(ZONE, "pdns", &[WWW, MAIL]));
+    env.apply();
+    // What is protected goes with consent alone.
+    env.push("zone.yaml", &zone(ZONE, "pdns", &[MAIL]));
+    let daemon = Daemon::start(&env);
+    sync(&env).exits(3).says(&["held"]);
+    let status = env.run(&["status", "-o", "json"]).stdout;
+    let status: serde_json::Value = serde_json::from_str(&status).unwrap();
+    let digest = status["holds"][0]["digest"].as_str().unwrap().to_owned();
+    daemon.stop();
+    // Passes that nobody asked for leave what was found held.
+    let daemon = Daemon::ready(&env);
+    env.run(&["approve", &digest[..8], "--reason", "it moved"]).exits(0);
+    wait_for("it is gone", || !server.rrsets(ZONE).contains_key("www A"));
+    daemon.stop();
 }

@@ -70,6 +70,7 @@ fn guess(received: &Received) -> PushTarget {
         ignore: Vec::new(),
         limits: Limits::default(),
         consents: false,
+        socket: true,
         trailers: false,
         verifies: false,
         in_force: None,

@@ -3,13 +3,14 @@
 use super::{
     Exit, Options, Out, Update,
     daemon::{Daemon, within},
+    pre::ways,
     received,
 };
 use crate::{
     cli::follow::{counts, is_suspended, tell},
     client::Client,
     config::Environment,
-    operation::{PushFollow, SyncLine, SyncOutcome},
+    operation::{PushFollow, PushSource, SyncLine, SyncOutcome},
     session::Failure,
 };
 use std::{path::Path, time::Duration};
@@ -61,7 +62,7 @@ pub(super) async fn run(
                 out.talk(&format!("{label} is taken, and applied once the daemon looks"));
                 continue;
             };
-            if let Err(failure) = within(limit, follow(client, &ask, &label, out)).await {
+            if let Err(failure) = within(limit, follow(client, &ask, source, &label, out)).await {
                 out.talk(&format!("{label} is taken, and goes on without being followed: {failure}"));
             }
         }
@@ -79,7 +80,13 @@ fn is_meant(options: &Options, commit: &str) -> bool {
 }
 
 /// Tells how it goes, until the end.
-async fn follow(client: &Client, ask: &PushFollow, label: &str, out: &mut Out) -> Result<(), Failure> {
+async fn follow(
+    client: &Client,
+    ask: &PushFollow,
+    source: &PushSource,
+    label: &str,
+    out: &mut Out,
+) -> Result<(), Failure> {
     let mut lines = client.lines::<SyncLine>("/v1/push/follow", ask).await?;
     while let Some(line) = lines.next().await? {
         match &line {
@@ -100,10 +107,27 @@ async fn follow(client: &Client, ask: &PushFollow, label: &str, out: &mut Out) -
                 });
                 return Ok(());
             }
+            SyncLine::Held { domain, digest, reasons } => {
+                out.talk(&format!("held: {domain}: {}", reasons.join("; ")));
+                consent(digest, source).iter().for_each(|hint| out.talk(hint));
+            }
             line => tell(line, out),
         }
     }
     Err(Failure::plain("the daemon ended before it said how it went"))
+}
+
+/// What whoever pushed can do about what is held. Not everybody who pushes may use a shell on the daemon's host, nor does every
+/// source let its users consent.
+fn consent(digest: &str, source: &PushSource) -> Vec<String> {
+    let approve = format!("reconciled approve {} --reason \"…\"", digest.get(..8).unwrap_or(digest));
+    let mut hints = ways(&[digest.into()], &[source]);
+    if source.socket {
+        hints.push(format!("hint: to consent on the daemon's host: {approve}"));
+    } else if hints.is_empty() {
+        hints.push(format!("hint: root or the daemon's own user consents on its host: {approve}"));
+    }
+    hints
 }
 
 /// The one line that says how it ended.

@@ -463,18 +463,23 @@ impl Push<'_> {
     /// What is held is taken, and waits. Git runs no hook where there is nothing to push, so consent needs a commit of its own.
     fn waits(&mut self, answer: &PushAnswer, meant: &[PushSource]) {
         self.out.talk("what is HELD above waits for consent; the rest is applied");
-        let empty = "git commit --allow-empty -m \"…\"";
-        if meant.iter().all(|source| source.consents) {
-            let line = line(&answer.held, &Options::default());
-            self.out.talk(&format!("hint: to consent with a push: {empty}, then {line}"));
-        }
-        if meant.iter().all(|source| source.trailers) {
-            self.out.talk(&format!(
-                "hint: to consent with a commit: {empty}{}, then git push",
-                trailers(&answer.held)
-            ));
-        }
+        let meant: Vec<&PushSource> = meant.iter().collect();
+        ways(&answer.held, &meant).iter().for_each(|way| self.out.talk(way));
     }
+}
+
+/// How whoever pushes to what `meant` follow consents to `held` afterwards.
+pub(super) fn ways(held: &[Arc<str>], meant: &[&PushSource]) -> Vec<String> {
+    let empty = "git commit --allow-empty -m \"…\"";
+    let by_push = meant.iter().all(|source| source.consents).then(|| {
+        let line = line(held, &Options::default());
+        format!("hint: to consent with a push: {empty}, then {line}")
+    });
+    let by_trailer = meant
+        .iter()
+        .all(|source| source.trailers)
+        .then(|| format!("hint: to consent with a commit: {empty}{}, then git push", trailers(held)));
+    by_push.into_iter().chain(by_trailer).collect()
 }
 
 /// What to add to `git commit` to consent to `digests`.

@@ -58,6 +58,8 @@ pub struct Passes {
     pub heals: Heals,
     /// What a person takes back to an earlier revision.
     pub rollback: bool,
+    /// What a person asks for now.
+    pub manual: bool,
 }
 
 /// What is made again as it was declared while a window is closed.
@@ -128,13 +130,21 @@ impl Suspension {
         meant && !self.except.iter().any(|pattern| pattern.matches(address, group))
     }
 
+    /// True for a closed window that lets through what a person asks for now.
+    pub fn lets_person(&self) -> bool {
+        matches!(self.stopped_by, StoppedBy::Window(passes) if passes.manual)
+    }
+
     /// What ends it.
     pub fn remedy(&self) -> String {
-        if let StoppedBy::Window(_) = self.stopped_by {
-            return format!(
-                "it goes on by itself; `windows` of {} are in the daemon's configuration",
-                self.actor
-            );
+        if let StoppedBy::Window(passes) = self.stopped_by {
+            return match passes.manual {
+                true => "it goes on by itself; to have it done now: reconciled sync".into(),
+                false => format!(
+                    "it goes on by itself; `windows` of {} are in the daemon's configuration",
+                    self.actor
+                ),
+            };
         }
         match self.id.starts_with('/') {
             true => format!("to resume: rm {}", self.id),

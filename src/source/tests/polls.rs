@@ -1,6 +1,7 @@
 //! Following a branch.
 
 use super::*;
+use std::time::Instant;
 
 #[test]
 fn an_unchanged_remote_is_not_fetched() {
@@ -324,4 +325,51 @@ fn a_specification_that_names_nothing_is_refused() {
     let mut spec = host.spec(&["/srv/a.git"]);
     spec.reference = Reference::Branch("main:refs/heads/x".into());
     assert!(matches!(open(spec), SourceError::InvalidReference { .. }));
+}
+
+/// What a server of Git says that has a branch `main` at `commit`.
+fn advertisement(commit: Oid) -> String {
+    let line = |text: String| format!("{:04x}{text}", text.len() + 4);
+    let body = [
+        line("# service=git-upload-pack\n".into()),
+        "0000".into(),
+        line(format!("{commit} HEAD\0side-band-64k ofs-delta\n")),
+        line(format!("{commit} refs/heads/main\n")),
+        "0000".into(),
+    ]
+    .concat();
+    let head = "Content-Type: application/x-git-upload-pack-advertisement\r\nConnection: close";
+    format!("HTTP/1.1 200 OK\r\n{head}\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+}
+
+#[test]
+fn mirrors_of_one_remote_that_are_polled_together_ask_once() {
+    let (upstream, host) = (Upstream::new(), Host::new());
+    let commit = upstream.commit("main", &[("a", "1")]);
+    for (answers, expected) in [(true, 1), (false, 3)] {
+        let server = Server::http(move |_| match answers {
+            true => advertisement(commit),
+            false => "HTTP/1.1 503 Busy\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".into(),
+        });
+        let url = format!("http://{}/infra.git", server.address);
+        let listings = Listings::default();
+        let mirrors = ["one", "two", "three"].map(|name| {
+            let of = |url: &str| RemoteSpec { name: name.into(), ..host.spec(&[url]) };
+            // What is offered is here already.
+            assert!(host.open(of(&upstream.url())).poll(Some(commit), None).is_ok());
+            host.open(RemoteSpec { listings: Some(listings.clone()), ..of(&url) })
+        });
+        let asked = || server.requests.lock().unwrap().len();
+        let wished = Instant::now();
+        std::thread::scope(|scope| {
+            for mirror in &mirrors {
+                let polled = move || mirror.poll_since(Some(commit), None, wished);
+                scope.spawn(move || assert_eq!(polled().is_ok(), answers));
+            }
+        });
+        assert_eq!(asked(), expected, "where nobody answers, each asks for itself");
+        // Who wishes later is told what is offered by then.
+        assert_eq!(mirrors[0].poll(Some(commit), None).is_ok(), answers);
+        assert_eq!(asked(), expected + 1);
+    }
 }

@@ -6,7 +6,7 @@
 
 use super::{Engine, bookkeeping::event};
 use crate::{
-    plan::digest,
+    plan::{Blocked, Step, digest},
     store::{Approval, Begun, Event, Hold, Write},
     survey::{Domain, Survey, View},
 };
@@ -82,7 +82,7 @@ impl Engine {
                 }
                 out.held.push(domain.clone());
             } else {
-                if known.is_some() {
+                if known.is_some() && !waits_for_person(domain, survey) {
                     writes.push(Write::Release(domain.name.clone()));
                 }
                 if let Some(approval) = &domain.approval {
@@ -123,6 +123,15 @@ impl Engine {
         }
         Ok(out)
     }
+}
+
+/// True where a closed window stops what the guard would count and lets a person through: what is held is so still, for whoever
+/// consents to it.
+fn waits_for_person(domain: &Domain, survey: &Survey) -> bool {
+    let is_let =
+        |step: &Step| matches!(&step.blocked, Some(Blocked::Suspended(Some(by))) if by.lets_person());
+    let views = domain.scopes.iter().filter_map(|scope| survey.scopes.get(scope)?.as_ref().ok());
+    views.flat_map(|view| &view.plan.steps).any(|step| step.is_put_off() && is_let(step))
 }
 
 /// What of a plan that was begun is found done, or another, by this survey.

@@ -34,6 +34,7 @@ impl Scheduler {
             run.keys.iter().for_each(|(key, _)| state.queue.finish(key));
             if was_stopped {
                 state.asked.extend(run.asked.iter().cloned());
+                state.by_person.extend(run.by_person.iter().cloned());
             }
             match passed {
                 Passed::Stopped => {}
@@ -76,10 +77,17 @@ impl Scheduler {
             if report.error.is_some() && run.asked.contains(scope) {
                 state.asked.insert(scope.clone());
             }
+            // What a person asked for goes on until it comes to rest, or fails: then it takes another word.
+            let goes_on = matches!(report.state, ScopeState::DueNow | ScopeState::DueAt(_)) || report.waits();
+            if goes_on && report.error.is_none() && run.by_person.contains(scope) {
+                state.by_person.insert(scope.clone());
+            }
             state.readers.tell(&Progress::ended(scope, report, took));
             let failures = self.engine.failures_of(scope);
             let standing = state.standing.entry(scope.clone()).or_default();
+            let before = standing.failed;
             standing.update(report, run.serial, failures, (now, took));
+            tell(scope, before, report.error.as_ref());
             let restless = standing.restless;
             wakes.extend(report.wakes.iter().cloned());
             state.again(scope, report, run.priority, restless, now);
@@ -106,6 +114,20 @@ impl Scheduler {
                 }
             }
         }
+    }
+}
+
+/// Says so where a scope begins to fail, or fails otherwise than before, and where that is over; each try would be too often.
+fn tell(scope: &Scope, before: Option<ErrorKind>, error: Option<&Error>) {
+    // Both are over by themselves, and no failures.
+    let is_usual = |kind| matches!(kind, ErrorKind::Conflict | ErrorKind::RateLimited);
+    match (before.filter(|kind| !is_usual(*kind)), error) {
+        (before, Some(error)) if before != Some(error.kind) && !is_usual(error.kind) => {
+            let hint = error.hint.as_deref();
+            tracing::warn!(scope = %scope, error = %error.chain(), hint, "pass failed");
+        }
+        (Some(_), None) => tracing::info!(scope = %scope, "pass succeeded again"),
+        _ => {}
     }
 }
 

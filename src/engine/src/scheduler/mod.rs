@@ -155,6 +155,11 @@ impl Scheduler {
             state.desire(desired, now);
             state.serial += 1;
             for scope in changed {
+                // Nobody has asked for what came into force only now.
+                state.by_person.remove(&scope);
+                for run in state.runs.values_mut() {
+                    run.by_person.remove(&scope);
+                }
                 state.override_waits(&scope);
                 let serial = state.serial;
                 if let Some(key) = state.add(&scope, Priority::Revision, Focus::All, false) {
@@ -181,12 +186,19 @@ impl Scheduler {
         });
     }
 
+    /// A person asks for something to be done in `scopes`: now, where a closed window lets that through.
+    pub fn bid(&self, scopes: BTreeSet<Scope>) {
+        self.change(|state| state.by_person.extend(scopes.iter().cloned()));
+        self.wake(scopes, Priority::Operator, Focus::All);
+    }
+
     /// A person asks for something to be done in `scopes` and has seen who keeps undoing it.
     pub fn acquit(&self, scopes: &BTreeSet<Scope>) {
         self.engine.acquit(scopes);
     }
 
-    /// A person asks for `scopes` to be read in full now: past backoff, breaker and flapping.
+    /// A person asks for `scopes` to be read in full now: past backoff, breaker and flapping, and past a closed window that lets
+    /// a person through.
     pub fn sync(&self, scopes: &BTreeSet<Scope>) -> Ticket {
         self.engine.forgive(scopes);
         self.engine.acquit(scopes);
@@ -196,6 +208,7 @@ impl Scheduler {
             for scope in scopes {
                 state.override_waits(scope);
                 state.asked.insert(scope.clone());
+                state.by_person.insert(scope.clone());
                 keys.extend(state.add(scope, Priority::Operator, Focus::All, true));
             }
             Ticket { keys, serial: state.serial }

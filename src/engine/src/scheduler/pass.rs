@@ -8,7 +8,7 @@ use super::{Priority, Scheduler, state::Key};
 use crate::{
     Desired,
     pass::{Engine, RoundReport},
-    survey::{Survey, SurveyOptions, Surveyor},
+    survey::{ByPerson, Survey, SurveyOptions, Surveyor},
     telemetry,
 };
 use futures_util::{
@@ -68,11 +68,12 @@ impl Scheduler {
     }
 
     async fn work(&self, number: u64, stop: &Stop) -> Passed {
-        let (desired, key, full, only, asked, priority) = self.state.look(|state| {
+        let (desired, key, full, only, asked, by_person, priority) = self.state.look(|state| {
             let run = &state.runs[&number];
             let (key, wish) = &run.keys[0];
             let desired = state.desired.clone().expect("nothing is started before something is desired");
-            (desired, key.clone(), wish.full, run.scopes(state), run.asked.clone(), run.priority)
+            let (asked, by_person) = (run.asked.clone(), run.by_person.clone());
+            (desired, key.clone(), wish.full, run.scopes(state), asked, by_person, run.priority)
         });
         let read = async {
             match key {
@@ -97,6 +98,7 @@ impl Scheduler {
             refresh: full,
             health: true,
             asked: Some(asked),
+            by_person: ByPerson::In(by_person),
             unhurried: priority == Priority::Resync,
             ..SurveyOptions::default()
         };

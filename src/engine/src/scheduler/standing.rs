@@ -6,6 +6,7 @@
 
 use super::BreakerState;
 use crate::pass::{ScopeReport, ScopeState};
+use reconciled_provider::ErrorKind;
 use std::{sync::Arc, time::Duration};
 
 /// How a scope stands, in the words of `status`.
@@ -66,6 +67,8 @@ pub struct Standing {
     pub is_unseen: bool,
     /// Of which request in their order that is.
     pub(super) revised: u64,
+    /// How the last pass failed, if it did.
+    pub(super) failed: Option<ErrorKind>,
     /// The last pass got no answer from the remote.
     pub(super) unreachable: bool,
     /// The last pass failed, and not because its entry was away: it is tried alone.
@@ -101,6 +104,7 @@ impl Standing {
             // A pass that began earlier looked for what was desired then, and one that came to nothing at nothing.
             is_unseen: self.is_unseen && (serial < self.revised || is_lost),
             revised: self.revised,
+            failed: report.error.as_ref().map(|error| error.kind),
             unreachable: report.unreachable,
             is_suspect: report.error.is_some(),
             waits: report.waits(),

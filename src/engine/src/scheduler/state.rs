@@ -74,6 +74,8 @@ pub(super) struct Run {
     pub(super) began: Duration,
     /// Scopes of it that somebody asks about.
     pub(super) asked: BTreeSet<Scope>,
+    /// Scopes of it in which a person asks for something to be done.
+    pub(super) by_person: BTreeSet<Scope>,
     /// Of requests before and after it.
     pub(super) serial: u64,
 }
@@ -90,6 +92,8 @@ pub(super) struct State {
     pub(super) standing: BTreeMap<Scope, Standing>,
     /// Scopes that a person, the remote or the clock spoke of, and that no pass has looked at since.
     pub(super) asked: BTreeSet<Scope>,
+    /// Scopes in which a person asked for something to be done that has not come to rest since.
+    pub(super) by_person: BTreeSet<Scope>,
     pub(super) readers: Readers,
     /// Numbers requests and runs in the order they came.
     pub(super) serial: u64,
@@ -124,6 +128,7 @@ impl State {
             entries: entries.collect(),
             standing: BTreeMap::new(),
             asked: BTreeSet::new(),
+            by_person: BTreeSet::new(),
             readers: Readers::default(),
             serial: 0,
             ended: BTreeMap::new(),

@@ -198,7 +198,7 @@ fn a_hint_waits_out_a_backoff_and_a_revision_does_not() {
     assert_eq!(take(&mut queue).unwrap().1.priority, Priority::Revision);
 }
 
-/// Two threads that add and two workers, in every order: each event is seen by a run that began after it, no
+/// Two threads that add to two keys, and two workers, in every order: each event is seen by a run that began after it, no
 /// key runs twice at once, and nobody sleeps for ever.
 #[test]
 fn no_event_is_lost_in_any_order_of_threads() {
@@ -240,12 +240,18 @@ fn no_event_is_lost_in_any_order_of_threads() {
             })
         };
         let workers = [worker(desk.clone()), worker(desk.clone())];
-        for key in [0, 0] {
-            desk.change(|desk| {
-                desk.told[usize::from(key)] += 1;
-                desk.queue.add(key, wish(Priority::Hint, ""));
-            });
-        }
+        let add = |desk: &Shared<Desk>, keys: [u8; 2]| {
+            for key in keys {
+                desk.change(|desk| {
+                    desk.told[usize::from(key)] += 1;
+                    desk.queue.add(key, wish(Priority::Hint, ""));
+                });
+            }
+        };
+        let other = desk.clone();
+        let adder = loom::thread::spawn(move || add(&other, [1, 0]));
+        add(&desk, [0, 1]);
+        adder.join().unwrap();
         loom::future::block_on(desk.until(|desk| desk.queue.is_idle().then_some(())));
         desk.change(|desk| {
             assert_eq!(desk.told, desk.seen, "an event was lost");

@@ -87,8 +87,32 @@ pub struct SurveyOptions {
     /// Scopes that somebody asks about; none means all of them. The others are left alone while they need not be looked at
     /// ([`Version::until`](reconciled_provider::Version::until)).
     pub asked: Option<BTreeSet<Scope>>,
+    /// Where a person asks for what it leads to, now.
+    pub by_person: ByPerson,
     /// Nobody waits for it: fewer reads at once, and none while somebody is in a [`Hurry`].
     pub unhurried: bool,
+}
+
+/// Where a person asks for something to be done now: a closed window may let that through.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ByPerson {
+    /// Nowhere.
+    #[default]
+    Nothing,
+    /// In these scopes.
+    In(BTreeSet<Scope>),
+    /// Wherever it looks.
+    Everything,
+}
+
+impl ByPerson {
+    fn is_for(&self, scope: &Scope) -> bool {
+        match self {
+            ByPerson::Nothing => false,
+            ByPerson::In(scopes) => scopes.contains(scope),
+            ByPerson::Everything => true,
+        }
+    }
 }
 
 /// What was found in one scope, and the plan for it.
@@ -248,8 +272,10 @@ impl Surveyor {
             .collect();
         let width = self.width(options);
         let suspensions = self.suspensions(store).await?;
+        let for_person: Vec<_> = suspensions.iter().filter(|one| !one.lets_person()).cloned().collect();
         let views = stream::iter(jobs).map(|(scope, memory, seen)| {
-            let (versions, moves, suspensions) = (&versions, &moves.moved, &*suspensions);
+            let (versions, moves) = (&versions, &moves.moved);
+            let suspensions = if options.by_person.is_for(&scope) { &*for_person } else { &*suspensions };
             async move {
                 let version = versions.get(&scope);
                 if options.unhurried {

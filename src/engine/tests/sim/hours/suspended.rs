@@ -1,11 +1,15 @@
 //! Hours in which a person has something suspended.
 
 use super::*;
-use reconciled_engine::{Extent, Suspension};
+use reconciled_engine::{Extent, Passes, StoppedBy, Suspension};
 
 impl House {
     /// A person's word, and the passes that run made to end; as the daemon does it.
     fn suspend(&mut self, extent: Extent, until: Option<Duration>) {
+        self.stop(extent, until, StoppedBy::Person);
+    }
+
+    fn stop(&mut self, extent: Extent, until: Option<Duration>, stopped_by: StoppedBy) {
         let scopes = self.disk.lock().unwrap().scopes.keys().cloned().collect();
         let suspension = Suspension {
             id: "4f2a9c".into(),
@@ -15,7 +19,7 @@ impl House {
             actor: "ada".into(),
             since: self.sim.now(),
             until,
-            stopped_by: Default::default(),
+            stopped_by,
             scopes,
         };
         self.store.commit(vec![Write::Suspend(suspension)]).now_or_never().unwrap().unwrap();
@@ -126,4 +130,30 @@ fn a_person_who_resumes_has_what_was_changed_by_hand_healed() {
     house.pass(MINUTE);
     assert!(house.is_as_declared(&zones[0]));
     house.settles();
+}
+
+#[test]
+fn a_person_passes_a_window_that_lets_them_with_what_is_in_force() {
+    for manual in [true, false] {
+        let (mut house, zones) = (House::new(Settings::default()), zones(2));
+        house.commit("r1", &zones, "x@g1");
+        house.pass(MINUTE);
+        let passes = Passes { manual, ..Passes::default() };
+        house.stop(Extent::All, None, StoppedBy::Window(passes));
+        house.commit("r2", &zones, "x@g2");
+        house.pass(HOUR);
+        assert!(zones.iter().all(|zone| !house.is_as_declared(zone)), "a commit is no person's word");
+        house.scheduler.sync(&[zones[0].clone()].into());
+        house.pass(MINUTE);
+        let is_done: Vec<bool> = zones.iter().map(|zone| house.is_as_declared(zone)).collect();
+        assert_eq!(is_done, [manual, false], "it is for what they asked for");
+        // A word is for what was in force when it was said: also where its pass had not ended by then.
+        *house.rig.slow_writes.lock().unwrap() = 10 * SECOND;
+        house.scheduler.bid([zones[1].clone()].into());
+        house.commit("r3", &zones, "x@g3");
+        house.pass(HOUR);
+        assert!(zones.iter().all(|zone| !house.is_as_declared(zone)), "nobody asked for r3");
+        house.resume();
+        house.settles();
+    }
 }

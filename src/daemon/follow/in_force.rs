@@ -1,0 +1,207 @@
+//! What the sources hold, brought into force, and what follows once it is in sync.
+//!
+//! Guarantees: the scheduler is told only of what is in force in the store; what cannot come into force is tried again by the
+//! next poll, and said once.
+
+use super::{AGAIN, Loop, held};
+use crate::{
+    daemon::follower::{NotInForce, Told},
+    manifest::KnownSecrets,
+    operation::changed,
+    session::{Failure, KnownOutputs, Outlook, Pins, Snapshot, SourceAsk},
+};
+use reconciled_engine::{
+    Desired, Store,
+    scheduler::{self, Stance},
+};
+use reconciled_provider::Scope;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, PoisonError},
+    time::Duration,
+};
+
+/// What is in force, without the trees.
+#[derive(Default)]
+pub(super) struct Standing {
+    pub(super) desired: Arc<Desired>,
+    /// What is wrong, by source.
+    pub(super) messages: BTreeMap<Arc<str>, Vec<String>>,
+    /// Sources with an error in their manifests.
+    pub(super) broken: BTreeSet<Arc<str>>,
+    /// The outputs that it was loaded with.
+    pub(super) outputs: KnownOutputs,
+    /// The secrets that it was loaded with.
+    pub(super) secrets: KnownSecrets,
+    /// What is kept at earlier revisions.
+    pub(super) pins: Pins,
+    /// Nothing is invalid, withheld or out of sight.
+    pub(super) is_whole: bool,
+    /// Everything that follows from a whole outlook that is in sync was done.
+    pub(super) is_settled: bool,
+}
+
+impl Loop {
+    /// Loads what the sources hold, brings it into force and says so to the scheduler.
+    pub(super) async fn load(&mut self) -> Result<BTreeSet<Scope>, Arc<Failure>> {
+        let loaded = self.try_load().await;
+        if let Err(failure) = &loaded {
+            let now = self.session.surveyor.cx.clock.now();
+            {
+                let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+                let since = shown.failure.as_ref().map_or(now, |known| known.since);
+                let (error, hint) = (failure.to_string(), failure.hint());
+                if shown.failure.as_ref().is_none_or(|known| known.error != error) {
+                    let hint = hint.as_deref();
+                    tracing::error!(error = %failure, hint, "revision cannot come into force");
+                }
+                shown.failure = Some(NotInForce { error, hint, since });
+            }
+            // The next poll is as good as a first one.
+            let soon = now + AGAIN;
+            self.pins_due = self.pins_due.map(|due| due.max(soon));
+            for source in self.sources.values_mut() {
+                (source.snapshot, source.loaded, source.due) = (None, None, soon);
+            }
+        }
+        loaded.map_err(Arc::new)
+    }
+
+    async fn try_load(&mut self) -> Result<BTreeSet<Scope>, Failure> {
+        let snapshots: Vec<Snapshot> =
+            self.sources.values_mut().filter_map(|source| source.snapshot.take()).collect();
+        let outlook = self.session.load(snapshots, &*self.writing.db).await?;
+        let sources = &self.sources;
+        let accounts = |snapshot: &Snapshot, at: Duration| {
+            sources.get(&snapshot.name).map(|s| s.accounts(snapshot, at)).unwrap_or_default()
+        };
+        let brought =
+            self.writing.bring_into_force(&outlook.snapshots(), &outlook.desired, false, &accounts).await?;
+        self.forget_accounts(&outlook.snapshots(), &brought.moved);
+        self.writing.end_pins(&outlook.pins).await?;
+        self.writing.note_problems(&outlook).await?;
+        let has_errors = outlook.has_errors();
+        let messages: BTreeMap<Arc<str>, Vec<String>> =
+            outlook.sources().into_iter().map(|name| (name.clone(), outlook.messages_of(&name))).collect();
+        let Outlook { snapshots, desired, withheld, broken, outputs, secrets, pins, .. } = outlook;
+        let is_whole = !has_errors
+            && withheld.is_empty()
+            && snapshots.len() == self.sources.len()
+            && desired.sources.values().all(|source| source.prunes);
+        // Once the next revision is in force, no pass that runs from this one may write.
+        let mut generations = BTreeMap::new();
+        for source in desired.sources.keys() {
+            generations.extend(self.writing.db.generations(source).await?);
+        }
+        let desired = Arc::new(Desired { generations: Some(Arc::new(generations)), ..desired });
+        // Where any scope may be meant, those that only the inventory knows are too.
+        let everything = || {
+            let known = self.scheduler.standing().into_keys();
+            let declared = self.outlook.desired.scopes.keys().chain(desired.scopes.keys());
+            known.chain(declared.cloned()).collect()
+        };
+        let mut changed = changed(&self.outlook.desired, &desired).unwrap_or_else(everything);
+        // A commit that came into force may consent to what waits elsewhere.
+        if brought.has_consent {
+            changed.extend(held(&self.scheduler));
+        }
+        for message in messages.values().flatten() {
+            tracing::warn!(problem = message.trim(), "manifest problem");
+        }
+        let mut told = BTreeMap::new();
+        for snapshot in snapshots {
+            let name = snapshot.name.clone();
+            let (commit, label) = (snapshot.revision.to_string(), snapshot.label.to_string());
+            let is_broken = broken.contains(&name) || withheld.contains(&name);
+            self.show(&name, |following| {
+                (following.commit, following.label) = (commit, label);
+                following.broken = is_broken;
+            });
+            let time = snapshot.commit.as_ref().and_then(|commit| u64::try_from(commit.time).ok());
+            told.insert(
+                name.clone(),
+                (snapshot.revision.clone(), Duration::from_secs(time.unwrap_or_default())),
+            );
+            let Some(source) = self.sources.get_mut(&name) else { continue };
+            source.snapshot = match (withheld.contains(&name), &source.loaded) {
+                // What is withheld stays what was offered: it may be good once others have changed.
+                (true, Some((offered, _))) => {
+                    let (in_force, rev) = (Some(snapshot.revision.clone()), Some(offered.to_string()));
+                    let known = SourceAsk { in_force, rev, is_local: true, ..SourceAsk::default() };
+                    // What cannot be had of it any more is offered again by the next poll.
+                    Some(self.session.poll(&source.config, known).await.unwrap_or(snapshot))
+                }
+                _ => Some(snapshot),
+            };
+        }
+        self.pins_due = pins.next();
+        self.outlook = Standing {
+            desired: desired.clone(),
+            messages: messages.clone(),
+            broken,
+            outputs,
+            secrets,
+            pins,
+            is_whole,
+            is_settled: false,
+        };
+        {
+            let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+            shown.desired = desired.clone();
+            shown.failure = None;
+            shown.messages = messages.into_values().flatten().collect();
+        }
+        tracing::info!(scopes = changed.len(), "desired state is in force");
+        self.scheduler.desire(desired, changed.clone());
+        let at = self.session.surveyor.cx.clock.now();
+        for (name, (commit, committed)) in told {
+            let seen = self.sources.get(&name).and_then(|source| source.seen.clone());
+            let seen = seen.filter(|(seen, _)| *seen == commit).map(|(_, at)| at);
+            self.show(&name, |following| {
+                let known = following.told.as_ref().is_some_and(|told| told.commit == commit);
+                if !known {
+                    following.told = Some(Told { commit, committed, seen, at });
+                }
+            });
+        }
+        Ok(changed)
+    }
+
+    /// What follows when everything was found in sync: bars are lifted, a recovery ends, a changed path counts.
+    pub(super) async fn settle(&mut self) {
+        if self.outlook.is_settled || !self.outlook.is_whole {
+            return;
+        }
+        let standing = self.scheduler.standing();
+        // An idle moment may be told after the next revision came into force, so nothing may be under way either.
+        let is_done =
+            |s: &scheduler::Standing| s.stance == Stance::InSync && !s.is_queued && s.running_since.is_none();
+        if !standing.values().all(is_done) {
+            return;
+        }
+        if let Err(failure) = self.try_settle(standing.into_keys().collect()).await {
+            tracing::warn!(error = %failure, "what is in sync cannot be remembered");
+        }
+    }
+
+    async fn try_settle(&mut self, scopes: BTreeSet<Scope>) -> Result<(), Failure> {
+        let writing = &self.writing;
+        let desired = &self.outlook.desired;
+        let snapshots: Vec<&Snapshot> = self.sources.values().filter_map(|s| s.snapshot.as_ref()).collect();
+        if desired.sources.values().any(|s| s.path_changed) {
+            writing.bring_into_force(&snapshots, desired, true, &|_, _| Vec::new()).await?;
+        }
+        writing.lift_bars(desired).await?;
+        writing.end_recovery().await?;
+        // Only where every scope has a version can a later look be spared.
+        let versions = writing.db.versions().await?;
+        let versioned: BTreeSet<&Scope> = versions.iter().map(|(scope, _)| scope).collect();
+        if self.outlook.pins.kept.is_empty() && scopes.iter().all(|scope| versioned.contains(scope)) {
+            for converged in self.session.converged(&snapshots) {
+                writing.engine.converged(converged).await?;
+            }
+        }
+        self.outlook.is_settled = true;
+        Ok(())
+    }
+}
