@@ -7,7 +7,7 @@
 use super::{
     error::Result,
     export::from_hex,
-    rows::{json, ms},
+    rows::{json, ms, to_hex},
 };
 use futures_util::TryStreamExt as _;
 use reconciled_engine::store::Event;
@@ -33,44 +33,94 @@ pub(super) fn link(before: &[u8], row: &Canonical<'_>) -> [u8; 32] {
     *hasher.finalize().as_bytes()
 }
 
-/// Appends one event.
-pub(super) async fn append(conn: &mut SqliteConnection, event: &Event) -> Result<()> {
+/// The number and the hash of the last event.
+async fn last(conn: &mut SqliteConnection) -> Result<(i64, Vec<u8>)> {
     let last: Option<(i64, Vec<u8>)> =
         sqlx::query_as("SELECT number, hash FROM event ORDER BY number DESC LIMIT 1")
             .fetch_optional(&mut *conn)
             .await?;
-    let (number, before) = last.unwrap_or_else(|| (0, GENESIS.to_vec()));
-    let number = number + 1;
-    let (scope, address) =
-        (event.scope.as_ref().map(ToString::to_string), event.address.as_ref().map(ToString::to_string));
-    let hash = link(
-        &before,
-        &(
+    Ok(last.unwrap_or_else(|| (0, GENESIS.to_vec())))
+}
+
+/// What a row has besides what its event says.
+struct Line {
+    number: i64,
+    scope: Option<String>,
+    address: Option<String>,
+    hash: [u8; 32],
+}
+
+impl Line {
+    fn after(last: i64, before: &[u8], event: &Event) -> Line {
+        let number = last + 1;
+        let scope = event.scope.as_ref().map(ToString::to_string);
+        let address = event.address.as_ref().map(ToString::to_string);
+        let canonical = (
             number,
             ms(event.at),
-            &event.kind,
+            &*event.kind,
             scope.as_deref(),
             address.as_deref(),
-            &event.revision,
-            &event.actor,
-            &event.reason,
-            &event.message,
-        ),
-    );
+            &*event.revision,
+            &*event.actor,
+            &*event.reason,
+            &*event.message,
+        );
+        let hash = link(before, &canonical);
+        Line { number, scope, address, hash }
+    }
+}
+
+/// Appends one event.
+pub(super) async fn append(conn: &mut SqliteConnection, event: &Event) -> Result<()> {
+    let (number, hash) = last(conn).await?;
+    let line = Line::after(number, &hash, event);
     sqlx::query(
         "INSERT INTO event (number, at, kind, scope, address, revision, actor, reason, message, hash)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
     )
-    .bind(number)
+    .bind(line.number)
     .bind(ms(event.at))
     .bind(event.kind.clone())
-    .bind(scope)
-    .bind(address)
+    .bind(line.scope)
+    .bind(line.address)
     .bind(event.revision.clone())
     .bind(event.actor.clone())
     .bind(event.reason.clone())
     .bind(event.message.clone())
-    .bind(&hash[..])
+    .bind(&line.hash[..])
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Appends events in their order.
+pub(super) async fn append_all(conn: &mut SqliteConnection, events: &[&Event]) -> Result<()> {
+    // SQLite ends a text of JSON at this letter, and what is chained is all of it.
+    if events.iter().any(|event| event.message.contains('\0') || event.reason.contains('\0')) {
+        for event in events {
+            append(conn, event).await?;
+        }
+        return Ok(());
+    }
+    let (mut number, mut hash) = last(conn).await?;
+    let mut lines = Vec::with_capacity(events.len());
+    for event in events {
+        let line = Line::after(number, &hash, event);
+        (number, hash) = (line.number, line.hash.to_vec());
+        lines.push(line);
+    }
+    let rows = lines.iter().zip(events).map(|(line, event)| {
+        let Event { at, kind, revision, actor, reason, message, .. } = event;
+        let (scope, address, hash) = (&line.scope, &line.address, to_hex(&line.hash));
+        (line.number, ms(*at), kind, scope, address, revision, actor, reason, message, hash)
+    });
+    sqlx::query(
+        "INSERT INTO event (number, at, kind, scope, address, revision, actor, reason, message, hash)
+         SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6,
+             value ->> 7, value ->> 8, unhex(value ->> 9) FROM json_each(?1)",
+    )
+    .bind(json(&rows.collect::<Vec<_>>()))
     .execute(conn)
     .await?;
     Ok(())

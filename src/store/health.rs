@@ -69,6 +69,25 @@ pub(super) async fn looked_at(conn: &mut SqliteConnection, scope: &Scope, genera
     Ok(())
 }
 
+/// As [`looked_at`], of many scopes.
+pub(super) async fn looked_at_all(
+    conn: &mut SqliteConnection,
+    looks: impl Iterator<Item = (&Scope, u64)>,
+) -> Result<()> {
+    let looks: Vec<(String, u64)> =
+        looks.map(|(scope, generation)| (scope.to_string(), generation)).collect();
+    sqlx::query(
+        "INSERT INTO looked_at (scope, generation)
+         SELECT value ->> 0, value ->> 1 FROM json_each(?1) WHERE true
+         ON CONFLICT (scope) DO UPDATE SET generation = excluded.generation
+         WHERE generation <> excluded.generation",
+    )
+    .bind(json(&looks))
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
 /// Adds what the engine remembers of health to the memory of the scopes from `first` to `last`.
 pub(super) async fn recall(
     conn: &mut SqliteConnection,

@@ -83,6 +83,51 @@ pub(super) async fn start(
     Ok(())
 }
 
+/// Intents of one scope, as [`Write::Start`](reconciled_engine::Write::Start) has them.
+pub(super) struct Started<'w> {
+    pub(super) scope: &'w Scope,
+    pub(super) intents: &'w [Intent],
+    pub(super) fence: &'w [(ManifestKey, u64)],
+    pub(super) at: Duration,
+}
+
+/// As [`start`], of many scopes.
+pub(super) async fn start_all(tx: &mut Tx<'_>, all: &[Started<'_>]) -> Result<()> {
+    let fence: Vec<(ManifestKey, u64)> = all.iter().flat_map(|one| one.fence.iter().cloned()).collect();
+    check_fence(tx.conn, &fence).await?;
+    // As the table would number them: a number is never used again.
+    let last: Option<i64> = sqlx::query_scalar("SELECT seq FROM sqlite_sequence WHERE name = 'journal'")
+        .fetch_optional(&mut *tx.conn)
+        .await?;
+    let parts = all.iter().flat_map(|one| one.intents.chunks(PART).map(move |part| (one, part)));
+    let (mut groups, mut intents) = (Vec::new(), Vec::new());
+    for (number, (one, part)) in (last.unwrap_or(0) + 1..).zip(parts) {
+        let (actions, rows) = texts(part, tx.seal)?;
+        groups.push((number, one.scope.to_string(), ms(one.at), part.len(), json(&runs(part)), rows));
+        intents.push((number, actions));
+    }
+    sqlx::query(
+        "INSERT INTO journal (number, scope, epoch, started_at, total, numbers, rows)
+         SELECT value ->> 0, value ->> 1, ?2, value ->> 2, value ->> 3, value ->> 4, value ->> 5 FROM json_each(?1)",
+    )
+    .bind(json(&groups))
+    .bind(tx.epoch as i64)
+    .execute(&mut *tx.conn)
+    .await?;
+    sqlx::query("INSERT INTO intent (number, actions) SELECT value ->> 0, value ->> 1 FROM json_each(?1)")
+        .bind(json(&intents))
+        .execute(&mut *tx.conn)
+        .await?;
+    Ok(())
+}
+
+/// What intents say of actions and of rows.
+fn texts(intents: &[Intent], seal: &Seal) -> Result<(String, String)> {
+    let actions = json_list(intents.iter().map(|intent| Ok(stored_action(intent))))?;
+    let rows = json_list(intents.iter().map(|intent| StoredRow::of(&intent.row, seal)))?;
+    Ok((actions, rows))
+}
+
 /// Intents as they are stored.
 struct Part {
     total: usize,
@@ -93,12 +138,8 @@ struct Part {
 
 impl Part {
     fn of(intents: &[Intent], seal: &Seal) -> Result<Part> {
-        Ok(Part {
-            total: intents.len(),
-            numbers: json(&runs(intents)),
-            rows: json_list(intents.iter().map(|intent| StoredRow::of(&intent.row, seal)))?,
-            actions: json_list(intents.iter().map(|intent| Ok(stored_action(intent))))?,
-        })
+        let (actions, rows) = texts(intents, seal)?;
+        Ok(Part { total: intents.len(), numbers: json(&runs(intents)), rows, actions })
     }
 
     async fn put(self, conn: &mut SqliteConnection, scope: &str, epoch: u64, when: Duration) -> Result<()> {
@@ -173,8 +214,8 @@ async fn check_fence(conn: &mut SqliteConnection, fence: &[(ManifestKey, u64)]) 
 }
 
 /// Writes answers into the groups that hold their actions. An action that is not open is left alone.
-pub(super) async fn end(tx: &mut Tx<'_>, endings: &[Ending]) -> Result<()> {
-    let mut missing: HashMap<u64, &Ending> = endings.iter().map(|e| (e.action.0, e)).collect();
+pub(super) async fn end(tx: &mut Tx<'_>, endings: impl Iterator<Item = &Ending>) -> Result<()> {
+    let mut missing: HashMap<u64, &Ending> = endings.map(|e| (e.action.0, e)).collect();
     let mut meant = Vec::new();
     // One question for all of them: as many groups may be open as there are passes at once. The newest come first.
     let mut open =
@@ -194,6 +235,7 @@ pub(super) async fn end(tx: &mut Tx<'_>, endings: &[Ending]) -> Result<()> {
         }
     }
     drop(open);
+    let mut answered = Vec::new();
     for (number, runs, outcomes) in meant {
         let actions = runs.iter().flat_map(|(first, count)| *first..first.saturating_add(*count));
         let mut outcomes: Vec<Option<StoredOutcome>> = parse_json(&outcomes)?;
@@ -209,16 +251,19 @@ pub(super) async fn end(tx: &mut Tx<'_>, endings: &[Ending]) -> Result<()> {
         }
         if is_changed {
             let ended = outcomes.iter().flatten().filter(|outcome| outcome.is_final()).count();
-            sqlx::query(
-                "UPDATE journal SET ended = ?2, outcomes = ?3, rows = iif(?2 = total, NULL, rows),
-                     numbers = iif(?2 = total, '[]', numbers) WHERE number = ?1",
-            )
-            .bind(number)
-            .bind(ended as i64)
-            .bind(json(&outcomes))
-            .execute(&mut *tx.conn)
-            .await?;
+            answered.push((number, ended, json(&outcomes)));
         }
+    }
+    if !answered.is_empty() {
+        sqlx::query(
+            "UPDATE journal SET ended = now.value ->> 1, outcomes = now.value ->> 2,
+                 rows = iif(now.value ->> 1 = total, NULL, rows),
+                 numbers = iif(now.value ->> 1 = total, '[]', numbers)
+             FROM json_each(?1) AS now WHERE number = now.value ->> 0",
+        )
+        .bind(json(&answered))
+        .execute(&mut *tx.conn)
+        .await?;
     }
     Ok(())
 }

@@ -8,7 +8,7 @@ use super::rows::{Names, at, ms};
 use reconciled_engine::{Row, RowState, Write};
 use reconciled_provider::{ResourceId, Scope};
 use std::{
-    collections::{BTreeMap, HashSet, VecDeque},
+    collections::{BTreeMap, HashMap, HashSet},
     mem,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -16,18 +16,54 @@ use std::{
     },
 };
 
-/// Rows by scope, sorted by id; the scope used last comes last.
+/// Rows by scope, sorted by id.
 #[derive(Debug, Default)]
 pub(super) struct Kept {
     most: AtomicUsize,
-    scopes: Mutex<VecDeque<Entry>>,
+    scopes: Mutex<Scopes>,
+}
+
+/// A pass may look at thousands of scopes: nothing here goes through all of them.
+#[derive(Debug, Default)]
+struct Scopes {
+    all: HashMap<Scope, Entry>,
+    /// By when they were used; the scope used last comes last.
+    used: BTreeMap<u64, Scope>,
+    uses: u64,
+    /// Rows of all of them, and one more for each.
+    size: usize,
 }
 
 #[derive(Debug)]
 struct Entry {
-    scope: Scope,
     stamp: i64,
     rows: Arc<Vec<Row>>,
+    used: u64,
+}
+
+impl Scopes {
+    fn put(&mut self, scope: &Scope, stamp: i64, rows: Arc<Vec<Row>>) {
+        self.remove(scope);
+        self.uses += 1;
+        self.size += rows.len() + 1;
+        self.used.insert(self.uses, scope.clone());
+        self.all.insert(scope.clone(), Entry { stamp, rows, used: self.uses });
+    }
+
+    fn remove(&mut self, scope: &Scope) -> Option<Entry> {
+        let entry = self.all.remove(scope)?;
+        self.used.remove(&entry.used);
+        self.size -= entry.rows.len() + 1;
+        Some(entry)
+    }
+
+    fn trim(&mut self, most: usize) {
+        while self.size > most
+            && let Some((_, oldest)) = self.used.pop_first()
+        {
+            self.remove(&oldest);
+        }
+    }
 }
 
 /// A write that changed rows of a scope, and the stamp that it gave them.
@@ -51,51 +87,42 @@ impl Kept {
     /// The rows of `scope` at `stamp`.
     pub(super) fn at(&self, scope: &Scope, stamp: i64) -> Option<Arc<Vec<Row>>> {
         let mut scopes = self.scopes();
-        let index = scopes.iter().position(|entry| entry.scope == *scope && entry.stamp == stamp)?;
-        let entry = scopes.remove(index)?;
-        let rows = entry.rows.clone();
-        scopes.push_back(entry);
+        let rows = scopes.all.get(scope).filter(|entry| entry.stamp == stamp)?.rows.clone();
+        scopes.put(scope, stamp, rows.clone());
         Some(rows)
     }
 
     /// Keeps the rows of `scope` as they are at `stamp`, unless newer ones are kept.
     pub(super) fn put(&self, scope: &Scope, stamp: i64, rows: Arc<Vec<Row>>) {
-        if rows.len() >= self.most.load(Ordering::Relaxed) {
-            return;
-        }
+        let most = self.most.load(Ordering::Relaxed);
         let mut scopes = self.scopes();
-        if scopes.iter().any(|entry| entry.scope == *scope && entry.stamp >= stamp) {
+        if rows.len() >= most || scopes.all.get(scope).is_some_and(|entry| entry.stamp >= stamp) {
             return;
         }
-        scopes.retain(|entry| entry.scope != *scope);
-        scopes.push_back(Entry { scope: scope.clone(), stamp, rows });
-        self.trim(&mut scopes);
+        scopes.put(scope, stamp, rows);
+        scopes.trim(most);
     }
 
     /// Follows a write that is durable.
     pub(super) fn follow(&self, touched: &Touched, write: Write) {
+        let scope = &touched.scope;
         let mut scopes = self.scopes();
-        let Some(index) = scopes.iter().position(|entry| entry.scope == touched.scope) else {
+        let Some(stamp) = scopes.all.get(scope).map(|entry| entry.stamp) else {
             drop(scopes);
             if let (true, Write::Rows(list)) = (touched.is_begun, write) {
                 let mut rows = Vec::new();
-                put(&mut rows, list.into_iter().filter(|row| row.scope == touched.scope));
-                self.put(&touched.scope, touched.stamp, Arc::new(rows));
+                put(&mut rows, list.into_iter().filter(|row| row.scope == *scope));
+                self.put(scope, touched.stamp, Arc::new(rows));
             }
             return;
         };
-        let entry = &mut scopes[index];
-        if entry.stamp >= touched.stamp {
+        if stamp >= touched.stamp {
             return;
         }
-        if entry.stamp + 1 != touched.stamp {
-            scopes.remove(index);
-            return;
-        }
-        entry.stamp = touched.stamp;
+        let Some(mut entry) = scopes.remove(scope).filter(|_| stamp + 1 == touched.stamp) else { return };
         let rows = Arc::make_mut(&mut entry.rows);
         match write {
-            Write::Rows(list) => put(rows, list.into_iter().filter(|row| row.scope == touched.scope)),
+            Write::Rows(list) => put(rows, list.into_iter().filter(|row| row.scope == *scope)),
             Write::Gone(_, ids) => {
                 let ids: HashSet<&ResourceId> = ids.iter().collect();
                 rows.retain(|row| !ids.contains(&row.tracked.id));
@@ -105,24 +132,13 @@ impl Kept {
                 let seen = rows.iter_mut().filter(|row| ids.contains(&row.tracked.id));
                 seen.for_each(|row| row.state = RowState::Settled);
             }
-            _ => {
-                scopes.remove(index);
-            }
+            _ => return,
         }
-        self.trim(&mut scopes);
+        scopes.put(scope, touched.stamp, entry.rows);
+        scopes.trim(self.most.load(Ordering::Relaxed));
     }
 
-    fn trim(&self, scopes: &mut VecDeque<Entry>) {
-        let most = self.most.load(Ordering::Relaxed);
-        let mut all: usize = scopes.iter().map(|entry| entry.rows.len() + 1).sum();
-        while all > most
-            && let Some(oldest) = scopes.pop_front()
-        {
-            all -= oldest.rows.len() + 1;
-        }
-    }
-
-    fn scopes(&self) -> MutexGuard<'_, VecDeque<Entry>> {
+    fn scopes(&self) -> MutexGuard<'_, Scopes> {
         self.scopes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

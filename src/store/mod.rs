@@ -29,6 +29,7 @@ mod rename;
 mod rows;
 mod seal;
 mod suspension;
+mod together;
 mod write;
 mod writer;
 

@@ -177,9 +177,8 @@ impl Rename {
         for sql in self.rest() {
             self.run(conn, sql).await?;
         }
-        for scope in &scopes {
-            rows::touch(conn, &rows::scope(scope)?).await?;
-        }
+        let scopes = scopes.iter().map(|scope| rows::scope(scope)).collect::<Result<BTreeSet<_>>>()?;
+        rows::touch(conn, &scopes.iter().collect::<Vec<_>>()).await?;
         let event = Event {
             at,
             kind: "rename".into(),

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use sqlx::{AssertSqlSafe, Row as _, SqliteConnection, sqlite::SqliteRow};
 use std::{
     borrow::Cow,
+    collections::{HashMap, HashSet},
     path::PathBuf,
     str::FromStr,
     sync::{Arc, LazyLock},
@@ -129,26 +130,42 @@ pub(super) async fn stamp(conn: &mut SqliteConnection, scope: &str) -> Result<i6
     Ok(found.fetch_optional(conn).await?.unwrap_or(0))
 }
 
-/// Gives the rows of a scope a new stamp.
-pub(super) async fn touch(conn: &mut SqliteConnection, scope: &Scope) -> Result<i64> {
-    let raised = sqlx::query_scalar(
-        "INSERT INTO inventory_stamp (scope, stamp) VALUES (?1, 1)
-         ON CONFLICT (scope) DO UPDATE SET stamp = stamp + 1 RETURNING stamp",
+/// Gives the rows of these scopes a new stamp, and returns those in the same order. None is named twice.
+pub(super) async fn touch(conn: &mut SqliteConnection, scopes: &[&Scope]) -> Result<Vec<i64>> {
+    let names: Vec<String> = scopes.iter().map(ToString::to_string).collect();
+    let raised = sqlx::query_as(
+        "INSERT INTO inventory_stamp (scope, stamp) SELECT value, 1 FROM json_each(?1) WHERE true
+         ON CONFLICT (scope) DO UPDATE SET stamp = stamp + 1 RETURNING scope, stamp",
     );
-    Ok(raised.bind(scope.to_string()).fetch_one(conn).await?)
+    let raised: Vec<(String, i64)> = raised.bind(json(&names)).fetch_all(conn).await?;
+    let raised: HashMap<&str, i64> = raised.iter().map(|(scope, stamp)| (&**scope, *stamp)).collect();
+    let stamp = |name: &String| {
+        raised.get(&**name).copied().ok_or_else(|| StoreError::Unreadable(format!("stamp of `{name}`")))
+    };
+    names.iter().map(stamp).collect()
 }
 
-/// How many rows a scope has.
-pub(super) async fn count(conn: &mut SqliteConnection, scope: &Scope) -> Result<usize> {
-    let count = sqlx::query_scalar("SELECT count(*) FROM inventory WHERE scope = ?1").bind(scope.to_string());
-    let count: i64 = count.fetch_one(conn).await?;
-    Ok(count as usize)
+/// How many rows each of these scopes has that has any.
+pub(super) async fn counts(conn: &mut SqliteConnection, scopes: &[Scope]) -> Result<HashMap<String, usize>> {
+    let names: Vec<String> = scopes.iter().map(ToString::to_string).collect();
+    let counts: Vec<(String, i64)> = sqlx::query_as(
+        "SELECT scope, count(*) FROM inventory WHERE scope IN (SELECT value FROM json_each(?1)) GROUP BY scope",
+    )
+    .bind(json(&names))
+    .fetch_all(conn)
+    .await?;
+    Ok(counts.into_iter().map(|(scope, count)| (scope, count as usize)).collect())
 }
 
 /// Puts or replaces rows by scope and id.
-pub(super) async fn put(conn: &mut SqliteConnection, seal: &Seal, rows: &[Row], now: Duration) -> Result<()> {
+pub(super) async fn put(
+    conn: &mut SqliteConnection,
+    seal: &Seal,
+    rows: &[&Row],
+    now: Duration,
+) -> Result<()> {
     // In the order of the table, so that each page is filled once and not written again and again.
-    let mut rows: Vec<&Row> = rows.iter().collect();
+    let mut rows = rows.to_vec();
     rows.sort_unstable_by_key(|row| (&row.scope, &row.tracked.id));
     let mut rest = &rows[..];
     let mut next = || {
@@ -253,6 +270,27 @@ pub(super) async fn settle(
     Ok(settled > 0)
 }
 
+/// As [`settle`], of many scopes; returns those that changed.
+pub(super) async fn settle_all(
+    conn: &mut SqliteConnection,
+    rows: &[(&Scope, &ResourceId)],
+    now: Duration,
+) -> Result<HashSet<String>> {
+    let mut rows: Vec<(String, &str)> = rows.iter().map(|(scope, id)| (scope.to_string(), &*id.0)).collect();
+    rows.sort_unstable();
+    let mut changed = HashSet::new();
+    for rows in rows.chunks(SETTLED) {
+        let done = sqlx::query_scalar(
+            "UPDATE inventory SET state = 'settled', recheck_at = NULL, synced_at = ?2, healthy_at = ?2
+             FROM json_each(?1) AS seen
+             WHERE scope = seen.value ->> 0 AND id = seen.value ->> 1 AND state <> 'settled' RETURNING scope",
+        );
+        let done: Vec<String> = done.bind(json(&rows)).bind(ms(now)).fetch_all(&mut *conn).await?;
+        changed.extend(done);
+    }
+    Ok(changed)
+}
+
 /// Remembers from which documents a scope was planned.
 pub(super) async fn documents(
     conn: &mut SqliteConnection,
@@ -274,6 +312,28 @@ pub(super) async fn documents(
                 .bind(manifest.0.clone()),
         };
         query.execute(&mut *conn).await?;
+    }
+    Ok(())
+}
+
+/// As [`documents`], of many scopes.
+pub(super) async fn documents_all(
+    conn: &mut SqliteConnection,
+    list: &[(&Scope, &ManifestKey, Option<Hash>)],
+) -> Result<()> {
+    let row = |(scope, manifest, content): &(&Scope, &ManifestKey, Option<Hash>)| {
+        (scope.to_string(), manifest.to_string(), content.map(|content| content.to_string()))
+    };
+    let (known, gone): (Vec<_>, Vec<_>) = list.iter().map(row).partition(|(_, _, content)| content.is_some());
+    let put = "INSERT INTO document (scope, manifest, content)
+         SELECT value ->> 0, value ->> 1, unhex(value ->> 2) FROM json_each(?1) WHERE true
+         ON CONFLICT (scope, manifest) DO UPDATE SET content = excluded.content";
+    let remove = "DELETE FROM document WHERE (scope, manifest) IN
+         (SELECT value ->> 0, value ->> 1 FROM json_each(?1))";
+    for (rows, sql) in [(known, put), (gone, remove)] {
+        if !rows.is_empty() {
+            sqlx::query(sql).bind(json(&rows)).execute(&mut *conn).await?;
+        }
     }
     Ok(())
 }

@@ -3,6 +3,7 @@ mod marks;
 mod opening;
 mod rename;
 mod sweep;
+mod together;
 mod trail;
 
 use super::*;

@@ -11,7 +11,7 @@ use super::{
     suspension,
 };
 use reconciled_engine::{
-    Write,
+    Row, Write,
     store::{Approval, ClaimRow, Condition, ConditionKind, Consent, Converged, Hold, KnownVersion, Revision},
 };
 use reconciled_provider::{Address, Hash, Lives, ManifestKey, ResourceId, Scope, Version};
@@ -38,9 +38,10 @@ pub(super) struct Tx<'a> {
 }
 
 impl Tx<'_> {
-    async fn touch(&mut self, scope: &Scope) -> Result<()> {
-        let stamp = rows::touch(self.conn, scope).await?;
-        self.touched.push((scope.clone(), stamp));
+    /// Gives the rows of these scopes a new stamp.
+    pub(super) async fn touch(&mut self, scopes: &[&Scope]) -> Result<()> {
+        let stamps = rows::touch(self.conn, scopes).await?;
+        self.touched.extend(scopes.iter().map(|scope| (*scope).clone()).zip(stamps));
         Ok(())
     }
 }
@@ -49,31 +50,18 @@ impl Tx<'_> {
 pub(super) async fn apply(tx: &mut Tx<'_>, write: &Write) -> Result<()> {
     match write {
         Write::Start { scope, intents, fence, at } => journal::start(tx, scope, intents, fence, *at).await,
-        Write::End(endings) => journal::end(tx, endings).await,
-        Write::Rows(list) => {
-            rows::put(tx.conn, tx.seal, list, tx.now).await?;
-            let scopes: BTreeSet<&Scope> = list.iter().map(|row| &row.scope).collect();
-            for scope in scopes {
-                tx.touch(scope).await?;
-                if tx.touched.last().is_some_and(|(_, stamp)| *stamp == 1) {
-                    let written = list.iter().filter(|row| row.scope == *scope).count();
-                    if rows::count(tx.conn, scope).await? == written {
-                        tx.begun.insert(scope.clone());
-                    }
-                }
-            }
-            Ok(())
-        }
+        Write::End(endings) => journal::end(tx, endings.iter()).await,
+        Write::Rows(list) => rows(tx, &list.iter().collect::<Vec<_>>()).await,
         Write::Gone(scope, ids) => {
             if rows::remove(tx.conn, scope, ids).await? {
-                tx.touch(scope).await?;
+                tx.touch(&[scope]).await?;
             }
             // What they claimed elsewhere goes with them: nobody would withdraw it later.
             unclaim(tx.conn, scope, ids).await
         }
         Write::Settled(scope, ids) => {
             if rows::settle(tx.conn, scope, ids, tx.now).await? {
-                tx.touch(scope).await?;
+                tx.touch(&[scope]).await?;
             }
             Ok(())
         }
@@ -105,6 +93,25 @@ pub(super) async fn apply(tx: &mut Tx<'_>, write: &Write) -> Result<()> {
         Write::LookedAt(scope, generation) => health::looked_at(tx.conn, scope, *generation).await,
         Write::Event(event) => events::append(tx.conn, event).await,
     }
+}
+
+/// Puts or replaces rows, of any scopes.
+pub(super) async fn rows(tx: &mut Tx<'_>, list: &[&Row]) -> Result<()> {
+    rows::put(tx.conn, tx.seal, list, tx.now).await?;
+    let mut written: BTreeMap<&Scope, usize> = BTreeMap::new();
+    for row in list {
+        *written.entry(&row.scope).or_default() += 1;
+    }
+    let before = tx.touched.len();
+    tx.touch(&written.keys().copied().collect::<Vec<_>>()).await?;
+    let new = tx.touched[before..].iter().filter(|(_, stamp)| *stamp == 1);
+    let new: Vec<Scope> = new.map(|(scope, _)| scope.clone()).collect();
+    if !new.is_empty() {
+        let counts = rows::counts(tx.conn, &new).await?;
+        let begun = new.into_iter().filter(|scope| counts.get(&scope.to_string()) == written.get(scope));
+        tx.begun.extend(begun);
+    }
+    Ok(())
 }
 
 async fn conditions(
@@ -443,11 +450,7 @@ async fn put_version(
         sqlx::query("DELETE FROM converged").execute(conn).await?;
         return Ok(());
     };
-    let (state, token) = match &known.version {
-        Version::Absent => ("absent", None),
-        Version::At(token) => ("at", Some(&token[..])),
-        Version::Unknown => ("unknown", None),
-    };
+    let (state, token) = columns(&known.version);
     sqlx::query(
         "INSERT INTO scope_version (scope, state, token, foreigners) VALUES (?1, ?2, ?3, ?4)
          ON CONFLICT (scope) DO UPDATE SET state = ?2, token = ?3, foreigners = ?4
@@ -460,6 +463,52 @@ async fn put_version(
     .execute(conn)
     .await?;
     Ok(())
+}
+
+/// As [`put_version`], of scopes that have none any more.
+pub(super) async fn no_versions(
+    conn: &mut SqliteConnection,
+    scopes: impl Iterator<Item = &Scope>,
+) -> Result<()> {
+    let scopes: Vec<String> = scopes.map(ToString::to_string).collect();
+    sqlx::query("DELETE FROM scope_version WHERE scope IN (SELECT value FROM json_each(?1))")
+        .bind(json(&scopes))
+        .execute(&mut *conn)
+        .await?;
+    sqlx::query("DELETE FROM converged").execute(conn).await?;
+    Ok(())
+}
+
+/// As [`put_version`], of many scopes.
+pub(super) async fn put_versions(
+    conn: &mut SqliteConnection,
+    versions: impl Iterator<Item = (&Scope, &KnownVersion)>,
+) -> Result<()> {
+    let row = |(scope, known): (&Scope, &KnownVersion)| {
+        let (state, token) = columns(&known.version);
+        (scope.to_string(), state, token.map(rows::to_hex), known.foreign)
+    };
+    let versions: Vec<_> = versions.map(row).collect();
+    sqlx::query(
+        "INSERT INTO scope_version (scope, state, token, foreigners)
+         SELECT value ->> 0, value ->> 1, unhex(value ->> 2), value ->> 3 FROM json_each(?1) WHERE true
+         ON CONFLICT (scope) DO UPDATE SET state = excluded.state, token = excluded.token,
+             foreigners = excluded.foreigners
+         WHERE state <> excluded.state OR token IS NOT excluded.token OR foreigners <> excluded.foreigners",
+    )
+    .bind(json(&versions))
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// A version in two columns.
+fn columns(version: &Version) -> (&'static str, Option<&[u8]>) {
+    match version {
+        Version::Absent => ("absent", None),
+        Version::At(token) => ("at", Some(&token[..])),
+        Version::Unknown => ("unknown", None),
+    }
 }
 
 async fn put_converged(conn: &mut SqliteConnection, converged: &Converged) -> Result<()> {
@@ -475,7 +524,7 @@ async fn put_converged(conn: &mut SqliteConnection, converged: &Converged) -> Re
     Ok(())
 }
 
-async fn no_longer_converged(conn: &mut SqliteConnection, source: &Arc<str>) -> Result<()> {
+pub(super) async fn no_longer_converged(conn: &mut SqliteConnection, source: &Arc<str>) -> Result<()> {
     sqlx::query("DELETE FROM converged WHERE source = ?1").bind(source.clone()).execute(conn).await?;
     Ok(())
 }

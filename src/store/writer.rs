@@ -13,6 +13,7 @@ use super::{
     open::Lock,
     rename::{self, Rename},
     seal::Seal,
+    together::{self, Together},
     write::{self, Tx},
 };
 use crate::failpoint;
@@ -178,8 +179,14 @@ impl Writer {
         }
         sqlx::query("BEGIN IMMEDIATE").execute(&mut self.conn).await?;
         self.check_epoch().await?;
+        let commits: Vec<&[Write]> = group.iter().map(|commit| &commit.writes[..]).collect();
+        let together = if apart { None } else { together::together(&commits) };
         let mut answers = Vec::with_capacity(group.len());
-        for (number, Commit { writes, .. }) in group.iter().enumerate() {
+        if let Some(together) = &together {
+            self.apply_together(together).await?;
+            answers.extend(group.iter().map(|_| Ok(())));
+        }
+        for (number, Commit { writes, .. }) in group.iter().enumerate().filter(|_| together.is_none()) {
             if !apart || group.len() == 1 {
                 self.apply(number, writes).await?;
                 answers.push(Ok(()));
@@ -199,6 +206,8 @@ impl Writer {
         hit(group, "before");
         sqlx::query("COMMIT").execute(&mut self.conn).await?;
         hit(group, "after");
+        // Each write comes to its end at once; rows of one scope are written by one commit of those that are taken together.
+        self.touched.sort_by_key(|touched| (touched.commit, touched.write));
         let mut touched = self.touched.drain(..).peekable();
         while let Some(one) = touched.next() {
             let write = &mut group[one.commit].writes[one.write];
@@ -297,6 +306,32 @@ impl Writer {
                 Touched { commit, write: index, scope, stamp, is_begun }
             });
             self.touched.extend(touched);
+        }
+        Ok(())
+    }
+}
+
+impl Writer {
+    /// As [`Writer::apply`], of commits that are taken together.
+    async fn apply_together(&mut self, all: &[Together<'_>]) -> Result<()> {
+        for (index, writes) in all.iter().enumerate() {
+            if index > 0 {
+                failpoint::hit("store.group.middle");
+            }
+            let (conn, now, touched) = (&mut self.conn, self.clock.now(), Vec::new());
+            let mut tx =
+                Tx { conn, seal: &self.seal, epoch: self.epoch, now, touched, begun: BTreeSet::new() };
+            together::apply(&mut tx, writes).await?;
+            let Tx { touched, begun, .. } = tx;
+            if touched.is_empty() {
+                continue;
+            }
+            let by_scope = together::by_scope(writes);
+            self.touched.extend(touched.into_iter().filter_map(|(scope, stamp)| {
+                let (commit, write) = *by_scope.get(&scope)?;
+                let is_begun = begun.contains(&scope);
+                Some(Touched { commit, write, scope, stamp, is_begun })
+            }));
         }
         Ok(())
     }

@@ -91,7 +91,7 @@ metrics! {
     PASS_SECONDS Histogram "reconciled_pass_seconds" ["provider"], "How long a pass over a scope took, with the scopes it ran together with";
     PASSES Counter "reconciled_passes_total" ["provider", "state"], "Passes over a scope, by how it stood afterwards";
     PROVIDER_CALLS Counter "reconciled_provider_calls_total" ["provider", "operation", "outcome"], "Calls to a provider: ok, or how it failed";
-    PROVIDER_REQUESTS Counter "reconciled_provider_requests_total" ["provider", "code"], "Requests to HTTP APIs of DNS and certificate authorities: the status of the answer, or none where none came";
+    PROVIDER_REQUESTS Counter "reconciled_provider_requests_total" ["provider", "code"], "Requests to HTTP APIs of DNS and certificate authorities, and to registries of Terraform providers: the status of the answer, or none where none came";
     RATE_TOKENS Gauge "reconciled_rate_tokens" ["provider"], "Requests that the rate limit of an entry lets through at once";
     RESOURCES Gauge "reconciled_resources" ["state"], "Tracked resources: applied, settled, pending";
     SCOPES Gauge "reconciled_scopes" ["stance"], "Scopes by how they stand";

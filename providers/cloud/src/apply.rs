@@ -491,6 +491,7 @@ impl Doing<'_> {
             op.desired().and_then(|desired: &Resource| desired.spec.hash()).unwrap_or_default();
         let mut tracked = Tracked::new(op.id().clone(), applied_hash);
         let mut kept = Kept::new(self.of, known, self.account);
+        self.plugin.told_as(self.of, state, &kept.state);
         kept.is_tainted = is_tainted;
         kept.secrets = self.clear.hidden().within(state);
         kept.triggers = self.declared().and_then(|declared| declared.lifecycle.made_with());

@@ -136,7 +136,7 @@ impl Host {
         if let Some(catalog) = self.catalog.get() {
             return Ok(catalog.clone());
         }
-        let found = self.found().await?;
+        let found = self.found(cx).await?;
         if let Some(catalog) = self.read_kept(&found.program).await {
             return Ok(self.catalog.get_or_init(|| catalog.into()).clone());
         }
@@ -150,19 +150,19 @@ impl Host {
     /// Looks at the program as a start does before it runs it: what is kept of its schemas says nothing about that.
     ///
     /// Errors: `Invalid` when it is not there, cannot be run, or is none that the entry allows.
-    pub(crate) async fn may_start(&self) -> Result<(), Error> {
-        let found = self.found().await?;
+    pub(crate) async fn may_start(&self, cx: &Cx) -> Result<(), Error> {
+        let found = self.found(cx).await?;
         can_be_run(&found.program)?;
         found.check().await
     }
 
     /// Where its program is. It is looked for again once it is gone.
-    async fn found(&self) -> Result<Found, Error> {
+    async fn found(&self, cx: &Cx) -> Result<Found, Error> {
         let mut found = self.found.lock().await;
         if let Some(found) = found.as_ref().filter(|found| found.program.exists()) {
             return Ok(found.clone());
         }
-        Ok(found.insert(self.config.program.find().await?).clone())
+        Ok(found.insert(self.config.program.find(&cx.answers).await?).clone())
     }
 
     /// What an earlier process of the same program said. Tens of megabytes are read, which is no work for a thread of the
@@ -226,8 +226,8 @@ impl Host {
     }
 
     async fn start(&self, cx: &Cx) -> Result<(Process, Arc<Catalog>), Error> {
-        self.may_start().await?;
-        let found = self.found().await?;
+        self.may_start(cx).await?;
+        let found = self.found(cx).await?;
         let hidden: Hidden = self.config.secret_variables(cx)?.into_iter().collect();
         let launch = Launch {
             path: found.program.clone(),

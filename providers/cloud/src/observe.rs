@@ -165,6 +165,7 @@ async fn look(host: &Host, cx: &Cx, want: &Want<'_>, id: &ResourceId) -> Result<
         (true, None, None) => return Ok(None),
     }
     let mut now = Kept::new(&of, &found, account);
+    plugin.told_as(&of, state, &now.state);
     match &kept {
         Some(kept) if !is_handed => now = now.going_on_from(kept),
         // What is taken over was made with what is declared now, as far as anybody can tell.

@@ -135,7 +135,7 @@ impl Observer for Terraform {
     async fn versions(&self, cx: &Cx, scopes: &[Scope]) -> Result<BTreeMap<Scope, Version>, Error> {
         // Of nothing: whether there is somebody to ask. Its schemas may be known from a time when there was.
         if let (true, Some(host)) = (scopes.is_empty(), &self.host) {
-            host.may_start().await?;
+            host.may_start(cx).await?;
         }
         // Nobody tells what moved: what was seen stands for as long as no resync looks.
         let Some(host) = &self.host else { return Ok(BTreeMap::new()) };

@@ -3,13 +3,17 @@
 //! It speaks protocol 6, or 5 where `TOY_PROTOCOL` says so. `TOY_START` makes it fail before it says where it listens:
 //! `die`, `garbage`, `old`, `deaf`; or listen where it should not: `open`. With `TOY_CHILD` it starts a program and
 //! writes its number there; to what `TOY_STARTS` names it adds its own, and to what `TOY_ENDS` names
-//! `asked` when it is asked to end, and `ended` when it does. With `TOY_JSON` it gives states back as JSON. Things have
-//! identities unless `TOY_NAMELESS` is set, and can be listed unless `TOY_LISTLESS` is; with `TOY_STRICT` it does nothing
-//! with one whose identity does not come along. The lowest id that is free is given to a new thing, with `TOY_FRESH` one
-//! that none had before. What goes wrong with a thing is said by its attribute `fault`.
+//! `asked` when it is asked to end, and `ended` when it does; to what `TOY_CALLS` names it adds the name of each call. With
+//! `TOY_JSON` it gives states back as JSON. Things have identities unless `TOY_NAMELESS` is set, and can be listed unless
+//! `TOY_LISTLESS` is; with `TOY_STRICT` it does nothing with one whose identity does not come along. The lowest id that is free
+//! is given to a new thing, with `TOY_FRESH` one that none had before. What goes wrong with a thing is said by its attribute
+//! `fault`.
 
+mod change;
+mod form;
 mod schema;
 mod server;
+mod there;
 mod thing;
 
 use reconciled_cloud::wire::{COOKIE_NAME, COOKIE_VALUE};

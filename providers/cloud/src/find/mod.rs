@@ -24,7 +24,7 @@ pub use sums::Pin;
 pub use version::Constraints;
 
 use mirror::Artefact;
-use reconciled_provider::Error;
+use reconciled_provider::{Answers, Error};
 use std::{
     fs,
     os::unix::fs::MetadataExt,
@@ -91,10 +91,10 @@ impl Program {
     /// Finds it, and installs it where that has to be done.
     ///
     /// Errors: `Invalid` where there is none that will do; `Unavailable` where there may be one another time.
-    pub(crate) async fn find(&self) -> Result<Found, Error> {
+    pub(crate) async fn find(&self, answers: &Answers) -> Result<Found, Error> {
         match self {
             Program::At(path) => Ok(Found { program: path.clone(), vouched: None }),
-            Program::Wanted(wanted) => wanted.find().await,
+            Program::Wanted(wanted) => wanted.find(answers).await,
         }
     }
 }
@@ -121,7 +121,7 @@ impl Found {
 }
 
 impl Wanted {
-    async fn find(&self) -> Result<Found, Error> {
+    async fn find(&self, answers: &Answers) -> Result<Found, Error> {
         match &self.from {
             From::Mirror(mirror) => {
                 let (wanted, mirror) = (self.clone(), mirror.clone());
@@ -132,7 +132,7 @@ impl Wanted {
                 if let Some(found) = blocking(move || installed::newest(&wanted)).await? {
                     return Ok(found);
                 }
-                let installing = registry::install(self, url);
+                let installing = registry::install(self, url, answers);
                 tokio::time::timeout(INSTALL, installing).await.unwrap_or_else(|_| {
                     let minutes = INSTALL.as_secs() / 60;
                     Err(self.failed(&format!("it took longer than {minutes} minutes")))

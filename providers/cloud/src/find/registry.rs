@@ -12,7 +12,7 @@ use super::{
     blocking, installed, signature,
     sums::{hex, listed},
 };
-use reconciled_provider::Error;
+use reconciled_provider::{Answers, Error};
 use reqwest::{Client, Response, StatusCode};
 use ring::digest::{Context, SHA256};
 use semver::Version;
@@ -78,11 +78,12 @@ struct Registry<'a> {
     http: Client,
     wanted: &'a Wanted,
     host: &'a str,
+    answers: &'a Answers,
 }
 
 /// Installs the newest version that will do.
-pub(super) async fn install(wanted: &Wanted, url: &Url) -> Result<Found, Error> {
-    let registry = Registry::new(wanted, url)?;
+pub(super) async fn install(wanted: &Wanted, url: &Url, answers: &Answers) -> Result<Found, Error> {
+    let registry = Registry::new(wanted, url, answers)?;
     let services: Services = registry.ask(&registry.join(url, "/.well-known/terraform.json")?).await?;
     let base =
         services.providers.ok_or_else(|| wanted.refused(&format!("{} has no providers", registry.host)))?;
@@ -114,7 +115,7 @@ pub(super) async fn install(wanted: &Wanted, url: &Url) -> Result<Found, Error> 
 }
 
 impl<'a> Registry<'a> {
-    fn new(wanted: &'a Wanted, url: &'a Url) -> Result<Registry<'a>, Error> {
+    fn new(wanted: &'a Wanted, url: &'a Url, answers: &'a Answers) -> Result<Registry<'a>, Error> {
         // An error says that one is installed already, which is as good.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let is_plain = url.scheme() == "http";
@@ -128,7 +129,7 @@ impl<'a> Registry<'a> {
             builder = builder.tls_certs_only([]).no_proxy();
         }
         let http = builder.build().map_err(|error| wanted.failed("prepare calls").caused_by(error))?;
-        Ok(Registry { http, wanted, host: url.host_str().unwrap_or_default() })
+        Ok(Registry { http, wanted, host: url.host_str().unwrap_or_default(), answers })
     }
 
     fn join(&self, to: &Url, path: &str) -> Result<Url, Error> {
@@ -220,7 +221,9 @@ impl<'a> Registry<'a> {
     }
 
     async fn get(&self, url: &Url) -> Result<Response, Error> {
-        let response = self.http.get(url.clone()).send().await.map_err(|error| self.lost(url, &error))?;
+        let sent = self.http.get(url.clone()).send().await;
+        self.answers.answered(sent.as_ref().ok().map(|response| response.status().as_u16()));
+        let response = sent.map_err(|error| self.lost(url, &error))?;
         let text = format!("{} answered {}", shown(url), response.status());
         match response.status() {
             status if status.is_success() => Ok(response),

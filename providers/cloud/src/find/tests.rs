@@ -3,7 +3,7 @@
 mod https;
 
 use super::{Address, Constraints, From, Pin, Program, Wanted, address::platform};
-use reconciled_provider::{Error, ErrorKind};
+use reconciled_provider::{Answers, Error, ErrorKind, Listener};
 use std::{
     collections::BTreeMap,
     fs,
@@ -214,9 +214,23 @@ fn wanted(from: From, folder: &Path, version: &str) -> Wanted {
 }
 
 async fn find(wanted: &Wanted) -> Result<PathBuf, Error> {
-    let found = Program::Wanted(Box::new(wanted.clone())).find().await?;
+    heard(wanted, &Answers::default()).await
+}
+
+async fn heard(wanted: &Wanted, answers: &Answers) -> Result<PathBuf, Error> {
+    let found = Program::Wanted(Box::new(wanted.clone())).find(answers).await?;
     found.check().await?;
     Ok(found.program)
+}
+
+/// What requests came to.
+#[derive(Clone, Default)]
+struct Heard(Arc<Mutex<Vec<Option<u16>>>>);
+
+impl Listener for Heard {
+    fn answered(&self, status: Option<u16>) {
+        self.0.lock().unwrap().push(status);
+    }
 }
 
 /// The files below a folder that can be run.
@@ -254,6 +268,25 @@ async fn a_provider_is_installed_once_and_found_without_its_server() {
     let error = find(&registry.wanted(world.path(), "~> 2.0")).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Unavailable);
     assert!(error.message.contains("cannot be reached"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_request_to_a_registry_is_counted() {
+    let world = tempfile::tempdir().unwrap();
+    let mut registry = Registry::start().await;
+    let wanted = registry.wanted(world.path(), "~> 1.0");
+    let all = Heard::default();
+    let answers = Answers::of(all.clone());
+    let told = || std::mem::take(&mut *all.0.lock().unwrap());
+    heard(&wanted, &answers).await.unwrap();
+    let asked = registry.asked.lock().unwrap().len();
+    assert_eq!(told(), vec![Some(200); asked]);
+    // What is there already is nobody's answer.
+    heard(&wanted, &answers).await.unwrap();
+    assert_eq!(told(), []);
+    registry.serving.shutdown().await;
+    heard(&registry.wanted(world.path(), "~> 2.0"), &answers).await.unwrap_err();
+    assert_eq!(told(), [None]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

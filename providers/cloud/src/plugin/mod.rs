@@ -3,6 +3,7 @@
 //! *Guarantees*: what a provider says in an error is shown without the secrets that it was given; a call that broke off
 //! is told apart from one that was refused, because only the first may have taken effect.
 
+mod answered;
 mod changes;
 mod identity;
 mod list;
@@ -16,6 +17,8 @@ pub(crate) use list::Listed;
 pub(crate) use pace::{Class, Pace};
 pub(crate) use said::cut;
 pub use said::said;
+
+use answered::Answered;
 
 use crate::{
     catalog::Catalog,
@@ -84,6 +87,8 @@ pub struct Plugin {
     hidden: Hidden,
     /// What identifies resources, once somebody asked.
     identities: OnceCell<identity::Types>,
+    /// What need not be asked again.
+    answered: Answered,
 }
 
 impl Plugin {
@@ -107,6 +112,7 @@ impl Plugin {
             pace,
             hidden,
             identities: OnceCell::new(),
+            answered: Answered::default(),
         }
     }
 

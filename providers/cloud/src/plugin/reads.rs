@@ -1,6 +1,12 @@
 //! What is asked of a provider and changes nothing.
 
-use super::{Class, Known, Plugin, ResourceType, said, said::warnings, says_something, settled, write_value};
+use super::{
+    Class, Known, Plugin, ResourceType,
+    answered::{Asked, reads_back},
+    said,
+    said::warnings,
+    says_something, settled, write_value,
+};
 use crate::{
     change,
     cty::Value,
@@ -12,16 +18,20 @@ use reconciled_provider::{Cx, Error, ErrorKind};
 use std::collections::BTreeSet;
 
 impl Plugin {
-    /// Asks whether a configuration is valid, and returns what the provider warns of.
+    /// Asks whether a configuration is valid, and returns what the provider warns of, once for each configuration.
     pub async fn validate(
         &self,
         of: &ResourceType,
         config: &Value,
         hidden: &Hidden,
     ) -> Result<BTreeSet<String>, Error> {
+        let value = write_value(config, &of.schema.value_type);
+        let asked = Asked::config(of, &value.msgpack);
+        if self.answered.has(&asked) {
+            return Ok(BTreeSet::new());
+        }
         let doing = format!("check a {}", of.name);
         let hidden = &self.secrets(of, &[config], hidden);
-        let value = write_value(config, &of.schema.value_type);
         let answer = self.ask(self.process.calls.validate(&of.name, value)).await;
         match answer {
             Ok(answer) => match said(&doing, &answer.diagnostics, hidden) {
@@ -32,13 +42,16 @@ impl Plugin {
                     }
                     Err(error)
                 }
-                None => Ok(warnings(&answer.diagnostics, hidden)),
+                None => {
+                    self.answered.put(asked);
+                    Ok(warnings(&answer.diagnostics, hidden))
+                }
             },
             Err(status) => Err(self.severed(&doing, status, hidden).await),
         }
     }
 
-    /// Brings kept state into today's form.
+    /// Brings kept state into today's form. What this process told itself, or left as it was, has that already.
     ///
     /// Errors: `Unexpected` when nothing of it is left: what is kept says that there is something.
     pub async fn upgrade(
@@ -48,6 +61,12 @@ impl Plugin {
         json: &str,
         hidden: &Hidden,
     ) -> Result<Value, Error> {
+        let asked = Asked::state(of, version, json);
+        if self.answered.has(&asked)
+            && let Some(state) = reads_back(&of.schema.value_type, json)
+        {
+            return Ok(state);
+        }
         let doing = format!("read the state of a {}", of.name);
         // Kept state is of an older schema: what it has at the secrets of this one, as far as they are still there.
         let block = &of.schema.block;
@@ -68,7 +87,15 @@ impl Plugin {
             return Err(Error::unexpected(text)
                 .hint("this is a mistake of the provider; its maintainers want to know"));
         }
-        Ok(settled(&of.schema.block, state))
+        let state = settled(&of.schema.block, state);
+        self.answered.put_state(asked, &of.schema.value_type, &state, json);
+        Ok(state)
+    }
+
+    /// Remembers that a state, which will be kept as this text, is in the form in which this process told it.
+    pub(crate) fn told_as(&self, of: &ResourceType, state: &Value, json: &str) {
+        let asked = Asked::state(of, of.schema.version, json);
+        self.answered.put_state(asked, &of.schema.value_type, state, json);
     }
 
     /// Reads a resource; null is gone.

@@ -1,6 +1,7 @@
 //! The wire against a real process: the small provider of this package.
 
 mod aws;
+mod calls;
 mod example;
 mod faults;
 mod identity;
