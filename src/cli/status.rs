@@ -133,10 +133,14 @@ async fn once(
         list::show(out, args.output, &whole, || render::status::status(instance, status, health, now))?;
         return Ok(exit(args, status));
     }
+    let part = Part { resources, manifests, conditions: &status.conditions, facts, drifts: &status.drifts };
     if let (Some(unknown), Some(address)) = (unknown, &args.address) {
+        // A program is answered in its form all the same.
+        if matches!(args.output, ListFormat::Json | ListFormat::Yaml) {
+            list::show(out, args.output, &part, String::new)?;
+        }
         return Err(nothing_known(address, unknown, host));
     }
-    let part = Part { resources, manifests, conditions: &status.conditions, facts, drifts: &status.drifts };
     list::show(out, args.output, &part, || {
         let table = render::status::tracked(resources, &status.conditions, args.output == ListFormat::Wide);
         let more = [

@@ -432,6 +432,8 @@ fn the_status_of_what_nobody_knows_is_an_error_that_says_what_is_near() {
     ]);
     ask("Zone/example.com#wwww/A").exits(1).says(&["did you mean `Zone/example.com#www/A`?"]);
     ask("File/motd").exits(1).says(&["reconciled status '*/*'"]).hides(&["did you mean"]);
+    let found = env.run(&["status", "File/motd", "-o", "json"]).exits(1).stdout;
+    assert!(found.contains("\"resources\": []"), "{found}");
     // Who asks for whatever there is, is told that there is nothing.
     ask("File/*").exits(0).says(&["nothing is tracked at File/*"]);
     ask("Zone/example.com").exits(0);
