@@ -134,9 +134,15 @@ fn a_certificate_of_our_own_signs_others_and_a_new_one_of_it_signs_them_again() 
     let before = fingerprint(&env, "a-web");
     env.push("all.yaml", &format!("{web}{issuers}{}", ca("Ed25519")));
     env.apply();
-    env.apply();
     verify();
     assert_ne!(fingerprint(&env, "a-web"), before);
+    env.in_sync();
+
+    let before = fingerprint(&env, "a-web");
+    env.run(&["renew", "Certificate/ca"]).exits(0);
+    env.apply();
+    verify();
+    assert_ne!(fingerprint(&env, "a-web"), before, "signed by the new key, in the same run");
     env.in_sync();
 }
 
