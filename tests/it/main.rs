@@ -22,6 +22,15 @@ mod crash;
 mod daemon;
 mod deployment;
 mod env;
+#[path = "../../providers/dns/tests/it/fake.rs"]
+#[expect(dead_code, reason = "the tests of the provider use the rest")]
+mod fake;
+#[path = "../../providers/dns/tests/it/fake_cloudflare/play.rs"]
+#[expect(dead_code, reason = "the tests of the provider use the rest")]
+mod fake_cloudflare;
+#[path = "../../providers/dns/tests/it/fake_route53/play.rs"]
+#[expect(dead_code, reason = "the tests of the provider use the rest")]
+mod fake_route53;
 mod foreign;
 mod gaps;
 mod git;
@@ -46,6 +55,7 @@ mod references;
 mod remote;
 mod renamed;
 mod report;
+mod requests;
 mod rollback;
 mod running;
 mod secrets;
