@@ -154,6 +154,7 @@ mod tests {
             entries: &views,
             ailing: &Default::default(),
             known: &kinds,
+            absent: &[],
             host: &config.host,
             owners: &manifest::Owners::new(),
             outputs: &manifest::NoOutputs,

@@ -13,13 +13,13 @@ const CERTIFICATES: &str = "certificates";
 /// services read them again through the same bus, or not at all where there is none. None where an entry of that type or
 /// name is written, and where no entry manages the files of this machine itself.
 pub(super) fn certificates(entries: &[ProviderEntry]) -> Option<ProviderEntry> {
-    if entries.iter().any(|entry| [&*entry.type_name, &*entry.name].contains(&CERTIFICATES)) {
+    if has_certificates(entries) {
         return None;
     }
     let is_machine = |entry: &&ProviderEntry| {
         let root = entry.rest.get("root").map_or(Some("/"), Node::as_str);
         // Where a helper has the rights, this process may write nothing.
-        &*entry.type_name == "host" && root == Some("/") && entry.rest.get("helper").is_none()
+        &*entry.type_name == "host" && root == Some("/") && !has_helper(entry)
     };
     let host = entries.iter().find(is_machine)?;
     let mut keys = vec![(word(host, "paths"), host.rest.get("paths")?.clone())];
@@ -35,6 +35,20 @@ pub(super) fn certificates(entries: &[ProviderEntry]) -> Option<ProviderEntry> {
         rest: Node { span: host.span, value: NodeValue::Map(keys) },
         ..host.clone()
     })
+}
+
+/// The entry of a host that implies none for certificates because a helper has its rights, where nothing else is said of them.
+pub(crate) fn helped(entries: &[ProviderEntry]) -> Option<&ProviderEntry> {
+    let is_helped = |entry: &&ProviderEntry| &*entry.type_name == "host" && has_helper(entry);
+    entries.iter().find(is_helped).filter(|_| !has_certificates(entries))
+}
+
+fn has_certificates(entries: &[ProviderEntry]) -> bool {
+    entries.iter().any(|entry| [&*entry.type_name, &*entry.name].contains(&CERTIFICATES))
+}
+
+fn has_helper(entry: &ProviderEntry) -> bool {
+    entry.rest.get("helper").is_some()
 }
 
 /// The command that reloads a unit of the service manager at `bus`.

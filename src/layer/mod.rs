@@ -81,6 +81,9 @@ macro_rules! forward_observer {
             ) -> Result<Option<reconciled_provider::Merged>, reconciled_provider::Error> {
                 self.inner.merge(declared, seen, tracked, claims)
             }
+            fn woken(&self) -> std::collections::BTreeSet<reconciled_provider::Scope> {
+                self.inner.woken()
+            }
             fn hints(&self) -> futures_core::stream::BoxStream<'static, reconciled_provider::Hint> {
                 self.inner.hints()
             }

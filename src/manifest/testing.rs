@@ -4,7 +4,7 @@
 //! to a scope that a Thing declares.
 
 use super::{
-    Cache, EntryView, Files, Loaded, Output, Outputs, Owners, Request, SecretMarks, SourceRequest,
+    Absent, Cache, EntryView, Files, Loaded, Output, Outputs, Owners, Request, SecretMarks, SourceRequest,
     SourceRules, load,
 };
 use crate::config::Host;
@@ -291,6 +291,7 @@ pub(crate) struct Setup {
     pub(crate) sources: Vec<(&'static str, Folder, SourceRules)>,
     pub(crate) entries: Vec<EntryView>,
     pub(crate) host: Host,
+    pub(crate) absent: Vec<Absent>,
     pub(crate) secret: u8,
     pub(crate) owners: Owners,
     /// By name of the manifest and path; `secret:` before a value makes a secret of it.
@@ -304,6 +305,7 @@ impl Setup {
             sources: vec![("infra", folder(files), SourceRules::default())],
             entries: vec![entry("one")],
             host: Host { name: "h1".into(), labels },
+            absent: Vec::new(),
             secret: 1,
             owners: Owners::new(),
             outputs: BTreeMap::new(),
@@ -334,6 +336,7 @@ impl Setup {
                 entries: &self.entries,
                 ailing: &BTreeMap::new(),
                 known: &Kinds(kinds().0.iter().cloned().chain([other_kind()]).collect()),
+                absent: &self.absent,
                 host: &self.host,
                 owners: &self.owners,
                 outputs: self,
@@ -347,7 +350,7 @@ impl Setup {
     }
 }
 
-fn other_kind() -> Kind {
+pub(crate) fn other_kind() -> Kind {
     Kind::of::<ThingSpec>(&["other/v1"], "Other", "A kind no entry of the tests knows")
 }
 

@@ -2,7 +2,7 @@ mod values;
 mod whose;
 
 use super::{
-    testing::{Setup, entry, folder, kinds, resources, shown},
+    testing::{Setup, entry, folder, kinds, other_kind, resources, shown},
     *,
 };
 use crate::config::AllowRule;

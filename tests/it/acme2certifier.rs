@@ -1,13 +1,14 @@
 //! Another authority, acme2certifier: it suggests moments (ARI), has profiles, and looks for records that stay.
 
 use crate::{
-    certificates::{certificate, fingerprint, is_pair, manifest, openssl},
+    certificates::{certificate, fingerprint, is_pair, manifest, openssl, read},
     env::{Env, WIDE_GUARD, path, zone},
     pdns::Pdns,
     pebble::{free_port, write_server},
     running::wait_for,
 };
 use base64::{Engine, engine::general_purpose::STANDARD};
+use reconciled::failpoint::{CERTIFICATES, VARIABLE};
 use serde_json::Value;
 use std::{
     fs,
@@ -16,6 +17,8 @@ use std::{
     process::{Child, Command, Stdio},
 };
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
+
+const SIGKILL: i32 = 9;
 
 /// A running one.
 struct Authority {
@@ -116,6 +119,16 @@ retry_after_timeout: 3600
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     }
 
+    /// How many certificates it has issued.
+    fn certificates(&self) -> usize {
+        self.sql("SELECT count(*) FROM certificate WHERE cert IS NOT NULL").parse().unwrap()
+    }
+
+    /// How many orders were made.
+    fn orders(&self) -> usize {
+        self.sql("SELECT count(*) FROM orders").parse().unwrap()
+    }
+
     /// The certificate is of this authority, and the key its own.
     #[track_caller]
     fn has_issued(&self, env: &Env, name: &str) {
@@ -129,8 +142,11 @@ fn desk(pdns: &Pdns) -> Env {
     let env = Env::trusted();
     fs::create_dir(env.path("ssl")).unwrap();
     env.write("key", &pdns.key);
-    let ssl = env.path("ssl");
-    let cert = format!("  - {{name: cert, type: certificates, paths: [{}], {WIDE_GUARD}}}", ssl.display());
+    let dir = env.dir.path().display();
+    let cert = format!(
+        "  - {{name: cert, type: certificates, paths: [{dir}/ssl], \
+         reload: [sh, -c, 'cd {dir}; echo $1 >> reloaded', sh, '{{unit}}'], {WIDE_GUARD}}}"
+    );
     env.config(&format!("{}\n{cert}", env.pdns_entry(&pdns.url, WIDE_GUARD)));
     env
 }
@@ -186,31 +202,76 @@ fn a_suggested_moment_is_followed_and_a_profile_asked_for() {
     env.in_sync();
 }
 
+/// Has the certificate `web` by a record that is declared once.
+fn persist(env: &Env, authority: &Authority) {
+    env.push("issuer.yaml", &authority.issuer("solvers: [{dnsPersist01: {}}]"));
+    env.push("zone.yaml", &zone("example.com", "pdns", WWW));
+    let names = "dnsNames: [example.com, '*.example.com'], reload: [a.service]";
+    env.push("web.yaml", &certificate(env, "web", &format!("issuerRef: {{name: a2c}}, {names}")));
+    // Nobody knows the account that the record has to name.
+    env.run(&["apply", "--yes", "--timeout", "1s"]).exits(4);
+    let told = fact(env, "record to declare").expect("it is told");
+    let value = told.strip_prefix("_validation-persist.example.com. TXT ").expect(&told).trim_matches('"');
+    assert!(value.starts_with("ca.example; accounturi=https://localhost:"), "{value}");
+    let record = format!("{{name: _validation-persist, type: TXT, values: ['{value}']}}");
+    env.push("zone.yaml", &zone("example.com", "pdns", &[WWW, &[&record]].concat()));
+    env.run(&["apply", "--yes", "--target", "Zone/example.com#*"]).exits(0);
+    env.apply();
+    authority.has_issued(env, "web");
+    env.in_sync();
+}
+
+/// The record is there.
+#[track_caller]
+fn is_declared(pdns: &Pdns) {
+    let stored = pdns.rrsets("example.com");
+    assert!(stored.keys().any(|name| name.starts_with("_validation-persist")), "{stored:?}");
+}
+
 #[test]
 fn a_record_that_is_declared_once_proves_names_and_stays() {
     let pdns = Pdns::start();
     let authority = Authority::start(pdns.port);
     let env = desk(&pdns);
-    let issuer = authority.issuer("solvers: [{dnsPersist01: {}}]");
-    let web = certificate(&env, "web", "issuerRef: {name: a2c}, dnsNames: [example.com, '*.example.com']");
-    let push = |records: &[&str]| {
-        env.push("all.yaml", &format!("{issuer}{web}{}", zone("example.com", "pdns", records)));
-    };
-    push(WWW);
-    // Nobody knows the account that the record has to name.
-    env.run(&["apply", "--yes", "--timeout", "1s"]).exits(4);
-    let told = fact(&env, "record to declare").expect("it is told");
-    let value = told.strip_prefix("_validation-persist.example.com. TXT ").expect(&told).trim_matches('"');
-    assert!(value.starts_with("ca.example; accounturi=https://localhost:"), "{value}");
-    let record = format!("{{name: _validation-persist, type: TXT, values: ['{value}']}}");
-    push(&[WWW, &[&record]].concat());
-    env.run(&["apply", "--yes", "--target", "Zone/example.com#*"]).exits(0);
-    env.apply();
-    authority.has_issued(&env, "web");
-    env.in_sync();
+    persist(&env, &authority);
     env.run(&["renew", "Certificate/web"]).exits(0);
     env.apply();
-    assert_eq!(authority.sql("SELECT count(*) FROM certificate WHERE cert IS NOT NULL"), "2");
-    let stored = pdns.rrsets("example.com");
-    assert!(stored.keys().any(|name| name.starts_with("_validation-persist")), "{stored:?}");
+    assert_eq!(authority.certificates(), 2);
+    is_declared(&pdns);
+}
+
+/// One renewal, killed once at `point`. True when that was reached.
+fn life(pdns: &Pdns, authority: &Authority, env: &Env, name: &str, hit: u32) -> bool {
+    let (point, first) = (format!("{name}:{hit}"), fingerprint(env, "web"));
+    env.run(&["renew", "Certificate/web"]).exits(0);
+    env.write("reloaded", "");
+    let before = (authority.certificates(), authority.orders());
+    let died = env.run_with(&["apply", "--yes"], &[(VARIABLE, &point)]);
+    let was_reached = died.signal == Some(SIGKILL);
+    assert!(was_reached || died.code == Some(0), "{point}: {died:?}");
+    is_pair(env, "web");
+    let again = env.run(&["apply", "--yes"]);
+    assert_eq!(again.code, Some(0), "{point}: {}", again.all());
+    authority.has_issued(env, "web");
+    assert_ne!(fingerprint(env, "web"), first, "{point}");
+    assert_eq!(authority.certificates() - before.0, 1, "{point}: certificates issued");
+    // The answer to an order may be lost with the process; then nobody knows where the order is.
+    assert!(authority.orders() - before.1 <= 2, "{point}: orders");
+    assert!(read(env, "reloaded").contains("a.service"), "{point}");
+    is_declared(pdns);
+    env.in_sync();
+    assert_eq!(env.sql("SELECT count(*) FROM journal WHERE ended < total"), "0", "{point}: open intents");
+    was_reached
+}
+
+#[test]
+fn a_process_killed_anywhere_burns_no_order_and_tears_no_pair_where_a_record_stays() {
+    let pdns = Pdns::start();
+    let authority = Authority::start(pdns.port);
+    let env = desk(&pdns);
+    persist(&env, &authority);
+    for name in CERTIFICATES {
+        let hits = (1..).take_while(|hit| life(&pdns, &authority, &env, name, *hit)).count();
+        assert!(hits > 0, "{name} is never reached");
+    }
 }

@@ -71,6 +71,35 @@ fn slow(seconds: u32) -> String {
 }
 
 #[test]
+fn one_apply_of_fewer_instances_waits_until_their_requests_are_over_and_ends_well() {
+    let Some(machine) = Machine::bare() else { return };
+    machine.write(
+        "/srv/desk/c.yaml",
+        "stateDir: /srv/desk/state\nsources: [{name: infra, url: /srv/desk/repo.git}]\n\
+         providers: [{name: host, type: host, bus: system, paths: [/etc], guard: {maxDeletes: 9, maxUpdatePercent: 100}}]\n",
+    );
+    machine.write(
+        "/etc/systemd/system/front.service",
+        "[Service]\nExecStart=/bin/sleep 1d\nExecReload=/bin/cp /etc/front.cfg /run/read\n",
+    );
+    machine.run(&["systemctl", "daemon-reload"]);
+    machine.run(&["systemctl", "start", "front.service"]);
+    let program = [env!("CARGO_BIN_EXE_reconciled"), "--config", "/srv/desk/c.yaml"];
+    let three = slow(1000).replace("drainSeconds: 1", "drainSeconds: 3");
+    machine.env.push("web.yaml", &three);
+    machine.run(&[&program[..], &["apply", "--yes"]].concat());
+    machine.env.push("web.yaml", &three.replace("replicas: 3", "replicas: 2"));
+    let output = machine.command(&[&program[..], &["apply", "--yes"]].concat());
+    let said = [&output.stdout[..], &output.stderr].concat();
+    let said = String::from_utf8_lossy(&said);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(said.contains("1 deleted") && !said.contains("fail") && !said.contains("is kept"), "{said}");
+    let left = machine.run(&["systemctl", "list-units", "web@*", "--no-legend", "--state=running"]);
+    assert_eq!(left.lines().count(), 2, "{left}");
+    assert!(machine.run(&[&program[..], &["plan"]].concat()).contains("No changes."));
+}
+
+#[test]
 fn a_rolling_update_that_is_killed_anywhere_goes_on_and_never_has_two_steps_at_once() {
     let Some(machine) = Machine::bare() else { return };
     let guard = "guard: {maxDeletes: 1000, maxUpdates: 1000, maxUpdatePercent: 100}";

@@ -80,6 +80,27 @@ fn a_second_apply_writes_nothing_to_server_or_database() {
 }
 
 #[test]
+fn a_change_and_a_pass_without_one_take_the_requests_that_the_docs_say() {
+    let server = Pdns::start();
+    let env = Env::pdns(&server);
+    env.push("zone.yaml", &zone(ZONE, "pdns", &[WWW, MAIL]));
+    env.apply();
+    env.push("zone.yaml", &zone(ZONE, "pdns", &["{name: www, type: A, values: [192.0.2.3]}", MAIL]));
+    let before = server.requests().len();
+    env.apply();
+    let asked = server.requests().split_off(before);
+    let zone = format!("/zones/{ZONE}.");
+    let get = format!("GET {zone}");
+    assert_eq!(asked, ["GET /zones", &get, &get, &format!("PATCH {zone}"), &get]);
+    let docs = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/dns.md")).unwrap();
+    assert!(docs.contains("at PowerDNS 4 + 1"), "{asked:?}");
+    env.apply();
+    let before = server.requests().len();
+    env.apply();
+    assert_eq!(server.requests().split_off(before), ["GET /zones"]);
+}
+
+#[test]
 fn what_is_equal_is_adopted_and_what_differs_is_a_conflict() {
     let server = Pdns::start();
     let env = Env::pdns(&server);

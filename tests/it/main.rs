@@ -14,6 +14,7 @@ mod answers;
 mod asker;
 mod certificates;
 mod certificates_apart;
+mod certificates_secret;
 mod certificates_served;
 mod consented;
 mod control;
@@ -22,6 +23,15 @@ mod daemon;
 mod deployment;
 mod disk;
 mod env;
+#[path = "../../providers/dns/tests/it/fake.rs"]
+#[expect(dead_code, reason = "the tests of the provider use the rest")]
+mod fake;
+#[path = "../../providers/dns/tests/it/fake_cloudflare/play.rs"]
+#[expect(dead_code, reason = "the tests of the provider use the rest")]
+mod fake_cloudflare;
+#[path = "../../providers/dns/tests/it/fake_route53/play.rs"]
+#[expect(dead_code, reason = "the tests of the provider use the rest")]
+mod fake_route53;
 mod foreign;
 mod gaps;
 mod git;
@@ -46,6 +56,7 @@ mod references;
 mod remote;
 mod renamed;
 mod report;
+mod requests;
 mod rollback;
 mod running;
 mod secrets;

@@ -147,10 +147,19 @@ impl Pdns {
 
     /// Writing requests the server has logged so far.
     pub(crate) fn writes(&self) -> usize {
+        self.requests().iter().filter(|line| !line.starts_with("GET")).count()
+    }
+
+    /// Requests the server has logged so far: `GET /zones`, without the query.
+    pub(crate) fn requests(&self) -> Vec<String> {
         let log = std::fs::read_to_string(&self.log).unwrap();
-        let is_write = |line: &&str| {
-            ["PATCH", "POST", "PUT", "DELETE"].iter().any(|m| line.contains(&format!("\"{m} ")))
+        let request = |line: &str| {
+            let of = |method: &&str| line.contains(&format!("\"{method} "));
+            let method = ["GET", "PATCH", "POST", "PUT", "DELETE"].into_iter().find(of)?;
+            let (_, rest) = line.split_once(&format!("\"{method} "))?;
+            let path = rest.split([' ', '?', '"']).next()?;
+            Some(format!("{method} {}", path.trim_start_matches("/api/v1/servers/localhost")))
         };
-        log.lines().filter(is_write).count()
+        log.lines().filter_map(request).collect()
     }
 }

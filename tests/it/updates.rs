@@ -40,7 +40,7 @@ impl Bind {
             let config = format!(
                 "options {{ directory \"{0}\"; pid-file none; session-keyfile \"{0}/session.key\"; recursion no;\n\
                  managed-keys-directory \"{0}\"; listen-on port {port} {{ 127.0.0.1; }}; listen-on-v6 {{ none; }};\n\
-                 notify no; dnssec-validation no; }};\ncontrols {{ }};\n\
+                 notify no; dnssec-validation no; querylog yes; }};\ncontrols {{ }};\n\
                  key reconciled. {{ algorithm hmac-sha256; secret \"{SECRET}\"; }};\n\
                  zone \"example.com\" {{ type primary; file \"example.com.zone\"; allow-transfer {{ key reconciled.; }};\n\
                  update-policy {{ grant reconciled. zonesub ANY; }}; }};\n",
@@ -53,7 +53,7 @@ impl Bind {
                 .arg("-c")
                 .arg(path.join("named.conf"))
                 .stdout(Stdio::null())
-                .stderr(Stdio::null())
+                .stderr(fs::File::create(path.join("log")).unwrap())
                 .spawn()
                 .expect("cannot start named: install bind9");
             let mut server = Bind { child, port, directory };
@@ -76,6 +76,18 @@ impl Bind {
             .output()
             .expect("cannot run dig: install bind9-dnsutils");
         String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Questions and updates of a zone that the server has logged so far: `SOA`, `AXFR`, `UPDATE` for each record of one.
+    fn requests(&self) -> Vec<String> {
+        let log = fs::read_to_string(self.directory.path().join("log")).unwrap();
+        let request = |line: &str| {
+            let question =
+                line.split_once("query: example.com IN ").and_then(|(_, rest)| rest.split(' ').next());
+            let is_update = line.contains("updating zone") && line.contains("adding an RR");
+            question.map(str::to_owned).or_else(|| is_update.then(|| "UPDATE".to_owned()))
+        };
+        log.lines().filter_map(request).collect()
     }
 
     /// Somebody else's change.
@@ -136,6 +148,25 @@ fn a_commit_reaches_bind_and_what_is_changed_by_hand_is_healed() {
     env.push("zone.yaml", &zone("example.com", "bind", &records[..1]));
     env.apply();
     assert_eq!(server.ask("example.com", "MX"), "");
+}
+
+#[test]
+fn a_change_and_a_pass_without_one_take_the_messages_that_the_docs_say() {
+    let server = Bind::start();
+    let env = desk(&server);
+    env.push("zone.yaml", &zone("example.com", "bind", &["{name: www, type: A, values: [192.0.2.1]}"]));
+    env.apply();
+    env.push("zone.yaml", &zone("example.com", "bind", &["{name: www, type: A, values: [192.0.2.2]}"]));
+    let before = server.requests().len();
+    env.apply();
+    let asked = server.requests().split_off(before);
+    assert_eq!(asked, ["SOA", "AXFR", "UPDATE", "SOA", "AXFR"]);
+    let docs = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/dns.md")).unwrap();
+    assert!(docs.contains("at BIND 4 + 1"), "{asked:?}");
+    env.apply();
+    let before = server.requests().len();
+    env.apply();
+    assert_eq!(server.requests().split_off(before), ["SOA"]);
 }
 
 #[test]

@@ -283,6 +283,12 @@ pub trait Observer: Send + Sync + fmt::Debug {
     /// Words ending in `-delete` hold only deletions.
     fn guard_word(&self, scope: &Scope, id: &ResourceId) -> Option<&'static str>;
 
+    /// Scopes that writes of this process gave a reason to look at again, each told once: for who looks until nothing is due,
+    /// and does not listen to [`Observer::hints`], which tell the same. No I/O.
+    fn woken(&self) -> BTreeSet<Scope> {
+        BTreeSet::new()
+    }
+
     /// Canonical bytes as fields and values a person can read, for plans.
     fn show(&self, id: &ResourceId, bytes: &[u8]) -> Vec<(Arc<str>, String)>;
 

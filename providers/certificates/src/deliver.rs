@@ -15,6 +15,7 @@ use crate::{
 };
 use reconciled_provider::{Error, ErrorKind};
 use std::{
+    cell::LazyCell,
     fs,
     io::{self, Write},
     os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown, symlink},
@@ -116,9 +117,12 @@ pub fn troubles(output: &Output, files: &[File]) -> Result<Vec<String>, Error> {
         }
         Err(error) => return Err(error),
     };
+    let is_foreign = LazyCell::new(|| is_foreign_data(directory));
+    let is_ours = |name| is_link(directory, name) && !*is_foreign;
     for file in files {
         let path = directory.join(file.name);
-        let seen = see(&through(directory, file.name)).map_err(|error| failed("read", &path, error))?;
+        let place = if is_ours(file.name) { directory.join(DATA).join(file.name) } else { path.clone() };
+        let seen = see(&place).map_err(|error| failed("read", &path, error))?;
         let Content { bytes, meta: found } = match seen {
             Seen::File(content) => content,
             Seen::Nothing => {
@@ -146,7 +150,7 @@ pub fn troubles(output: &Output, files: &[File]) -> Result<Vec<String>, Error> {
         if *name == KEYSTORE && output.keystore.is_some() {
             troubles.push(format!("{name} is not of this certificate, or has another password"));
         // What somebody else put beside ours is theirs.
-        } else if is_ours(directory, name) {
+        } else if is_ours(name) {
             troubles.push(format!("{name} is not wanted any more"));
         }
     }
@@ -209,8 +213,12 @@ pub(crate) fn copy(output: &Output, name: &str, there: There) -> Result<Copy, Er
 
 /// True when a name is the link we put there.
 fn is_ours(directory: &Path, name: &str) -> bool {
+    is_link(directory, name) && !is_foreign_data(directory)
+}
+
+/// True when a name is a link like those we put there.
+fn is_link(directory: &Path, name: &str) -> bool {
     fs::read_link(directory.join(name)).is_ok_and(|to| to == Path::new(DATA).join(name))
-        && !is_foreign_data(directory)
 }
 
 /// True when there is a `..data` that leads elsewhere than ours ever does: other programs call theirs so too.
@@ -307,19 +315,18 @@ pub(crate) fn mark_of(output: &Output) -> Result<Option<String>, Error> {
     owner(Path::new(&output.directory))
 }
 
-/// The mark that the entry wrote when it had another name, if it is still there.
-pub(crate) fn former_mark(mark: &Mark, output: &Output) -> Result<Option<String>, Error> {
-    Ok(owner(Path::new(&output.directory))?.filter(|owner| mark.former.contains(owner)))
-}
-
 /// The certificate that is put into a directory, in words for people, if its mark is another one than `mark`.
 pub fn other_owner(mark: &Mark, output: &Output) -> Result<Option<String>, Error> {
-    let owner = owner(Path::new(&output.directory))?.filter(|owner| !mark.is(owner));
+    Ok(mark_of(output)?.and_then(|owner| other(mark, &owner)))
+}
+
+/// The same of a directory that is marked so.
+pub(crate) fn other(mark: &Mark, owner: &str) -> Option<String> {
     // What is no mark of ours is not repeated: it may be anything.
-    Ok(owner.map(|owner| match is_mark(&owner) {
+    (!mark.is(owner)).then(|| match is_mark(owner) {
         true => format!("certificate {owner}"),
         false => "another certificate".into(),
-    }))
+    })
 }
 
 fn is_mark(text: &str) -> bool {

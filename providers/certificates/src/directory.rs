@@ -54,7 +54,9 @@ pub(crate) fn see(path: &Path) -> io::Result<Seen> {
     if !meta.is_file() {
         return Ok(Seen::Other);
     }
-    let mut bytes = Zeroizing::new(Vec::new());
+    // Room for one byte more: that it ends there is seen by the same call.
+    let expected = meta.len().min(LARGEST) as usize + 1;
+    let mut bytes = Zeroizing::new(Vec::with_capacity(expected));
     file.take(LARGEST + 1).read_to_end(&mut bytes)?;
     match bytes.len() as u64 > LARGEST {
         true => Ok(Seen::Huge),

@@ -35,20 +35,21 @@ pub(crate) async fn health(
     let name = &*want.scope.name;
     let wish = want.desired.first().and_then(|desired| Wish::decode(desired.spec.bytes()?));
     let Some(wish) = wish else { return Ok(Vec::new()) };
-    let issued = keep.issued(name)?;
+    let mut issued = keep.issued(name)?;
     // Whatever becomes of the questions below.
     observe::watch(cx, watches, name, &wish, issued.as_ref());
-    let known = issued.and_then(|issued| issued.issuer);
-    if let Issue::Acme(authority) = wish.issuer_of(known.as_deref()) {
+    let known = issued.as_ref().and_then(|issued| issued.issuer.as_deref());
+    if let Issue::Acme(authority) = wish.issuer_of(known) {
         // An authority that does not answer is no reason to think ill of the certificate.
         let _ = acme::suggest(acme, cx, config, keep, name, authority).await;
+        issued = keep.issued(name)?;
+        observe::watch(cx, watches, name, &wish, issued.as_ref());
     }
-    let Some(mut issued) = keep.issued(name)? else { return Ok(Vec::new()) };
+    let Some(mut issued) = issued else { return Ok(Vec::new()) };
     if let Some(wish) = with_issuers_of_today(&issued.wish, &wish) {
         issued.wish = wish;
         keep.put_issued(name, &issued)?;
     }
-    observe::watch(cx, watches, name, &wish, Some(&issued));
     let facts = issued.facts()?;
     let now = cx.clock.now().as_secs();
     let due = renewal::due_at(facts.not_before, facts.not_after, wish.renew, issued.suggested.as_ref());

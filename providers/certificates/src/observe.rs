@@ -74,12 +74,12 @@ impl Standing {
             unlike.push(Difference::renewal("renew", "asked for by a person", "renewed"));
         }
         let mut troubles = deliver::troubles(&wish.output, &deliver::files(&wish.output, &issued))?;
-        let mark = keep.mark(name);
-        if let Some(other) = deliver::other_owner(&mark, &wish.output)? {
-            troubles.push(format!("{other} is put there"));
-        }
-        if let Some(former) = deliver::former_mark(&mark, &wish.output)? {
-            troubles.push(format!("it is marked as {former}, as the entry was called before"));
+        if let Some(owner) = deliver::mark_of(&wish.output)? {
+            let mark = keep.mark(name);
+            troubles.extend(deliver::other(&mark, &owner).map(|other| format!("{other} is put there")));
+            if mark.former.contains(&owner) {
+                troubles.push(format!("it is marked as {owner}, as the entry was called before"));
+            }
         }
         let is_elsewhere = |output: &&Output| output.directory != wish.output.directory;
         let left = std::iter::once(&issued.wish.output).chain(&issued.leaving).filter(is_elsewhere);

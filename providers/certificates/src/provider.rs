@@ -23,7 +23,12 @@ use reconciled_provider::{
     Identity, Inputs, Journal, Kinds, Manifest, Marking, Normalized, Observation, Observed, Observer,
     Provider, ProviderInfo, Renewal, Resource, ResourceId, Scope, Slot, Version, Want, diff_by_compare,
 };
-use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+    sync::Arc,
+    time::Duration,
+};
 
 /// Static facts.
 pub const INFO: ProviderInfo = ProviderInfo {
@@ -170,6 +175,11 @@ impl Observer for Certificates {
 
     fn show(&self, _: &ResourceId, bytes: &[u8]) -> Vec<(Arc<str>, String)> {
         compare::show(bytes)
+    }
+
+    fn woken(&self) -> BTreeSet<Scope> {
+        let scope = |name| Scope::new(self.entry.clone(), name);
+        self.watches.take_woken().into_iter().map(scope).collect()
     }
 
     fn hints(&self) -> BoxStream<'static, Hint> {

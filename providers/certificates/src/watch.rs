@@ -98,6 +98,11 @@ impl Watches {
         self.changed.notify_one();
     }
 
+    /// What is to be looked at now because of what was written, each told once.
+    pub(crate) fn take_woken(&self) -> BTreeSet<String> {
+        std::mem::take(&mut self.state().woken)
+    }
+
     /// `name` is not watched any more.
     pub(crate) fn end(&self, name: &str) {
         let mut state = self.state();
@@ -134,7 +139,7 @@ impl Watches {
 
     async fn next(&self, reader: Option<&Receiver>) -> BTreeSet<String> {
         loop {
-            let woken = std::mem::take(&mut self.state().woken);
+            let woken = self.take_woken();
             if !woken.is_empty() {
                 return woken;
             }

@@ -42,7 +42,7 @@ impl Desk<'_> {
             aside(|| deliver::put(&mark, version, &wish.output, &files, self.config.passed))?;
             (self.config.passed)("certificate.put");
         }
-        if deliver::former_mark(&self.keep.mark(name), &wish.output)?.is_some() {
+        if deliver::mark_of(&wish.output)?.is_some_and(|owner| self.keep.mark(name).former.contains(&owner)) {
             deliver::hand_over(&self.keep.mark(name), &self.keep.mark(name), &wish.output)?;
         }
         if issued.wish != *wish {

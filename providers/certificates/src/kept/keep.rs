@@ -14,7 +14,7 @@ use std::{
     io::{self, Write},
     os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
 };
 use zeroize::Zeroizing;
 
@@ -48,6 +48,8 @@ pub struct Keep {
     former: Vec<String>,
     /// Which of the issuers of a certificate it is about; what is in use is that of all of them.
     issuer: usize,
+    /// The directory is there: from then on nothing is looked for under a former name.
+    settled: Arc<OnceLock<()>>,
     /// What was read out of each certificate in use, by name, and the hash of the file it was in.
     parsed: Arc<Mutex<ParsedByName>>,
 }
@@ -55,8 +57,9 @@ pub struct Keep {
 impl Keep {
     /// What is kept for the entry `entry` in `directory`, which need not exist.
     pub fn new(entry: &str, directory: impl Into<PathBuf>) -> Keep {
-        let (entry, directory, parsed) = (entry.into(), directory.into(), Arc::default());
-        Keep { entry, directory, former: Vec::new(), issuer: 0, parsed }
+        let (entry, directory) = (entry.into(), directory.into());
+        let (settled, parsed) = (Arc::default(), Arc::default());
+        Keep { entry, directory, former: Vec::new(), issuer: 0, settled, parsed }
     }
 
     /// The same of an entry that had other names before: what is kept under one of these, beside the directory of today, is
@@ -86,7 +89,11 @@ impl Keep {
 
     /// Where it is now.
     fn directory(&self) -> PathBuf {
-        if self.former.is_empty() || self.directory.exists() {
+        if self.former.is_empty() || self.settled.get().is_some() {
+            return self.directory.clone();
+        }
+        if self.directory.exists() {
+            self.settled.get_or_init(|| ());
             return self.directory.clone();
         }
         let mut former = self.former.iter().map(|name| self.directory.with_file_name(name));

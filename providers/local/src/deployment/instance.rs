@@ -66,7 +66,7 @@ pub(super) fn kept_until(action: &Action) -> Option<u64> {
 pub(super) async fn fares(hands: &dyn Hands, number: u32, checks: &[Check], group: &Group) -> Health {
     let state = group.state(number).cloned().unwrap_or_default();
     let unit = crate::systemd::Unit { state: Some(RunState::Running), ..Default::default() };
-    match crate::systemd::observe::fares(&unit, &state) {
+    match crate::systemd::health::fares(&unit, &state) {
         Health::Healthy => {}
         other => return other,
     }

@@ -6,6 +6,7 @@
 pub(crate) mod apply;
 pub(crate) mod definition;
 mod discover;
+pub(crate) mod health;
 mod normalize;
 pub(crate) mod observe;
 pub(crate) mod places;
@@ -15,9 +16,10 @@ pub(crate) mod unit;
 
 pub(crate) use apply::apply;
 pub(crate) use discover::discover;
+pub(crate) use health::health;
 pub(crate) use normalize::{normalize, remote};
 pub(crate) use observe::is_closed;
-pub(crate) use observe::{diff, health, observe};
+pub(crate) use observe::{diff, observe};
 pub use places::Places;
 pub(crate) use restarts::{restarted, tell_ends};
 pub use unit::{OnChange, RunState, UNIT, UnitSpec};

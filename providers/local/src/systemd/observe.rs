@@ -7,7 +7,7 @@
 use super::{
     Places, definition,
     places::path,
-    reads, restarted,
+    reads,
     unit::{RunState, Unit, Why, compare},
 };
 use crate::{
@@ -18,14 +18,11 @@ use crate::{
 };
 use bytes::Bytes;
 use reconciled_provider::{
-    Cx, Deltas, Error, Focus, Health, Observation, Observed, Resource, ResourceId, Sealed, Tracked, Version,
-    Want, diff_by_compare,
+    Cx, Deltas, Error, Focus, Observation, Observed, Resource, ResourceId, Sealed, Tracked, Version, Want,
+    diff_by_compare,
 };
 use serde::{Deserialize, Serialize};
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What the inventory remembers of a unit.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -549,56 +546,5 @@ fn keep_whole(want: &Want<'_>, seen: &Observation, deltas: &mut Deltas) {
             kept.hint = error.hint.clone();
             deltas.insert(desired.id.clone(), Err(kept));
         }
-    }
-}
-
-/// How the declared units fare.
-pub(crate) async fn health(
-    cx: &Cx,
-    manager: &dyn Manager,
-    want: &Want<'_>,
-) -> Result<Vec<(ResourceId, Health)>, Error> {
-    let asked: Vec<&Resource> =
-        want.desired.iter().filter(|desired| covers(want.focus, &desired.id)).collect();
-    let names: Vec<String> = asked.iter().map(|desired| desired.id.0.to_string()).collect();
-    let states = if names.is_empty() { Vec::new() } else { manager.units(&names).await? };
-    let known: BTreeMap<&ResourceId, String> =
-        want.tracked.iter().filter_map(|row| Some((&row.id, Memory::open(Some(row))?.invocation))).collect();
-    let units = asked.iter().zip(&states).map(|(desired, state)| {
-        (desired.id.0.to_string(), state, known.get(&desired.id).map(String::as_str))
-    });
-    let mut restarted = restarted(cx, manager, units).await?;
-    let told = asked.into_iter().zip(states).map(|(desired, state)| {
-        let unit = desired.spec.bytes().and_then(Unit::decode).unwrap_or_default();
-        let health = match fares(&unit, &state) {
-            degraded @ Health::Degraded { .. } => degraded,
-            other => restarted.remove(&*desired.id.0).unwrap_or(other),
-        };
-        (desired.id.clone(), health)
-    });
-    Ok(told.collect())
-}
-
-fn covers(focus: &Focus, id: &ResourceId) -> bool {
-    focus.covers(id)
-}
-
-pub(crate) fn fares(unit: &Unit, state: &UnitState) -> Health {
-    match &*state.active {
-        "failed" => {
-            let status =
-                if state.status == 0 { String::new() } else { format!(", exit status {}", state.status) };
-            Health::Degraded { why: format!("it failed: {}{status}", state.result) }
-        }
-        "activating" | "deactivating" | "reloading" => {
-            Health::Progressing { why: format!("it is {}", state.active), recheck: Duration::from_secs(5) }
-        }
-        _ if !matches!(&*state.load, "loaded" | "masked" | "") => {
-            Health::Degraded { why: format!("systemd cannot load it: {} {}", state.load, state.load_error) }
-        }
-        "inactive" if unit.state == Some(RunState::Running) => {
-            Health::Degraded { why: "it does not run".into() }
-        }
-        _ => Health::Healthy,
     }
 }

@@ -124,6 +124,7 @@ impl Engine {
                 due.extend(total.waiting());
             }
             due.extend(total.take_wakes());
+            due.extend(self.woken().filter(|scope| total.scopes.contains_key(scope)));
             if self.surveyor.cx.stop.is_set() {
                 return Ok(Converge { round: total, outcomes, timed_out: !due.is_empty() });
             }
@@ -163,6 +164,11 @@ impl Engine {
             // Who depends on what does its work now may go on.
             progress |= was_awaited.iter().any(|scope| !total.awaited().contains(scope));
         }
+    }
+
+    /// Scopes that what was written gave a reason to look at again, in the words of their providers.
+    fn woken(&self) -> impl Iterator<Item = Scope> {
+        self.surveyor.entries.values().flat_map(|entry| entry.observer.woken())
     }
 }
 
