@@ -1,22 +1,22 @@
-//! From what entries took to the desired set: duplicates, rules, and what is broken is left out.
+//! From what entries took to the desired set; what is broken, denied or somebody else's is left out.
 
 use super::{
-    Cache, Loaded, Mode, Reported,
+    Cache, Loaded, Reported, allowed,
     cache::{List, Run},
     graph::After,
     lint,
     normalize::{Blob, Taken},
     read::{Loading, Unit},
     standing::{self, Standing},
+    twice,
 };
-use crate::config::{Allow, AllowRule, OnInvalid};
-use reconciled_engine::{Desired, ManifestMeta, Reach, SourceState};
+use crate::config::OnInvalid;
+use reconciled_engine::{Desired, ManifestMeta, SourceState};
 use reconciled_provider::{
     Address, Hash, ManifestKey, Origin, Place, Policies, Policy, Problem, Resource, ResourceId, Scope, Span,
-    address::glob,
 };
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
 };
 
@@ -32,13 +32,13 @@ pub(super) fn assemble(
 ) -> Loaded {
     report_products(&mut loading, &taken);
     report_untaken(&mut loading, &taken);
-    check_rules(&mut loading, &taken);
+    allowed::check_rules(&mut loading, &taken);
     let (mut scopes, shared) = by_scope(&loading, &taken, &mut cache.lists);
     let unit_of = unit_by_index(&loading);
     let (losers, contested) =
-        check_duplicates(&mut loading, &scopes, &shared, &cache.policies, &unit_of, &taken);
+        twice::check_duplicates(&mut loading, &scopes, &shared, &cache.policies, &unit_of, &taken);
     share_policies(&loading, &mut scopes, &shared, &mut cache.policies, &unit_of);
-    check_remotes(&mut loading, &taken);
+    twice::check_remotes(&mut loading, &taken);
     lint::look(&mut loading, &scopes, &taken, &unit_of, cache);
     let withheld: BTreeSet<Arc<str>> = loading
         .sides
@@ -275,262 +275,22 @@ fn share_policies(
     }
 }
 
-/// How many resources that two manifests both declare are shown one by one.
-const SHOWN_DUPLICATES: usize = 10;
-
-type Loser = (Scope, ResourceId, u32);
-
-/// Reports resources that are declared more than once. Returns those that lose to the source that owns them, and
-/// what several sources declare.
-fn check_duplicates(
-    loading: &mut Loading<'_>,
-    scopes: &Scopes,
-    shared: &BTreeSet<Scope>,
-    policies: &Policies,
-    unit_of: &[usize],
-    taken: &[Taken],
-) -> (HashSet<Loser>, BTreeSet<(Scope, ResourceId)>) {
-    let (mut losers, mut contested) = (HashSet::new(), BTreeSet::new());
-    let mut reports = Vec::new();
-    for (scope, resources) in shared.iter().filter_map(|scope| scopes.get_key_value(scope)) {
-        for run in resources.chunk_by(|a, b| a.id == b.id).filter(|run| run.len() > 1) {
-            if run.iter().all(|resource| policies.get(resource.policy).merge) {
-                continue;
-            }
-            let unit = |resource: &Resource| unit_of[resource.origin.manifest as usize];
-            // Whoever tracks it owns it; what nobody tracks yet, the first in the order of the configuration.
-            let key = (scope.clone(), run[0].id.clone());
-            let tracked = loading.request.owners.get(&key);
-            let tracking =
-                tracked.and_then(|name| run.iter().find(|r| *loading.units[unit(r)].key.source() == **name));
-            let first = || run.iter().min_by_key(|r| loading.units[unit(r)].source);
-            let owner = tracking.or_else(first).unwrap_or(&run[0]);
-            let owning = loading.units[unit(owner)].source;
-            if run.iter().any(|resource| loading.units[unit(resource)].source != owning) {
-                contested.insert(key);
-            }
-            let mut first_in: HashMap<usize, &Resource> = HashMap::new();
-            for resource in run {
-                let number = unit(resource);
-                let source = loading.units[number].source;
-                if source != owning {
-                    losers.insert((scope.clone(), resource.id.clone(), resource.origin.manifest));
-                    reports.push((number, resource, unit(owner), owner, true));
-                } else if let Some(first) = first_in.get(&source) {
-                    if may_be_on_other_hosts(loading, unit(first), number) {
-                        continue;
-                    }
-                    reports.push((number, resource, unit(first), *first, false));
-                } else {
-                    first_in.insert(source, resource);
-                }
-            }
-        }
-    }
-    // A file copied whole is one mistake: a few of its resources show it.
-    let mut counts: HashMap<(usize, usize), usize> = HashMap::new();
-    let mut found = Vec::new();
-    for (number, resource, other, first, across) in reports {
-        let count = counts.entry((number, other)).or_default();
-        *count += 1;
-        if *count <= SHOWN_DUPLICATES {
-            let problem = duplicate(loading, taken, (number, resource), (other, first), across);
-            found.push((number, problem, other, across));
-        }
-    }
-    for ((number, other), count) in counts.into_iter().filter(|(_, count)| *count > SHOWN_DUPLICATES) {
-        let (unit, owner) = (&loading.units[number], &loading.units[other]);
-        let more = count - SHOWN_DUPLICATES;
-        let text = format!("{more} more resources of {} are declared by {} too", unit.address, owner.address);
-        let problem = at_line(loading, unit, Problem::error(text), first_column(unit.document.span.line));
-        found.push((number, problem, other, unit.source != owner.source));
-    }
-    for (number, problem, other, across) in found {
-        let source = loading.units[number].source;
-        loading.sides[source].report(problem);
-        // The problem may be told at the place of an included file.
-        let broken = [Some(number), Some(other).filter(|_| !across)];
-        for unit in broken.into_iter().flatten() {
-            let path = path(loading, &loading.units[unit]).clone();
-            loading.sides[source].mark_broken(&path);
-        }
-    }
-    (losers, contested)
-}
-
-/// Reports manifests that give one thing of a remote two names: both would write it.
-fn check_remotes(loading: &mut Loading<'_>, taken: &[Taken]) {
-    // By entry and name there: the manifest that was first, and its resource.
-    type First<'a> = (usize, (&'a Scope, &'a ResourceId));
-    let mut first: BTreeMap<(&str, &str), First<'_>> = BTreeMap::new();
-    let mut found = Vec::new();
-    for taken in taken {
-        for (scope, id, remote) in &taken.product.remotes {
-            let key = (&*scope.provider, &**remote);
-            let this = (&**scope, id);
-            let (other, first) = *first.entry(key).or_insert((taken.unit, this));
-            // What is one resource already is declared twice, and told as that.
-            if other == taken.unit || first == this || may_be_on_other_hosts(loading, other, taken.unit) {
-                continue;
-            }
-            let (unit, owner) = (&loading.units[taken.unit], &loading.units[other]);
-            let text = format!("{} and {} are one resource, {remote}", unit.address, owner.address);
-            let file = path(loading, owner).clone();
-            let place = Place { file, line: owner.document.span.line, column: 0 };
-            let hint = match unit.document.annotations.contains_key("reconciled/import") {
-                true => "give each its own `reconciled/import`, or remove one of the manifests",
-                false => "give each its own, or remove one of the manifests",
-            };
-            let problem =
-                Problem::error(text).hint(hint).related(place, format!("{} is here", owner.address));
-            let problem = at_line(loading, unit, problem, first_column(unit.document.span.line));
-            found.push((taken.unit, other, problem));
-        }
-    }
-    for (number, other, problem) in found {
-        let (source, theirs) = (loading.units[number].source, loading.units[other].source);
-        loading.sides[source].report(problem);
-        if source == theirs {
-            let path = path(loading, &loading.units[other]).clone();
-            loading.sides[source].mark_broken(&path);
-        }
-    }
-}
-
-/// Without a host at hand, two manifests with selectors may be meant for different hosts.
-fn may_be_on_other_hosts(loading: &Loading<'_>, a: usize, b: usize) -> bool {
-    let selects = |unit: usize| loading.units[unit].document.settings.hosts.is_some();
-    loading.mode == Mode::Anywhere && (selects(a) || selects(b))
-}
-
-fn duplicate(
-    loading: &Loading<'_>,
-    taken: &[Taken],
-    (number, resource): (usize, &Resource),
-    (other, first): (usize, &Resource),
-    across: bool,
-) -> Problem {
-    let (unit, owner) = (&loading.units[number], &loading.units[other]);
-    let address = part_address(loading, unit, resource);
-    let scope = &resource.scope;
-    let (message, word, hint) = if across {
-        let source = owner.key.source();
-        let key = ((**scope).clone(), resource.id.clone());
-        let is_tracked = loading.request.owners.get(&key).is_some_and(|name| **name == *source);
-        let why = match is_tracked {
-            true => format!("remove one; `{source}` tracks it, and owns it as long as it declares it"),
-            false => {
-                "remove one; nothing tracks it yet, so the first source in the host configuration gets it"
-                    .into()
-            }
-        };
-        (
-            format!("{address} in {scope} belongs to source `{source}`, which declares it too"),
-            format!("of source `{source}` keeps it"),
-            why,
-        )
-    } else {
-        (
-            // Nobody wrote the name of an entry that stands in for one.
-            match loading.mode == Mode::Anywhere && &*scope.provider == standing::ANY {
-                true => format!("{address} in {} is declared twice", scope.name),
-                false => format!("{address} in {scope} is declared twice"),
-            },
-            "first declared here".to_string(),
-            "remove one, or write `merge: true` on all to unite their values".into(),
-        )
-    };
-    let place = place_of(loading, taken, other, first);
-    let problem = Problem::error(message).hint(hint).related(place, word);
-    at_place(loading, unit.source, problem, &place_of(loading, taken, number, resource))
-}
-
-/// Where a resource of `unit` is declared.
-fn place_of(loading: &Loading<'_>, taken: &[Taken], unit: usize, resource: &Resource) -> Place {
-    let products = taken.iter().filter(|taken| taken.unit == unit).map(|taken| &taken.product);
-    let key = (resource.scope.clone(), resource.id.clone());
-    match products.into_iter().find_map(|product| product.places.get(&key)) {
-        Some(place) => place.clone(),
-        None => {
-            let file = path(loading, &loading.units[unit]).clone();
-            Place { file, line: resource.origin.line, column: 0 }
-        }
-    }
-}
-
-fn at_place(loading: &Loading<'_>, source: usize, problem: Problem, place: &Place) -> Problem {
-    match super::read_text(loading.sides[source].request.files, &place.file) {
-        Ok(file) => problem.at(&file, Span { line: place.line, column: place.column }),
-        Err(_) => problem.in_file(&place.file),
-    }
-}
-
 /// Origins count lines of the last layer, so the plain file is right for united manifests too.
-fn at_line(loading: &Loading<'_>, unit: &Unit, problem: Problem, span: Span) -> Problem {
+pub(super) fn at_line(loading: &Loading<'_>, unit: &Unit, problem: Problem, span: Span) -> Problem {
     match super::read_text(loading.sides[unit.source].request.files, path(loading, unit)) {
         Ok(file) => problem.at(&file, span),
         Err(_) => problem.in_file(path(loading, unit)),
     }
 }
 
-fn part_address(loading: &Loading<'_>, unit: &Unit, resource: &Resource) -> Address {
+pub(super) fn part_address(loading: &Loading<'_>, unit: &Unit, resource: &Resource) -> Address {
     let entry = loading.entries.iter().find(|entry| entry.name == resource.scope.provider);
     let part = entry.and_then(|entry| entry.observer.part(&resource.scope, &resource.id));
     Address { part, ..unit.address.clone() }
 }
 
-/// Enforces `allow`: one problem for each manifest and scope, and one for each denied resource.
-fn check_rules(loading: &mut Loading<'_>, taken: &[Taken]) {
-    let mut problems = Vec::new();
-    for taken in taken {
-        let unit = &loading.units[taken.unit];
-        let Allow::Rules(rules) = &loading.sides[unit.source].request.rules.allow else { continue };
-        let product = &taken.product;
-        let mut verdicts: BTreeMap<&Scope, Vec<&AllowRule>> = BTreeMap::new();
-        let declared = product.resources.iter().map(|r| (&*r.scope, r.origin.line));
-        let exclusive = product.exclusive.iter().map(|scope| (scope, unit.document.span.line));
-        for (scope, line) in declared.chain(exclusive) {
-            if verdicts.contains_key(scope) {
-                continue;
-            }
-            let hits: Vec<&AllowRule> = rules.iter().filter(|rule| lets_through(rule, scope, unit)).collect();
-            if hits.is_empty() {
-                let kind = format!("{}/{}", unit.document.group(), unit.document.kind);
-                let source = unit.key.source();
-                let problem = Problem::error(format!("source `{source}` may not manage {kind} in {scope}"));
-                let hint = "the host allows this under `allow` of the source; ask its operator";
-                problems.push((unit.source, at_line(loading, unit, problem.hint(hint), first_column(line))));
-            }
-            verdicts.insert(scope, hits);
-        }
-        let denies = rules.iter().any(|rule| !rule.deny.is_empty());
-        for resource in product.resources.iter().filter(|_| denies) {
-            let hits = &verdicts[&*resource.scope];
-            let address = part_address(loading, unit, resource);
-            let denied = |rule: &&AllowRule| {
-                rule.deny.iter().any(|pattern| pattern.matches(&address, unit.document.group()))
-            };
-            if !hits.is_empty() && hits.iter().all(denied) {
-                let source = unit.key.source();
-                let problem = Problem::error(format!("source `{source}` may not manage {address}"));
-                let problem =
-                    problem.hint("the host denies it under `allow` of the source; ask its operator");
-                let span = first_column(resource.origin.line);
-                problems.push((unit.source, at_line(loading, unit, problem, span)));
-            }
-        }
-    }
-    problems.into_iter().for_each(|(source, problem)| loading.sides[source].report(problem));
-}
-
-fn first_column(line: u32) -> Span {
+pub(super) fn first_column(line: u32) -> Span {
     Span { line, column: 0 }
-}
-
-fn lets_through(rule: &AllowRule, scope: &Scope, unit: &Unit) -> bool {
-    let kind = format!("{}/{}", unit.document.group(), unit.document.kind);
-    reaches(rule, scope)
-        && rule.kinds.as_ref().is_none_or(|globs| globs.iter().any(|pattern| glob(pattern, &kind)))
 }
 
 /// The content of manifests that are made from other files too: a change of such a file is a change of the manifest.
@@ -588,7 +348,7 @@ fn source_states(loading: &Loading<'_>, withheld: &BTreeSet<Arc<str>>) -> BTreeM
             path_changed: false,
             needs_consent: side.request.rules.needs_consent,
             drift: side.request.rules.drift,
-            reach: reach(&side.request.rules.allow),
+            reach: allowed::reach(&side.request.rules.allow),
         };
         (side.request.name.clone(), state)
     };
@@ -614,24 +374,6 @@ fn elsewhere(loading: &Loading<'_>, source: usize) -> BTreeSet<(ManifestKey, Arc
         }
     }
     found
-}
-
-/// Where a source may claim something: `provider`, `scopes` and `deny` of its rules count; the kinds it may declare do
-/// not, as a claim has none.
-fn reach(allow: &Allow) -> Reach {
-    let Allow::Rules(rules) = allow else { return Reach::default() };
-    let rules = rules.clone();
-    Reach::within(move |scope, address, group| {
-        rules.iter().any(|rule| {
-            reaches(rule, scope) && !rule.deny.iter().any(|pattern| pattern.matches(address, group))
-        })
-    })
-}
-
-fn reaches(rule: &AllowRule, scope: &Scope) -> bool {
-    let scopes = rule.scopes.as_ref();
-    glob(&rule.provider, &scope.provider)
-        && scopes.is_none_or(|globs| globs.iter().any(|pattern| glob(pattern, &scope.name)))
 }
 
 fn unchecked(loading: &Loading<'_>) -> BTreeSet<Arc<str>> {

@@ -36,8 +36,10 @@ pub(super) struct Document {
     pub(super) tokens: Vec<Token>,
     /// It says `template: true`.
     pub(super) is_template: bool,
-    /// The envelope has errors: the manifest exists for others and is not normalized.
+    /// The envelope has errors: the manifest exists for others, and is read for what else is wrong in it.
     pub(super) faulty: bool,
+    /// Something in it is wrong as YAML, so that not all of it was read.
+    pub(super) is_spoilt: bool,
 }
 
 impl Document {
@@ -158,6 +160,7 @@ pub(super) fn read(
         tokens,
         is_template,
         faulty,
+        is_spoilt: false,
     };
     Some((document, spec))
 }

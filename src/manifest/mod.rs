@@ -11,6 +11,7 @@
 //! `standing` (is it for this host, and whose), `resolve` (`${…}`), `graph` (what comes first), `normalize`,
 //! `assemble`, `lint`.
 
+mod allowed;
 mod annotations;
 mod assemble;
 mod cache;
@@ -28,6 +29,7 @@ mod select;
 mod standing;
 mod substitute;
 mod template;
+mod twice;
 mod vars;
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use super::{
 use bytes::Bytes;
 use reconciled_provider::{
     Address, Error, Kind, Manifest, ManifestKey, Node, Problem, Reference, SourceFile, Span,
-    yaml::{Limits, parse_all},
+    yaml::{Limits, Parsed, parse_all},
 };
 use std::{
     cell::{OnceCell, RefCell},
@@ -124,9 +124,10 @@ impl Side<'_> {
 }
 
 impl Text {
-    /// True when an error left no documents.
+    /// True when an error left no document of which all was read.
     pub(super) fn is_unread(&self) -> bool {
-        self.parsed.documents.is_empty() && self.parsed.problems.iter().any(Problem::is_error)
+        let is_whole = |document: &Arc<Document>| !document.is_spoilt;
+        !self.parsed.documents.iter().any(is_whole) && self.parsed.problems.iter().any(Problem::is_error)
     }
 }
 
@@ -243,16 +244,23 @@ impl<'a> Loading<'a> {
                 return (Arc::new(parsed), None);
             }
         };
-        let (nodes, mut problems) = parse_all(&file, Limits::default());
-        parsed.problems.append(&mut problems);
+        let (documents, problems) = parse_all(&file, Limits::default());
         let mut specs = Vec::new();
-        for node in envelope::manifests(nodes, &file, &mut parsed.skipped, &mut parsed.problems) {
-            if let Some((document, spec)) = envelope::read(node, &file, &self.verbatim, &mut parsed.problems)
-            {
-                parsed.documents.push(Arc::new(document));
-                specs.push(Some(spec));
+        for Parsed { node, is_spoilt } in documents {
+            for node in envelope::manifests(vec![node], &file, &mut parsed.skipped, &mut parsed.problems) {
+                let found = envelope::read(node, &file, &self.verbatim, &mut parsed.problems);
+                if let Some((document, spec)) = found {
+                    let faulty = document.faulty || is_spoilt;
+                    parsed.documents.push(Arc::new(Document { faulty, is_spoilt, ..document }));
+                    specs.push(Some(spec));
+                }
             }
         }
+        // What is no value is told once.
+        parsed
+            .problems
+            .retain(|problem| problem.place.is_none() || !problems.iter().any(|p| p.place == problem.place));
+        parsed.problems.splice(..0, problems);
         (Arc::new(parsed), Some(Trees { file, specs }))
     }
 
@@ -329,7 +337,8 @@ impl<'a> Loading<'a> {
     pub(super) fn whole(&self, side: usize, text: usize, ordinal: usize) -> Option<(Arc<SourceFile>, Node)> {
         let side = &self.sides[side];
         let file = Arc::new(read_text(side.request.files, &side.texts[text].path).ok()?);
-        let (nodes, _) = parse_all(&file, Limits::default());
+        let (documents, _) = parse_all(&file, Limits::default());
+        let nodes = documents.into_iter().map(|document| document.node).collect();
         // What cannot be named is no manifest, as in the first reading.
         let named = envelope::manifests(nodes, &file, &mut 0, &mut Vec::new())
             .into_iter()

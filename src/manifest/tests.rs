@@ -106,6 +106,43 @@ fn all_problems_of_an_envelope_are_found() {
 }
 
 #[test]
+fn what_is_wrong_as_yaml_hides_nothing_else_that_is_wrong_in_its_document() {
+    let told = problems(
+        "apiVersion: test/v1\nkind: Thing\nmetadata: {name: a, lables: {}}\nspec:\n  records: [{nmae: x}, {name: y, ttl: .inf}]\n\
+         \x20 records: []\n  recrods: []\n",
+    );
+    let told: Vec<&str> =
+        told.lines().filter(|line| line.starts_with("error") || line.contains("-->")).collect();
+    assert_eq!(
+        told,
+        [
+            "error: unknown field of metadata `lables`",
+            "  --> a.yaml:3:21",
+            "error: field `name` is missing",
+            "  --> a.yaml:5:13",
+            "error: unknown field `nmae`",
+            "  --> a.yaml:5:14",
+            "error: `.inf` is no finite number",
+            "  --> a.yaml:5:39",
+            "error: duplicate mapping key `records`",
+            "  --> a.yaml:6:3",
+            "error: unknown field `recrods`",
+            "  --> a.yaml:7:3",
+        ]
+    );
+}
+
+#[test]
+fn nothing_is_made_of_a_document_that_is_wrong_as_yaml_and_what_it_declares_stays() {
+    let twice = thing("a", "{records: [{name: x, ttl: 1}], records: [{name: y, ttl: 1}]}");
+    let refers = thing("b", "{records: [{name: z, ttl: 1}]}");
+    let loaded = Setup::new(&[("a.yaml", &twice), ("b.yaml", &refers)]).once();
+    assert_eq!(resources(&loaded), "one/b z = 1 ");
+    let source = loaded.desired.sources.values().next().unwrap();
+    assert!(!source.prunes && source.broken.contains("a.yaml"));
+}
+
+#[test]
 fn a_bad_record_is_one_problem_and_its_file_contributes_nothing() {
     let loaded = Setup::new(&[
         ("bad.yaml", &thing("bad", "{records: [{name: x}, {nmae: y}, {name: z, ttl: soon}]}")),

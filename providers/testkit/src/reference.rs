@@ -91,7 +91,8 @@ impl Reference {
             identity,
             marking: if role == Role::Host { Marking::InventoryOnly } else { Marking::Native },
             lists: !matches!(role, Role::Host | Role::Issuer),
-            reads_ahead: !matches!(role, Role::Host | Role::Issuer),
+            // The cloud finds what is tracked by its identity, also where its name is another one by now.
+            reads_ahead: role == Role::Zone,
             atomic_batch: role == Role::Zone,
             concurrency: 2,
             consistency_window: window,
@@ -219,21 +220,23 @@ impl Reference {
                     token: action.token.clone(),
                     ready_at: self.faults.now() + SLOW,
                 },
-                false => Edit::Put { content, owner: self.mark() },
+                false => Edit::Put { content, owner: self.mark(), remote: None },
             }
         };
+        // What has an assigned identity is changed by that, whatever it is called.
+        let assigned_to = |observed: &Observed| observed.remote.clone().filter(|_| assigned);
         match &action.op {
             Op::Create { desired, .. } => vec![(id, put(desired))],
-            Op::Update { desired, .. } => {
-                vec![(id, Edit::Put { content: text(desired), owner: self.mark() })]
+            Op::Update { desired, observed, .. } => {
+                vec![(
+                    id,
+                    Edit::Put { content: text(desired), owner: self.mark(), remote: assigned_to(observed) },
+                )]
             }
             Op::Replace { desired, observed, .. } => {
-                vec![
-                    (id.clone(), Edit::Remove { remote: observed.remote.clone().filter(|_| assigned) }),
-                    (id, put(desired)),
-                ]
+                vec![(id.clone(), Edit::Remove { remote: assigned_to(observed) }), (id, put(desired))]
             }
-            Op::Delete { .. } => vec![(id, Edit::Remove { remote: None })],
+            Op::Delete { observed, .. } => vec![(id, Edit::Remove { remote: assigned_to(observed) })],
             Op::Continue { .. } => Vec::new(),
         }
     }
@@ -253,7 +256,19 @@ impl Reference {
     fn done(&self, scope: &Scope, op: &Op) -> Outcome {
         let Some(desired) = op.desired() else { return Outcome::Gone };
         let contents = self.world.contents(scope);
-        let object = contents.objects.get(&desired.id).and_then(|list| list.first());
+        let known = match op {
+            Op::Continue { tracked, .. } if matches!(self.role, Role::Cloud { .. }) => {
+                tracked.remote.as_ref()
+            }
+            _ => None,
+        };
+        // What is on its way goes by its identity: it may have got another name since.
+        let renamed = known.and_then(|remote| {
+            let here = contents.objects.values().flatten().find(|object| object.remote == *remote).cloned();
+            here.or_else(|| self.world.elsewhere(scope, remote))
+        });
+        let named = contents.objects.get(&desired.id).and_then(|list| list.first());
+        let object = renamed.as_ref().or(named);
         let mut tracked = Tracked::new(desired.id.clone(), desired.spec.hash().unwrap_or_default());
         tracked.remote = object.map(|o| o.remote.clone());
         let outputs = object.map(|o| format!(r#"{{"id":"{}"}}"#, o.remote)).unwrap_or_default();
@@ -334,7 +349,7 @@ impl Reference {
                     } else {
                         let edits = vec![(
                             desired.id.clone(),
-                            Edit::Put { content: text(desired), owner: self.mark() },
+                            Edit::Put { content: text(desired), owner: self.mark(), remote: None },
                         )];
                         match self.write(&batch.scope, edits, None).await {
                             Ok(()) => self.done(&batch.scope, &action.op),

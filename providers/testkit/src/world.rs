@@ -52,8 +52,11 @@ type Witness = Box<dyn Fn(&Scope, &ResourceId, Change) -> Option<String> + Send 
 pub enum Change<'a> {
     /// It comes to be, or becomes, this.
     Put(&'a str),
-    /// It goes.
-    Delete,
+    /// It goes, if it is there.
+    Delete {
+        /// False where there is nothing to delete.
+        is_there: bool,
+    },
 }
 
 /// All remotes of a test.
@@ -136,6 +139,8 @@ impl World {
     pub fn by_hand(&self, scope: &Scope, id: &str, content: Option<&str>, owner: Owner, now: Duration) {
         let mut state = self.state();
         state.remember(scope, now);
+        state.assigned += 1;
+        let assigned = state.assigned;
         let contents = state.scopes.entry(scope.clone()).or_default();
         contents.version += 1;
         match content {
@@ -144,7 +149,7 @@ impl World {
                 match list.first_mut() {
                     Some(object) => object.content = content.into(),
                     None => list.push(Object {
-                        remote: "by-hand".into(),
+                        remote: format!("{BY_HAND}{assigned}").into(),
                         content: content.into(),
                         owner,
                         token: "".into(),
@@ -158,25 +163,84 @@ impl World {
         }
     }
 
+    /// The object that a remote gave this identity, in another scope behind the same entry.
+    pub(crate) fn elsewhere(&self, scope: &Scope, remote: &str) -> Option<Object> {
+        let state = self.state();
+        let (place, id) = state.place(scope, remote).filter(|(place, _)| place != scope)?;
+        state.scopes[&place].objects[&id].iter().find(|object| &*object.remote == remote).cloned()
+    }
+
     /// Changes a scope as the engine's provider does: every change is checked.
     pub(crate) fn change(&self, scope: &Scope, now: Duration, changes: &[(ResourceId, Edit)]) {
         let witness = self.witness.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some(witness) = witness {
-            let told: Vec<String> =
-                changes.iter().filter_map(|(id, edit)| witness(scope, id, edit.seen())).collect();
+            let seen: Vec<Change<'_>> = {
+                let state = self.state();
+                changes.iter().map(|(id, edit)| state.seen(scope, id, edit)).collect()
+            };
+            let told = changes.iter().zip(seen).filter_map(|((id, _), change)| witness(scope, id, change));
+            let told: Vec<String> = told.collect();
             self.state().violations.extend(told);
         }
         let mut state = self.state();
         state.remember(scope, now);
-        let assigned = state.assigned;
-        state.assigned += changes.len() as u64;
-        let mut told = Vec::new();
-        let contents = state.scopes.entry(scope.clone()).or_default();
-        contents.version += 1;
-        for (offset, (id, edit)) in changes.iter().enumerate() {
-            let list = contents.objects.entry(id.clone()).or_default();
-            match edit {
-                Edit::Put { content, owner } => match list.first_mut() {
+        state.scopes.entry(scope.clone()).or_default().version += 1;
+        for (id, edit) in changes {
+            state.edit(scope, id, edit, now);
+        }
+        for (id, _) in changes {
+            let count = state.scopes[scope].objects.get(id).map_or(0, Vec::len);
+            if count > 1 {
+                state.violations.push(format!("S1: {scope}/{id} is there {count} times"));
+            }
+        }
+    }
+}
+
+/// What the identity of what somebody made by hand begins with.
+const BY_HAND: &str = "by-hand-";
+
+impl State {
+    fn remember(&mut self, scope: &Scope, now: Duration) {
+        let contents = self.scopes.get(scope).cloned().unwrap_or_default();
+        let past = self.past.entry(scope.clone()).or_default();
+        past.push((now, contents));
+        if past.len() > 8 {
+            past.remove(0);
+        }
+    }
+
+    /// Where the object with this identity is: in `scope`, or in another one behind the same entry.
+    fn place(&self, scope: &Scope, remote: &str) -> Option<(Scope, ResourceId)> {
+        let others = self.scopes.keys().filter(|other| other.provider == scope.provider && *other != scope);
+        std::iter::once(scope).chain(others).find_map(|place| {
+            let mut objects = self.scopes.get(place)?.objects.iter();
+            let (id, _) = objects.find(|(_, list)| list.iter().any(|object| &*object.remote == remote))?;
+            Some((place.clone(), id.clone()))
+        })
+    }
+
+    fn seen<'e>(&self, scope: &Scope, id: &ResourceId, edit: &'e Edit) -> Change<'e> {
+        match edit {
+            Edit::Put { content, .. } | Edit::Add { content, .. } => Change::Put(content),
+            Edit::Remove { remote: Some(remote) } => {
+                Change::Delete { is_there: self.place(scope, remote).is_some() }
+            }
+            Edit::Remove { remote: None } => {
+                let contents = self.scopes.get(scope);
+                Change::Delete { is_there: contents.is_some_and(|c| c.objects.contains_key(id)) }
+            }
+        }
+    }
+
+    fn edit(&mut self, scope: &Scope, id: &ResourceId, edit: &Edit, now: Duration) {
+        match edit {
+            Edit::Put { content, owner, remote } => {
+                // What has an identity keeps it, whatever it is called now.
+                let known = remote.as_ref().and_then(|remote| self.take(scope, remote, now));
+                let list = self.list(scope, id);
+                list.extend(known);
+                match list.last_mut() {
                     Some(object) => {
                         object.content = content.clone();
                         object.owner = owner.clone();
@@ -188,63 +252,66 @@ impl World {
                         token: "".into(),
                         ready_at: Duration::ZERO,
                     }),
-                },
-                Edit::Add { content, owner, token, ready_at } => {
-                    let remote = format!("r-{}", assigned + offset as u64).into();
-                    list.push(Object {
-                        remote,
-                        content: content.clone(),
-                        owner: owner.clone(),
-                        token: token.clone(),
-                        ready_at: *ready_at,
-                    });
-                }
-                Edit::Remove { remote } => {
-                    let gone: Vec<_> =
-                        list.iter().filter(|o| remote.as_ref().is_none_or(|r| *r == o.remote)).collect();
-                    told.extend(
-                        gone.iter()
-                            .filter(|o| o.owner == Owner::Unmarked && &*o.remote == "by-hand")
-                            .map(|_| format!("deleted foreign {scope}/{id}")),
-                    );
-                    list.retain(|o| remote.as_ref().is_some_and(|r| *r != o.remote));
                 }
             }
-            if list.is_empty() {
-                contents.objects.remove(id);
+            Edit::Add { content, owner, token, ready_at } => {
+                let object = Object {
+                    remote: format!("r-{}", self.assigned).into(),
+                    content: content.clone(),
+                    owner: owner.clone(),
+                    token: token.clone(),
+                    ready_at: *ready_at,
+                };
+                self.list(scope, id).push(object);
+            }
+            Edit::Remove { remote } => {
+                let gone = match remote {
+                    Some(remote) => self.take(scope, remote, now).into_iter().collect(),
+                    None => std::mem::take(self.list(scope, id)),
+                };
+                let foreign =
+                    gone.iter().filter(|o| o.owner == Owner::Unmarked && o.remote.starts_with(BY_HAND));
+                let told = foreign.map(|_| format!("S2: deleted foreign {scope}/{id}"));
+                self.violations.extend(told.collect::<Vec<_>>());
             }
         }
-        state.violations.extend(told);
+        self.assigned += 1;
+        if let Some(contents) = self.scopes.get_mut(scope)
+            && contents.objects.get(id).is_some_and(Vec::is_empty)
+        {
+            contents.objects.remove(id);
+        }
     }
-}
 
-impl State {
-    fn remember(&mut self, scope: &Scope, now: Duration) {
-        let contents = self.scopes.get(scope).cloned().unwrap_or_default();
-        let past = self.past.entry(scope.clone()).or_default();
-        past.push((now, contents));
-        if past.len() > 8 {
-            past.remove(0);
+    fn list(&mut self, scope: &Scope, id: &ResourceId) -> &mut Vec<Object> {
+        self.scopes.entry(scope.clone()).or_default().objects.entry(id.clone()).or_default()
+    }
+
+    /// Takes the object with this identity from where it is.
+    fn take(&mut self, scope: &Scope, remote: &str, now: Duration) -> Option<Object> {
+        let (place, id) = self.place(scope, remote)?;
+        if place != *scope {
+            self.remember(&place, now);
         }
+        let contents = self.scopes.get_mut(&place)?;
+        contents.version += 1;
+        let list = contents.objects.get_mut(&id)?;
+        let index = list.iter().position(|object| &*object.remote == remote)?;
+        let object = list.remove(index);
+        if list.is_empty() {
+            contents.objects.remove(&id);
+        }
+        Some(object)
     }
 }
 
 /// One change of one object, in the words of the remote.
 #[derive(Clone, Debug)]
 pub(crate) enum Edit {
-    /// Creates or replaces by key.
-    Put { content: Arc<str>, owner: Owner },
+    /// Creates or replaces by key; by assigned identity where given, and the key becomes this one.
+    Put { content: Arc<str>, owner: Owner, remote: Option<Arc<str>> },
     /// Creates with an assigned identity; the same key twice is two objects.
     Add { content: Arc<str>, owner: Owner, token: Arc<str>, ready_at: Duration },
     /// Deletes by key, or by assigned identity where given.
     Remove { remote: Option<Arc<str>> },
-}
-
-impl Edit {
-    fn seen(&self) -> Change<'_> {
-        match self {
-            Edit::Put { content, .. } | Edit::Add { content, .. } => Change::Put(content),
-            Edit::Remove { .. } => Change::Delete,
-        }
-    }
 }

@@ -248,27 +248,15 @@ pub(crate) fn unready(memory: &ScopeMemory) -> BTreeSet<&ResourceId> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::{Row, RowState};
-    use reconciled_provider::{Deletion, Drift, Focus, Hash, ManifestKey, Observed, Tracked, Version};
+    use crate::store::Row;
+    use reconciled_provider::{Focus, ManifestKey, Observed, Version};
 
     const NOW: Duration = Duration::from_secs(1000);
 
     fn row(id: &str) -> Row {
-        Row {
-            scope: Scope::new("ref", "a"),
-            tracked: Tracked::new(id.into(), Hash::default()),
-            manifest: ManifestKey::new("s", "test", "Thing", "", "a"),
-            address: format!("Thing/a#{id}").parse().unwrap(),
-            file: "a.yaml".into(),
-            template: Hash::default(),
-            normalizer: 0,
-            deletion: Deletion::Delete,
-            drift: Drift::Heal,
-            merge: false,
-            state: RowState::Settled,
-            written_at: Duration::ZERO,
-            revision: "".into(),
-        }
+        let address = format!("Thing/a#{id}").parse().unwrap();
+        let manifest = ManifestKey::new("s", "test", "Thing", "", "a");
+        Row { address, ..Row::settled(Scope::new("ref", "a"), id, manifest) }
     }
 
     fn ill(id: Option<&str>, state: HealthState, since: u64) -> Ailment {

@@ -99,7 +99,7 @@ fn is_as_declared(desired: &Desired, resource: &Resource, row: &Row) -> bool {
 mod tests {
     use super::*;
     use crate::{desired::ManifestMeta, health::HealthState, store::Ailment};
-    use reconciled_provider::{Deletion, Drift, Hash, Origin, PolicyId, Resource, ResourceId, Spec, Tracked};
+    use reconciled_provider::{Hash, Origin, PolicyId, Resource, ResourceId, Spec, Tracked};
     use std::{sync::Arc, time::Duration};
 
     fn key(name: &str) -> ManifestKey {
@@ -124,19 +124,9 @@ mod tests {
         let scope = Scope::new("ref", "one");
         let spec = Spec::known(b"x".to_vec());
         let row = Row {
-            scope: scope.clone(),
             tracked: Tracked::new("a".into(), spec.hash().unwrap()),
-            manifest: key("a"),
-            address: "Thing/a".parse().unwrap(),
-            file: "a.yaml".into(),
             template: spec.template(),
-            normalizer: 0,
-            deletion: Deletion::Delete,
-            drift: Drift::Heal,
-            merge: false,
-            state: RowState::Settled,
-            written_at: Duration::ZERO,
-            revision: "".into(),
+            ..Row::settled(scope.clone(), "a", key("a"))
         };
         let resource = Resource {
             scope: Arc::new(scope.clone()),

@@ -47,6 +47,28 @@ pub struct Row {
     pub revision: Arc<str>,
 }
 
+#[cfg(test)]
+impl Row {
+    /// The row of a resource that is settled, of which nothing is told.
+    pub(crate) fn settled(scope: Scope, id: &str, manifest: ManifestKey) -> Row {
+        Row {
+            scope,
+            tracked: Tracked::new(id.into(), Hash::default()),
+            address: Address::of(&manifest, None),
+            manifest,
+            file: "a.yaml".into(),
+            template: Hash::default(),
+            normalizer: 0,
+            deletion: Deletion::Delete,
+            drift: Drift::Heal,
+            merge: false,
+            state: RowState::Settled,
+            written_at: Duration::ZERO,
+            revision: "".into(),
+        }
+    }
+}
+
 /// Where a tracked resource stands.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RowState {
@@ -391,6 +413,17 @@ pub enum Write {
     Event(Event),
 }
 
+/// A row that is looked at under another name than the store has it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MovedAway {
+    /// Its name now.
+    pub id: ResourceId,
+    /// The scope in which the store has it.
+    pub scope: Scope,
+    /// Its name there.
+    pub was: ResourceId,
+}
+
 /// Everything the engine reads of one scope, in one consistent snapshot.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ScopeMemory {
@@ -417,7 +450,7 @@ pub struct ScopeMemory {
     /// The newest generation of a manifest here that a complete pass looked at.
     pub looked_at: u64,
     /// Old identities of rows that the planner moved here; never stored.
-    pub moved_away: Vec<(Scope, ResourceId)>,
+    pub moved_away: Vec<MovedAway>,
 }
 
 /// The engine's memory. Implementations: SQLite in the root package, plain memory in the simulation.

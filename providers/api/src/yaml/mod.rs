@@ -13,5 +13,5 @@ mod plain;
 mod typed;
 
 pub use node::{Node, NodeValue, ScalarKind, SourceFile, Span};
-pub use parse::{Limits, parse, parse_all};
+pub use parse::{Limits, Parsed, parse, parse_all};
 pub use typed::{At, Each, TextOr, TextOrList};

@@ -41,14 +41,24 @@ const PROBLEMS: usize = 20;
 /// ```
 pub fn parse(file: &SourceFile, limits: Limits) -> Result<Vec<Node>, Box<Problem>> {
     let (documents, problems) = parse_all(file, limits);
+    let documents = documents.into_iter().map(|document| document.node).collect();
     problems.into_iter().next().map_or(Ok(documents), |problem| Err(Box::new(problem)))
+}
+
+/// One document, as far as it can be read.
+#[derive(Clone, Debug)]
+pub struct Parsed {
+    /// What it says. Of a key that is there twice the first value counts, and what is no value is null.
+    pub node: Node,
+    /// One of the problems is in it: it can be read for what else is wrong with it, and for nothing else.
+    pub is_spoilt: bool,
 }
 
 /// Parses every document of `file`, and says all that is wrong with it as YAML.
 ///
-/// Empty documents are skipped, and so are those with a problem. Nothing after a syntax error can be trusted: where there is
-/// one, it is the last problem, and the rest of the file is not read.
-pub fn parse_all(file: &SourceFile, limits: Limits) -> (Vec<Node>, Vec<Problem>) {
+/// Empty documents are skipped. Nothing after a syntax error can be trusted: where there is one, it is the last problem, and
+/// neither its document nor the rest of the file is read.
+pub fn parse_all(file: &SourceFile, limits: Limits) -> (Vec<Parsed>, Vec<Problem>) {
     let size = file.text.len();
     if size > limits.file_bytes {
         let text = format!("the file has {size} bytes, more than the limit of {}", limits.file_bytes);
@@ -62,7 +72,7 @@ pub fn parse_all(file: &SourceFile, limits: Limits) -> (Vec<Node>, Vec<Problem>)
 }
 
 /// The documents of `text` without the parser's word on long lists; none where it has to be asked, or finds a problem.
-pub(super) fn quickly(file: &SourceFile, limits: Limits, text: &str) -> Option<Vec<Node>> {
+pub(super) fn quickly(file: &SourceFile, limits: Limits, text: &str) -> Option<Vec<Parsed>> {
     let mut reduced = Reduced::of(text)?;
     let shorter = std::mem::take(&mut reduced.text);
     let mut reader = Reader::new(file, limits, &shorter);
@@ -103,22 +113,22 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn all(mut self) -> (Vec<Node>, Vec<Problem>) {
+    fn all(mut self) -> (Vec<Parsed>, Vec<Problem>) {
         let mut documents = Vec::new();
         let end = self.documents(&mut documents);
         self.problems.extend(end.err().map(|problem| *problem));
         (documents, self.problems)
     }
 
-    fn documents(&mut self, documents: &mut Vec<Node>) -> Result<()> {
+    fn documents(&mut self, documents: &mut Vec<Parsed>) -> Result<()> {
         while let Some((event, start)) = self.next()? {
             match event {
                 Event::StreamStart | Event::StreamEnd | Event::DocumentStart(..) | Event::DocumentEnd => {}
                 event => {
                     let problems = self.problems.len();
                     let node = self.node(event, start, 0)?;
-                    if problems == self.problems.len() && !node.is_null() {
-                        documents.push(node);
+                    if !node.is_null() {
+                        documents.push(Parsed { node, is_spoilt: problems != self.problems.len() });
                     }
                 }
             }
@@ -217,10 +227,12 @@ impl<'a> Reader<'a> {
                 }
             }
         }
-        for key in repeated(&entries) {
+        let repeated = repeated(&entries);
+        for key in repeated.iter().map(|index| &entries[*index].0) {
             let text = key.as_str().unwrap_or_default();
             self.report(self.refuse(key.span, format!("duplicate mapping key `{text}`")))?;
         }
+        repeated.iter().rev().for_each(|index| drop(entries.remove(*index)));
         entries.shrink_to_fit();
         Ok(NodeValue::Map(entries))
     }
@@ -296,18 +308,18 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The keys that were there before.
-fn repeated(entries: &[(Node, Node)]) -> Vec<&Node> {
+/// The entries whose keys were there before.
+fn repeated(entries: &[(Node, Node)]) -> Vec<usize> {
     // Most mappings have a few keys, which are compared faster than hashed.
     if entries.len() <= 8 {
         let was_there = |index: &usize| {
             let (before, key) = (&entries[..*index], entries[*index].0.as_str());
             before.iter().any(|(other, _)| other.as_str() == key)
         };
-        return (1..entries.len()).filter(was_there).map(|index| &entries[index].0).collect();
+        return (1..entries.len()).filter(was_there).collect();
     }
     let mut seen = HashSet::with_capacity(entries.len());
-    entries.iter().map(|(key, _)| key).filter(|key| !seen.insert(key.as_str())).collect()
+    (0..entries.len()).filter(|index| !seen.insert(entries[*index].0.as_str())).collect()
 }
 
 /// What a tag says of a scalar.
@@ -432,14 +444,21 @@ mod tests {
     fn what_leaves_the_rest_readable_hides_no_other_problem_and_no_other_document() {
         let text = "a: 1\na: 2\nb: .inf\n---\nc: 1\n---\nd: {e: 1, e: 2}\n---\nf: [\n";
         let (documents, problems) = parse_all(&SourceFile::new("t.yaml", text), Limits::default());
-        assert_eq!(documents.len(), 1, "{documents:?}");
-        assert_eq!(documents[0].get("c").unwrap().as_str(), Some("1"));
+        let spoilt: Vec<bool> = documents.iter().map(|document| document.is_spoilt).collect();
+        assert_eq!(spoilt, [true, false, true], "{documents:?}");
+        let text = |at: usize, key: &str| documents[at].node.get(key).and_then(Node::as_str);
+        assert_eq!((text(0, "a"), text(0, "b"), text(1, "c")), (Some("1"), None, Some("1")));
+        assert_eq!(
+            documents[0].node.entries().len(),
+            2,
+            "of a key that is there twice the first value counts"
+        );
         let lines: Vec<_> = problems.iter().map(|problem| problem.place.as_ref().unwrap().line).collect();
         assert_eq!(lines[..3], [3, 2, 7], "{problems:?}");
         assert_eq!(lines.len(), 4, "what cannot be read ends the reading");
         let many = "a: .inf\n---\n".repeat(1_000);
         let (documents, problems) = parse_all(&SourceFile::new("t.yaml", many), Limits::default());
-        assert_eq!((documents.len(), problems.len()), (0, PROBLEMS));
+        assert_eq!((documents.len(), problems.len()), (PROBLEMS - 1, PROBLEMS));
     }
 
     #[test]

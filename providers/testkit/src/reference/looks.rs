@@ -52,16 +52,23 @@ impl Observer for Reference {
             want.desired.iter().map(|d| &d.id).chain(want.tracked.iter().map(|t| &t.id)).collect();
         let mut resources = Vec::new();
         let dropped = if complete { None } else { contents.objects.keys().next() };
-        for (id, list) in &contents.objects {
-            let shown = self.info.lists || asked.contains(id);
-            let Some(object) = list.first().filter(|_| shown && want.focus.covers(id) && Some(id) != dropped)
-            else {
-                continue;
-            };
+        let renamed = self.renamed(&contents, want);
+        let is_renamed = |object: &&Object| !renamed.iter().any(|(_, other)| other.remote == object.remote);
+        let mut show = |id: &ResourceId, object: &Object| {
             let mut observed = Observed::new(id.clone(), Bytes::copy_from_slice(object.content.as_bytes()));
             observed.owner = self.owner(object);
             observed.remote = Some(object.remote.clone());
             resources.push(observed);
+        };
+        for (id, list) in &contents.objects {
+            let shown = (self.info.lists || asked.contains(id)) && want.focus.covers(id);
+            let shown = shown && Some(id) != dropped && !renamed.iter().any(|(other, _)| *other == id);
+            if let Some(object) = list.iter().find(is_renamed).filter(|_| shown) {
+                show(id, object);
+            }
+        }
+        for (id, object) in &renamed {
+            show(id, object);
         }
         let version = if self.role == Role::Zone { token(&contents) } else { Version::Unknown };
         Ok(Observation { covered: want.focus.clone(), complete, version, resources })
@@ -209,5 +216,28 @@ impl Observer for Reference {
 
     fn hints(&self) -> BoxStream<'static, Hint> {
         no_hints()
+    }
+}
+
+impl Reference {
+    /// What is tracked by an assigned identity and is there under another name, or in another scope.
+    fn renamed<'t>(&self, contents: &Contents, want: &Want<'t>) -> Vec<(&'t ResourceId, Object)> {
+        let mut found: Vec<(&ResourceId, Object)> = Vec::new();
+        if !matches!(self.role, Role::Cloud { .. }) {
+            return found;
+        }
+        for tracked in want.tracked.iter().filter(|tracked| want.focus.covers(&tracked.id)) {
+            let Some(remote) = &tracked.remote else { continue };
+            let is_it = |object: &&Object| object.remote == *remote;
+            let is_named =
+                contents.objects.get(&tracked.id).is_some_and(|list| list.iter().any(|o| is_it(&o)));
+            if is_named || found.iter().any(|(id, _)| **id == tracked.id) {
+                continue;
+            }
+            let here = contents.objects.values().flatten().find(is_it).cloned();
+            // Other scopes are read as they are now.
+            found.extend(here.or_else(|| self.world.elsewhere(want.scope, remote)).map(|o| (&tracked.id, o)));
+        }
+        found
     }
 }

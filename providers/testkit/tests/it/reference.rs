@@ -135,12 +135,12 @@ fn the_host_keeps_every_law_but_has_neither_versions_nor_marks() {
 
 #[test]
 fn the_cloud_keeps_every_law_but_has_no_versions() {
-    check(Role::Cloud { tokens: true }, &[SECRETS, VERSIONS, STALE, MEANWHILE]);
+    check(Role::Cloud { tokens: true }, &[SECRETS, LISTS, VERSIONS, STALE, MEANWHILE]);
 }
 
 #[test]
 fn the_cloud_without_tokens_is_not_asked_to_create_twice() {
-    check(Role::Cloud { tokens: false }, &[SECRETS, VERSIONS, AGAIN, STALE, MEANWHILE]);
+    check(Role::Cloud { tokens: false }, &[SECRETS, LISTS, VERSIONS, AGAIN, STALE, MEANWHILE]);
 }
 
 #[test]

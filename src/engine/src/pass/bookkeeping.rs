@@ -114,12 +114,12 @@ pub(super) fn bookkeeping(
         .collect();
     rows.extend(recovered);
     let mut writes = Vec::new();
-    // The old row goes only together with the new one: a move that found nothing under its new identity waits.
-    let moves = plan.steps.iter().filter(|s| matches!(s.change, Change::Move { .. })).count();
-    if moves == view.memory.moved_away.len() {
-        let away = &view.memory.moved_away;
-        writes.extend(away.iter().map(|(from, id)| Write::Gone(from.clone(), vec![id.clone()])));
-    }
+    // The old row goes only together with its new one: a move that found nothing under its new identity waits, and a row
+    // that stayed beside the new one would have the thing of both deleted.
+    let moves = plan.steps.iter().filter(|step| matches!(step.change, Change::Move { .. }));
+    let moved: BTreeSet<&ResourceId> = moves.map(|step| &step.id).collect();
+    let away = view.memory.moved_away.iter().filter(|away| moved.contains(&away.id));
+    writes.extend(away.map(|away| Write::Gone(away.scope.clone(), vec![away.was.clone()])));
     if !rows.is_empty() {
         writes.push(Write::Rows(rows));
     }

@@ -87,15 +87,7 @@ impl Planner<'_> {
             // Spent once it is tracked, not before: until then the write it allows may be held or fail.
             out.spent.push(desired.id.clone());
         }
-        if let Some(from) = self.input.moved.get(&desired.id) {
-            out.steps.push(self.step(
-                Change::Move { from: from.clone() },
-                desired,
-                Some(row),
-                Some(observed),
-                address.clone(),
-            ));
-        }
+        self.moved(desired, row, Some(observed), &address, out);
         let difference = self.difference(desired, observed);
         let former = match &difference {
             Difference::Fields(delta) if !delta.former.is_empty() => Some(delta),
@@ -155,6 +147,21 @@ impl Planner<'_> {
                     _ => self.push(step, desired, out),
                 }
             }
+        }
+    }
+
+    /// The row gets the name it has now, if it was moved.
+    fn moved(
+        &self,
+        desired: &Resource,
+        row: &Row,
+        observed: Option<&Observed>,
+        address: &Address,
+        out: &mut ScopePlan,
+    ) {
+        if let Some(from) = self.input.moved.get(&desired.id) {
+            let change = Change::Move { from: from.clone() };
+            out.steps.push(self.step(change, desired, Some(row), observed, address.clone()));
         }
     }
 
@@ -225,6 +232,8 @@ impl Planner<'_> {
             out.conditions.push(wait);
             return;
         }
+        // Its outcome is written under the new name: the old row must not stay beside that.
+        self.moved(desired, row, observed, &address, out);
         let mut step = self.step(Change::Continue, desired, Some(row), observed, address);
         if let Some(Difference::Fields(delta)) = observed.map(|o| self.difference(desired, o)) {
             step.fields = delta.fields.clone();

@@ -78,6 +78,8 @@ pub enum Blocked {
     },
     /// This one may be about to take it over, and could not be looked up.
     Heir(Address),
+    /// This one was being made as it was being replaced, and what was found may be that one: of neither is known what came of it.
+    Mistakable(Address),
     /// Others are in it that would go with it.
     NotEmpty {
         /// How many.
@@ -153,6 +155,12 @@ impl Blocked {
                     step.address, step.address
                 );
                 (ConditionKind::Waiting, "WaitingForTwin", message, Some(hint))
+            }
+            Blocked::Mistakable(address) => {
+                let message = format!(
+                    "stays until it is known whether {address} was made: both were under way, and what is there may be that one"
+                );
+                (ConditionKind::Waiting, "WaitingForTwin", message, None)
             }
             Blocked::NotEmpty { kept, such_as } => {
                 let message = format!(

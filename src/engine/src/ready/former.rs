@@ -98,8 +98,8 @@ fn moved<'d>(desired: &'d Desired, memories: &BTreeMap<Scope, ScopeMemory>) -> B
 mod tests {
     use super::*;
     use crate::desired::ManifestMeta;
-    use reconciled_provider::{Deletion, Drift, Origin, PolicyId, Resource, Sealed, Spec, Tracked};
-    use std::{sync::Arc, time::Duration};
+    use reconciled_provider::{Origin, PolicyId, Resource, Sealed, Spec, Tracked};
+    use std::sync::Arc;
 
     fn key(name: &str) -> ManifestKey {
         ManifestKey::new("s", "test", "Thing", "", name)
@@ -120,21 +120,7 @@ mod tests {
             let mut tracked = Tracked::new((*name).into(), spec.hash().unwrap());
             tracked.after = after(name);
             tracked.outputs = Sealed(format!(r#"{{"id": "{name}"}}"#).into_bytes().into());
-            Row {
-                scope: scope(name),
-                tracked,
-                manifest: key(name),
-                address: format!("Thing/{name}").parse().unwrap(),
-                file: "a.yaml".into(),
-                template: spec.template(),
-                normalizer: 0,
-                deletion: Deletion::Delete,
-                drift: Drift::Heal,
-                merge: false,
-                state: RowState::Settled,
-                written_at: Duration::ZERO,
-                revision: "".into(),
-            }
+            Row { tracked, template: spec.template(), ..Row::settled(scope(name), name, key(name)) }
         };
         let memory = |one: &(&str, &str)| {
             let memory = ScopeMemory { rows: vec![row(one)].into(), ..ScopeMemory::default() };

@@ -261,7 +261,7 @@ impl Surveyor {
             info.is_some_and(|info| matches!(info.identity, Identity::Assigned { .. }))
         };
         let moves = moves::moves(desired, &mut memories, assigns);
-        let tracked = twins::tracked(&memories);
+        let remembered = twins::remembered(&memories);
         let jobs: Vec<_> = names
             .into_iter()
             .map(|scope| {
@@ -293,7 +293,7 @@ impl Surveyor {
             .boxed()
         });
         survey.scopes = views.buffer_unordered(width).collect::<Vec<_>>().await.into_iter().collect();
-        let unknown = twins::unknown(desired, &tracked, &survey);
+        let unknown = twins::unknown(desired, &remembered, &survey);
         twins::wait(desired, &unknown, &mut survey);
         twins::refuse(desired, &mut survey);
         self.judge(store, desired, &moves, &mut survey).await?;

@@ -11,7 +11,7 @@ use super::Survey;
 use crate::{
     desired::{Desired, ManifestMeta},
     plan::Change,
-    store::{Condition, ConditionKind, Row, ScopeMemory},
+    store::{Condition, ConditionKind, MovedAway, Row, ScopeMemory},
 };
 use reconciled_provider::{Address, ManifestKey, ResourceId, Scope, problem::did_you_mean};
 use std::{
@@ -206,7 +206,7 @@ pub(super) fn moves(
             let rows = Arc::make_mut(&mut target.rows);
             rows.push(row);
             rows.sort_by(|a, b| a.tracked.id.cmp(&b.tracked.id));
-            target.moved_away.push((old_scope, old_id));
+            target.moved_away.push(MovedAway { id: resource.id.clone(), scope: old_scope, was: old_id });
         }
     }
     for (scope, resource, from) in unfound {
@@ -275,32 +275,16 @@ mod tests {
     use super::*;
     use crate::{
         desired::{ManifestMeta, Reach, SourceState},
-        store::{Intent, OpenIntent, RowState},
+        store::{Intent, OpenIntent},
     };
-    use reconciled_provider::{
-        ActionId, Deletion, Drift, Hash, ManifestKey, Origin, PolicyId, Resource, Spec, Tracked,
-    };
+    use reconciled_provider::{ActionId, Hash, ManifestKey, Origin, PolicyId, Resource, Spec};
 
     fn key(name: &str) -> ManifestKey {
         ManifestKey::new("s", "toy", "Thing", "", name)
     }
 
     fn row(name: &str) -> Row {
-        Row {
-            scope: Scope::new("toy", name),
-            tracked: Tracked::new(name.into(), Hash::default()),
-            manifest: key(name),
-            address: Address::of(&key(name), None),
-            file: "f.yaml".into(),
-            template: Hash::default(),
-            normalizer: 1,
-            deletion: Deletion::Delete,
-            drift: Drift::Heal,
-            merge: false,
-            state: RowState::Settled,
-            written_at: Default::default(),
-            revision: "r".into(),
-        }
+        Row::settled(Scope::new("toy", name), name, key(name))
     }
 
     /// What is moved and what is not found where `new` says that it was `from`, of what is tracked.

@@ -5,12 +5,16 @@
 //! up, because it waits or its read failed, may be any thing of its kind: meanwhile nothing of that kind in its entry is deleted
 //! that it may be about to take over, and nothing is taken over that it may have. It deliberately decides nothing else: who of
 //! them has it is for a person to say.
+//!
+//! The race: a process dies between both halves of a replacement, while another of that kind is made. A remote whose ids are
+//! names may have given the id that became free to that other one. What the replacement finds under its id looks like what it
+//! was to delete, and is not touched while it is not known what came of the other.
 
 use super::{Survey, View};
 use crate::{
     desired::Desired,
     plan::{Blocked, Change},
-    store::{Condition, ConditionKind, Row, ScopeMemory},
+    store::{Condition, ConditionKind, OpenIntent, Row, ScopeMemory},
 };
 use reconciled_provider::{Address, Error, ManifestKey, ResourceId, Scope, Spec};
 use std::{
@@ -24,6 +28,8 @@ struct Twin {
     scope: Scope,
     is_tracked: bool,
     is_declared: bool,
+    /// A call without an answer replaced it: it may be gone, and the thing another one.
+    is_in_doubt: bool,
 }
 
 /// Refuses those that cannot have their thing, as if they could not be looked at.
@@ -49,7 +55,7 @@ pub(super) fn refuse(desired: &Desired, survey: &mut Survey) {
 fn refused(identity: &str, all: &[Twin]) -> Vec<(Scope, Error)> {
     let mut tracked = all.iter().filter(|twin| twin.is_tracked);
     let owner = match (tracked.next(), tracked.next()) {
-        (Some(only), None) if only.is_declared => Some(only),
+        (Some(only), None) if only.is_declared && !only.is_in_doubt => Some(only),
         _ => None,
     };
     let hint = match (owner, all.iter().any(|twin| twin.is_tracked)) {
@@ -75,15 +81,21 @@ fn twin(desired: &Desired, scope: &Scope, id: &ResourceId, view: &View) -> Twin 
         scope: scope.clone(),
         is_tracked: has_row(&view.memory.rows, id),
         is_declared: desired.in_scope(scope).iter().any(|resource| resource.id == *id),
+        is_in_doubt: view
+            .memory
+            .open
+            .iter()
+            .any(|open| open.intent.row.tracked.id == *id && &*open.intent.op == "replace"),
     }
 }
 
-/// What is tracked in each scope, also where that cannot be read.
-pub(super) type Tracked = BTreeMap<Scope, Arc<Vec<Row>>>;
+/// What is remembered of each scope, also where that cannot be read.
+pub(super) type Remembered = BTreeMap<Scope, (Arc<Vec<Row>>, Vec<OpenIntent>)>;
 
-/// What is tracked, as memories have it.
-pub(super) fn tracked(memories: &BTreeMap<Scope, ScopeMemory>) -> Tracked {
-    memories.iter().map(|(scope, memory)| (scope.clone(), memory.rows.clone())).collect()
+/// What is tracked and what has no answer, as memories have it.
+pub(super) fn remembered(memories: &BTreeMap<Scope, ScopeMemory>) -> Remembered {
+    let of = |memory: &ScopeMemory| (memory.rows.clone(), memory.open.clone());
+    memories.iter().map(|(scope, memory)| (scope.clone(), of(memory))).collect()
 }
 
 /// Resources of which nobody knows what they stand for, by the entry and kind of manifest they are of. One of each says enough.
@@ -93,6 +105,8 @@ pub(super) struct Unknown {
     wanting: BTreeMap<Place, Address>,
     /// Tracked: they may have what something else is about to take over.
     having: BTreeMap<Place, Address>,
+    /// Being made by a call without an answer, and not found: they may be what something else finds in place of its own.
+    making: BTreeMap<Place, Address>,
 }
 
 /// Entry, group and kind: only what shares them can be one thing.
@@ -103,13 +117,17 @@ fn place(scope: &Scope, manifest: &ManifestKey) -> Place {
 }
 
 /// What is not known of `survey`: asked for before anything in it is refused.
-pub(super) fn unknown(desired: &Desired, tracked: &Tracked, survey: &Survey) -> Unknown {
+pub(super) fn unknown(desired: &Desired, remembered: &Remembered, survey: &Survey) -> Unknown {
     let mut unknown = Unknown::default();
     for (scope, view) in &survey.scopes {
-        let rows = match view {
-            Ok(view) => &*view.memory.rows,
-            Err(_) => tracked.get(scope).map_or(&[][..], |rows| &**rows),
+        let (rows, open) = match view {
+            Ok(view) => (&**view.memory.rows, &*view.memory.open),
+            Err(_) => remembered.get(scope).map_or((&[][..], &[][..]), |(rows, open)| (rows, open)),
         };
+        let is_found = |id: &ResourceId| view.as_ref().is_ok_and(|view| view.seen.get(id).is_some());
+        let made = open.iter().filter(|open| open.intent.makes_anew()).map(|open| &open.intent.row);
+        let made = made.filter(|row| !is_found(&row.tracked.id));
+        unknown.making.extend(made.map(|row| (place(scope, &row.manifest), row.address.clone())));
         for resource in desired.in_scope(scope) {
             let is_unknown = match view {
                 // What it takes over is said in what nobody has yet.
@@ -133,7 +151,7 @@ pub(super) fn unknown(desired: &Desired, tracked: &Tracked, survey: &Survey) -> 
 
 /// Has wait what may be one thing with what is not known: deletions of what nothing declares, and what would be taken over.
 pub(super) fn wait(desired: &Desired, unknown: &Unknown, survey: &mut Survey) {
-    if unknown.wanting.is_empty() && unknown.having.is_empty() {
+    if unknown.wanting.is_empty() && unknown.having.is_empty() && unknown.making.is_empty() {
         return;
     }
     for (scope, view) in &mut survey.scopes {
@@ -143,7 +161,26 @@ pub(super) fn wait(desired: &Desired, unknown: &Unknown, survey: &mut Survey) {
         }
         let plan = &mut view.plan;
         let has_identity = |id: &ResourceId| view.seen.get(id).is_some_and(|seen| seen.identity.is_some());
+        let mut doubtful: BTreeMap<&ResourceId, &Address> = BTreeMap::new();
+        for open in view.memory.open.iter().filter(|open| &*open.intent.op == "replace") {
+            let row = &open.intent.row;
+            let is_done =
+                view.seen.get(&row.tracked.id).is_some_and(|seen| open.intent.after == Some(seen.hash));
+            let other = unknown.making.get(&place(scope, &row.manifest));
+            if let Some(other) = other.filter(|_| has_identity(&row.tracked.id) && !is_done) {
+                doubtful.insert(&row.tracked.id, other);
+                // The question stays, or nobody would remember it at the next look.
+                plan.unanswered.push(open.intent.action);
+            }
+        }
         for step in &mut plan.steps {
+            let other = doubtful.get(&step.id).filter(|_| step.change.writes() && step.blocked.is_none());
+            if let Some(other) = other {
+                let blocked = Blocked::Mistakable((*other).clone());
+                plan.conditions.push(blocked.condition(step));
+                step.blocked = Some(blocked);
+                continue;
+            }
             let row = step.work.was.as_ref().filter(|_| step.change == Change::Delete);
             let heir = row.and_then(|row| unknown.wanting.get(&place(scope, &row.manifest)));
             let Some(heir) = heir.filter(|_| step.blocked.is_none() && has_identity(&step.id)) else {
@@ -193,12 +230,13 @@ fn not_taken_over(id: &ResourceId, address: &Address, owner: &Address) -> Condit
 mod tests {
     use super::*;
 
-    /// Each by its name, with `t` where it is tracked and `d` where it is declared.
+    /// Each by its name, with `t` where it is tracked, `d` where it is declared and `?` where it was being replaced.
     fn check(all: &[(&str, &str)], expect: &[&str], hint: &str) {
         let twin = |(name, is): &(&str, &str)| Twin {
             scope: Scope::new("toy", *name),
             is_tracked: is.contains('t'),
             is_declared: is.contains('d'),
+            is_in_doubt: is.contains('?'),
         };
         let refused = refused("toy_thing 1", &all.iter().map(twin).collect::<Vec<_>>());
         let names: Vec<&str> = refused.iter().map(|(scope, _)| &*scope.name).collect();
@@ -221,11 +259,17 @@ mod tests {
         // What goes would take with it what the other one is about to take over.
         check(&[("a", "t"), ("b", "d")], &["a", "b"], "reconciled/moved-from");
         check(&[("a", "t"), ("b", "td")], &["a", "b"], "reconciled forget");
+        check(&[("a", "td?"), ("b", "d")], &["a", "b"], "reconciled forget");
     }
 
     #[test]
     fn what_is_told_has_both_places_and_the_identity() {
-        let twin = |name, is_tracked| Twin { scope: Scope::new("toy", name), is_tracked, is_declared: true };
+        let twin = |name, is_tracked| Twin {
+            scope: Scope::new("toy", name),
+            is_tracked,
+            is_declared: true,
+            is_in_doubt: false,
+        };
         let refused = refused("toy_thing 1", &[twin("Thing/a", true), twin("Thing/b", false)]);
         assert_eq!(refused[0].1.message, "toy/Thing/b is one thing with toy/Thing/a: toy_thing 1");
     }

@@ -53,6 +53,7 @@ scenarios! {
         a_document_that_nothing_names_any_more_is_forgotten,
         an_output_that_changed_refreshes_the_row_only,
         a_moved_row_is_a_move_and_no_delete_and_create,
+        what_moves_while_it_is_pending_goes_on_under_its_new_name,
         what_is_gone_and_no_longer_desired_lapses,
         a_write_within_the_consistency_window_is_not_repeated,
         a_row_within_the_consistency_window_does_not_lapse,

@@ -89,6 +89,11 @@ impl Sim {
     pub(crate) fn points(&self) -> Vec<Point> {
         self.state.lock().unwrap().points.clone()
     }
+    /// How many points were passed, and how many faults happened.
+    pub(crate) fn counts(&self) -> (usize, usize) {
+        let state = self.state.lock().unwrap();
+        (state.points.len(), state.happened.len())
+    }
     pub(crate) fn happened(&self) -> Vec<(usize, Fault)> {
         self.state.lock().unwrap().happened.clone()
     }

@@ -5,7 +5,7 @@ mod twins;
 mod unfinished;
 
 use crate::{
-    executor::{Plan, Process, Sim, SimClock, Turn, turn},
+    executor::{Plan, Process, ProcessFaults, Sim, SimClock, Turn, turn},
     memory::{Disk, Memory, approve},
     rigged::{Rig, Rigged},
     run::bring_into_force,
@@ -21,7 +21,9 @@ use reconciled_engine::{
     store::ConditionKind,
     survey::{Hurry, Recall, Surveyor},
 };
-use reconciled_provider::{Cx, Focus, Health, ManifestKey, Owner, Pace, Provider, Scope, Stop};
+use reconciled_provider::{
+    Cx, Focus, GuardDomain, Health, ManifestKey, Marking, Observer, Owner, Pace, Provider, Scope, Stop,
+};
 use reconciled_testkit::{
     Reference, Role, World,
     context::TableSecrets,
@@ -43,7 +45,8 @@ const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// One daemon and its remotes: the entry `zone` lists and has versions, `host` neither, and `issuer` needs records in `zone`.
+/// One daemon and its remotes: the entry `zone` lists and has versions, `host` neither, `issuer` needs records in `zone`.
+/// `cloud`, where it is there, assigns identity and tells nobody what it made.
 struct House {
     sim: Arc<Sim>,
     world: Arc<World>,
@@ -75,9 +78,19 @@ impl House {
         let limits =
             GuardLimits { max_delete_percent: 100, max_update_percent: 100, ..GuardLimits::default() };
         let (mut entries, mut writers) = (BTreeMap::new(), BTreeMap::new());
-        for (entry, role) in [("zone", Role::Zone), ("host", Role::Host), ("issuer", Role::Issuer)] {
-            let inner = Reference::new(role, entry, "me", world.clone(), Arc::new(Calm));
-            let provider: Arc<dyn Provider> = Arc::new(Rigged { inner, entry, rig: rig.clone() });
+        let cloud = Role::Cloud { tokens: false };
+        let all = [("zone", Role::Zone), ("host", Role::Host), ("issuer", Role::Issuer), ("cloud", cloud)];
+        for (entry, role) in all.into_iter().filter(|(entry, _)| *entry != "cloud" || rig.has_cloud) {
+            // Without faults, and by the clock: a cloud is not done at once.
+            let faults = Arc::new(ProcessFaults { sim: sim.clone(), crashed: Arc::default() });
+            let inner = Reference::new(role, entry, "me", world.clone(), faults);
+            let mut info = inner.info().clone();
+            if entry == "cloud" {
+                // It can neither be listed nor marked: who made what only memory tells.
+                (info.lists, info.marking, info.guard) =
+                    (false, Marking::InventoryOnly, GuardDomain::Provider);
+            }
+            let provider: Arc<dyn Provider> = Arc::new(Rigged { inner, info, entry, rig: rig.clone() });
             entries.insert(Arc::from(entry), watched(&provider, EntryPolicy::Sync, limits.clone()));
             writers.insert(Arc::from(entry), provider);
         }

@@ -1,7 +1,8 @@
 //! The store, in memory: atomic commits that survive a crash, generations, epochs.
 
+use crate::witness::domain;
 use async_trait::async_trait;
-use reconciled_engine::{DriftEnd, Drifted, pin::Pin, store::*, suspension::Suspension};
+use reconciled_engine::{Desired, DriftEnd, Drifted, pin::Pin, store::*, suspension::Suspension};
 use reconciled_provider::{ActionId, Error, Hash, ManifestKey, ResourceId, Scope};
 use reconciled_testkit::{Fault, Faults, Point};
 use std::{
@@ -32,9 +33,26 @@ pub(crate) struct Disk {
     pub(crate) claim_synced_beside_a_hold: bool,
     /// A pass found that something waits for another resource.
     pub(crate) waited: bool,
+    /// A row got another name.
+    pub(crate) moved: bool,
+    /// A row was to get another name, and a call to it had no answer.
+    pub(crate) move_waited: bool,
     pub(crate) started: BTreeMap<ActionId, (Scope, ResourceId)>,
     /// Everything an intent was ever recorded for.
     pub(crate) announced: BTreeSet<(Scope, ResourceId)>,
+    /// What plans that a person consented to would change or delete, by digest, and did not yet.
+    pub(crate) named: BTreeMap<Hash, BTreeSet<(Scope, ResourceId)>>,
+    /// How it misleads who reads it.
+    pub(crate) broken: Option<Broken>,
+}
+
+/// How a store makes a broken engine of one that is well: what the checks of the simulation are checked with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Broken {
+    /// A create that is tried again is another request to the remote.
+    ForgetsTokens,
+    /// What was consented to once covers whatever comes.
+    TakesAnyConsent,
 }
 
 /// One process's handle on the disk.
@@ -55,6 +73,23 @@ impl Memory {
 impl Disk {
     fn memory(&mut self, scope: &Scope) -> &mut ScopeMemory {
         self.scopes.entry(scope.clone()).or_default()
+    }
+
+    /// True when a person consented that this goes, and it did not since.
+    pub(crate) fn takes_consent(&mut self, key: &(Scope, ResourceId)) -> bool {
+        let used = self.approvals.iter().filter(|approval| approval.used_at.is_some());
+        let used: Vec<Hash> = used.map(|approval| approval.digest).collect();
+        let mut named = self.named.iter_mut().filter(|(digest, _)| used.contains(digest));
+        named.any(|(_, list)| list.remove(key))
+    }
+
+    /// What a scope is remembered to be.
+    fn recalled(&self, memory: &ScopeMemory) -> ScopeMemory {
+        let mut memory = memory.clone();
+        if self.broken == Some(Broken::ForgetsTokens) {
+            memory.open.iter_mut().for_each(|open| open.intent.token = "".into());
+        }
+        memory
     }
 
     /// Refuses what is planned from another generation, or consented to no longer.
@@ -130,6 +165,7 @@ impl Disk {
             Write::Conditions(scope, conditions) => {
                 let waits = ["WaitingForDependency", "WaitingForOutput"];
                 self.waited |= conditions.iter().any(|condition| waits.contains(&&*condition.reason));
+                self.move_waited |= conditions.iter().any(|condition| &*condition.reason == "MoveWaits");
                 self.memory(&scope).conditions = conditions;
             }
             Write::InForce { revision, manifests, .. } => {
@@ -244,7 +280,7 @@ impl Disk {
             }
             Write::Ailments(scope, ailments) => self.memory(&scope).ailments = ailments,
             Write::LookedAt(scope, generation) => self.memory(&scope).looked_at = generation,
-            Write::Event(_) => {}
+            Write::Event(event) => self.moved |= &*event.kind == "move",
         }
     }
 }
@@ -281,10 +317,12 @@ impl Store for Memory {
         Ok(())
     }
     async fn scope(&self, scope: &Scope) -> Result<ScopeMemory, Error> {
-        Ok(self.disk.lock().unwrap().scopes.get(scope).cloned().unwrap_or_default())
+        let disk = self.disk.lock().unwrap();
+        Ok(disk.scopes.get(scope).map(|memory| disk.recalled(memory)).unwrap_or_default())
     }
     async fn all(&self) -> Result<BTreeMap<Scope, ScopeMemory>, Error> {
-        Ok(self.disk.lock().unwrap().scopes.clone())
+        let disk = self.disk.lock().unwrap();
+        Ok(disk.scopes.iter().map(|(scope, memory)| (scope.clone(), disk.recalled(memory))).collect())
     }
     async fn versions(&self) -> Result<Vec<(Scope, KnownVersion)>, Error> {
         let disk = self.disk.lock().unwrap();
@@ -339,21 +377,22 @@ impl Store for Memory {
     }
     async fn approval(&self, digest: Hash) -> Result<Option<Approval>, Error> {
         let disk = self.disk.lock().unwrap();
-        Ok(disk.approvals.iter().find(|a| a.digest == digest && a.used_at.is_none()).cloned())
+        let any = disk.broken == Some(Broken::TakesAnyConsent);
+        Ok(disk.approvals.iter().find(|a| any || a.digest == digest && a.used_at.is_none()).cloned())
     }
     async fn begun(&self) -> Result<Vec<Begun>, Error> {
         Ok(self.disk.lock().unwrap().begun.values().cloned().collect())
     }
 }
 
-/// An approval as a person gives it, past every fault.
-pub(crate) fn approve(disk: &Mutex<Disk>, at: Duration, only_once: bool) -> bool {
+/// An approval as a person gives it, past every fault, to the plans for what is desired.
+pub(crate) fn approve(disk: &Mutex<Disk>, desired: &Desired, at: Duration, only_once: bool) -> bool {
     let mut disk = disk.lock().unwrap();
     if only_once && !disk.approvals.is_empty() {
         return false;
     }
-    let digests: Vec<Hash> = disk.holds.values().map(|h| h.digest).collect();
-    for digest in &digests {
+    let holds: Vec<(Arc<str>, Hash)> = disk.holds.values().map(|h| (h.domain.clone(), h.digest)).collect();
+    for (domain, digest) in &holds {
         if !disk.approvals.iter().any(|a| a.digest == *digest && a.used_at.is_none()) {
             disk.approvals.push(Approval {
                 digest: *digest,
@@ -362,7 +401,21 @@ pub(crate) fn approve(disk: &Mutex<Disk>, at: Duration, only_once: bool) -> bool
                 at,
                 used_at: None,
             });
+            let named = named(&disk, desired, domain);
+            disk.named.insert(*digest, named);
         }
     }
-    !digests.is_empty()
+    !holds.is_empty()
+}
+
+/// What of a guard domain is tracked and is not, or not so, declared: what a plan for it names to a person.
+fn named(disk: &Disk, desired: &Desired, of: &str) -> BTreeSet<(Scope, ResourceId)> {
+    let scopes = disk.scopes.iter().filter(|(scope, _)| domain(scope) == of);
+    let rows = scopes.flat_map(|(_, memory)| memory.rows.iter());
+    let is_as_declared = |row: &&Row| {
+        let mut declared = desired.in_scope(&row.scope).iter();
+        declared.any(|r| r.id == row.tracked.id && r.spec.template() == row.template)
+    };
+    let named = rows.filter(|row| !is_as_declared(row));
+    named.map(|row| (row.scope.clone(), row.tracked.id.clone())).collect()
 }

@@ -17,6 +17,8 @@ use std::{
 /// What a test switches and counts.
 #[derive(Debug, Default)]
 pub(crate) struct Rig {
+    /// There is an entry `cloud`, too.
+    pub(crate) has_cloud: bool,
     /// Entries that answer nothing; whoever asks waits half a minute for it.
     pub(crate) away: Mutex<BTreeSet<String>>,
     /// Scopes that answer nothing.
@@ -54,6 +56,7 @@ impl Rig {
 #[derive(Debug)]
 pub(crate) struct Rigged {
     pub(crate) inner: Reference,
+    pub(crate) info: ProviderInfo,
     pub(crate) entry: &'static str,
     pub(crate) rig: Arc<Rig>,
 }
@@ -76,7 +79,7 @@ impl Rigged {
 #[async_trait]
 impl Observer for Rigged {
     fn info(&self) -> &ProviderInfo {
-        self.inner.info()
+        &self.info
     }
     async fn kinds(&self, cx: &Cx) -> Result<Arc<Kinds>, Error> {
         self.inner.kinds(cx).await

@@ -4,8 +4,8 @@ use crate::{
     check,
     executor::{Plan, Process, ProcessFaults, Rng, Sim, SimClock, Turn, turn},
     memory::{Disk, Memory, approve},
-    scenario::{Do, Scenario, When, wants},
-    scheduled,
+    scenario::{Do, Scenario, When},
+    scheduled, witness,
 };
 use futures_util::{
     FutureExt,
@@ -18,8 +18,8 @@ use reconciled_engine::{
     store::{ConditionKind, Revision},
     survey::{Hurry, Recall, SurveyOptions, Surveyor},
 };
-use reconciled_provider::{Cx, Pace, Provider, ResourceId, Scope, Stop};
-use reconciled_testkit::{Fault, Point, Reference, World, context::TableSecrets, world::Change};
+use reconciled_provider::{Cx, Pace, Provider, ResourceId, Stop};
+use reconciled_testkit::{Fault, Point, Reference, World, context::TableSecrets};
 use std::{
     collections::{BTreeMap, BTreeSet},
     pin::pin,
@@ -83,8 +83,8 @@ impl Branch {
 }
 
 /// Everything that outlives a process.
-struct Stage {
-    scenario: Scenario,
+struct Stage<'s> {
+    scenario: &'s Scenario,
     sim: Arc<Sim>,
     world: Arc<World>,
     disk: Arc<Mutex<Disk>>,
@@ -92,8 +92,8 @@ struct Stage {
     hits: Arc<Mutex<BTreeSet<&'static str>>>,
 }
 
-impl Stage {
-    fn new(scenario: &Scenario, faulty: &Faulty, trace: bool) -> Stage {
+impl<'s> Stage<'s> {
+    fn new(scenario: &'s Scenario, faulty: &Faulty, trace: bool) -> Stage<'s> {
         let (seed, plan) = match faulty {
             Faulty::Never => (None, Plan::At(Vec::new())),
             Faulty::At(list) => (None, Plan::At(list.clone())),
@@ -109,54 +109,10 @@ impl Stage {
         let disk: Arc<Mutex<Disk>> = Arc::default();
         let branch =
             Arc::new(Branch { tip: Mutex::default(), waiting: Mutex::default(), rested: AtomicU64::new(0) });
-        let stage = Stage { scenario: scenario.clone(), sim, world, disk, branch, hits: Arc::default() };
-        stage.witness();
+        let stage = Stage { scenario, sim, world, disk, branch, hits: Arc::default() };
+        stage.disk.lock().unwrap().broken = scenario.broken;
+        witness::watch(scenario, &stage.sim, &stage.world, &stage.disk, &stage.branch);
         stage
-    }
-
-    /// S3, S4, S5, S8: what a remote can see of a write that should not have been sent.
-    fn witness(&self) {
-        let (disk, branch, replaces) = (self.disk.clone(), self.branch.clone(), self.scenario.replaces);
-        let most = self.scenario.guard.max_deletes as usize;
-        let newest: Mutex<BTreeMap<(Scope, ResourceId), u64>> = Mutex::default();
-        // What was deleted since the tip has this number.
-        let deleted: Mutex<(u64, BTreeSet<(Scope, ResourceId)>)> = Mutex::default();
-        self.world.watch(move |scope, id, change| {
-            let announced = disk.lock().unwrap().announced.contains(&(scope.clone(), id.clone()));
-            if !announced {
-                return Some(format!("S8: {scope}/{id} was written without a durable intent"));
-            }
-            match change {
-                Change::Delete
-                    if !replaces && wants(&branch.tip().1, scope, id) && still_wanted(&disk, &branch) =>
-                {
-                    Some(format!("S3: {scope}/{id} was deleted while it is desired"))
-                }
-                // Records of claims end by themselves.
-                Change::Delete if !wants(&branch.tip().1, scope, id) && &*scope.name != "claims" => {
-                    let mut deleted = deleted.lock().unwrap();
-                    let tip = branch.tip().0;
-                    if deleted.0 != tip {
-                        *deleted = (tip, BTreeSet::new());
-                    }
-                    deleted.1.insert((scope.clone(), id.clone()));
-                    let is_approved = disk.lock().unwrap().approvals.iter().any(|a| a.used_at.is_some());
-                    let count = deleted.1.len();
-                    (count > most && !is_approved)
-                        .then(|| format!("S5: {count} were deleted unasked, at most {most} may be"))
-                }
-                Change::Put(content) => {
-                    let (_, generation) = content.rsplit_once("@g")?;
-                    let generation: u64 = generation.parse().ok()?;
-                    let mut newest = newest.lock().unwrap();
-                    let seen = newest.entry((scope.clone(), id.clone())).or_default();
-                    let stale = generation < *seen;
-                    *seen = generation.max(*seen);
-                    stale.then(|| format!("S4: {scope}/{id} got generation {generation} after {seen}"))
-                }
-                Change::Delete => None,
-            }
-        });
     }
 
     fn process(&self) -> Process {
@@ -199,13 +155,6 @@ impl Stage {
             "me".into(),
         )
     }
-}
-
-/// The revision in force may lag behind the tip: until then the older declaration rules.
-fn still_wanted(disk: &Mutex<Disk>, branch: &Branch) -> bool {
-    let tip = branch.tip().1;
-    let state = tip.sources.get("s");
-    disk.lock().unwrap().in_force.get("s").map(|r| r.commit.clone()) == state.map(|s| s.revision.clone())
 }
 
 /// How often the remotes are looked at although nothing seems to have changed.
@@ -345,26 +294,26 @@ pub(crate) fn run_traced(scenario: &Scenario, faulty: Faulty, trace: bool) -> Ou
             failures.push("ESR-1: still busy after 20,000 turns".into());
             break;
         }
-        let happened = stage.sim.happened().len();
+        let (points, happened) = stage.sim.counts();
         if let Some(what) = scenario.meddles.as_ref().filter(|_| happened > wrong) {
             act(&stage, what, &mut processes);
         }
         wrong = happened;
         let (tip, _) = stage.branch.tip();
         let at_rest = stage.branch.rested.load(Ordering::SeqCst) == tip;
-        let passed = stage.sim.points().len() - points_before;
+        let passed = points - points_before;
         let next = script.peek().filter(|(when, _)| match when {
             When::AtRest => at_rest,
             When::AfterPoints(count) => at_rest || passed >= *count,
         });
         if next.is_some() {
             let (_, what) = script.next().unwrap();
-            points_before = stage.sim.points().len();
+            points_before = points;
             act(&stage, what, &mut processes);
             continue;
         }
         if at_rest && script.peek().is_none() {
-            if scenario.operator && approve(&stage.disk, stage.sim.now(), scenario.consents_once) {
+            if scenario.operator && consent(&stage, scenario.consents_once) {
                 stage.branch.poke();
                 continue;
             }
@@ -398,7 +347,7 @@ pub(crate) fn run_traced(scenario: &Scenario, faulty: Faulty, trace: bool) -> Ou
         failures.extend(repaired(&stage, &mut processes, limit));
     }
     failures.extend(stage.world.violations());
-    failures.extend(check::effort(scenario, &stage.world, stage.sim.happened().len()));
+    failures.extend(check::effort(scenario, &stage.world, stage.sim.counts().1));
     let hits = stage.hits.lock().unwrap().clone();
     Outcome {
         failures,
@@ -409,7 +358,13 @@ pub(crate) fn run_traced(scenario: &Scenario, faulty: Faulty, trace: bool) -> Ou
     }
 }
 
-fn act(stage: &Stage, what: &Do, processes: &mut Vec<Process>) {
+/// A person consents to all that is held; true when anything was.
+fn consent(stage: &Stage<'_>, only_once: bool) -> bool {
+    let (_, desired) = stage.branch.tip();
+    approve(&stage.disk, &desired, stage.sim.now(), only_once)
+}
+
+fn act(stage: &Stage<'_>, what: &Do, processes: &mut Vec<Process>) {
     match what {
         Do::Commit(desired) => {
             stage.sim.log(|| format!("commit {}", desired.sources["s"].label));
@@ -432,6 +387,11 @@ fn act(stage: &Stage, what: &Do, processes: &mut Vec<Process>) {
             }
             stage.branch.poke();
         }
+        Do::Approve => {
+            stage.sim.log(|| "a person consents".into());
+            consent(stage, false);
+            stage.branch.poke();
+        }
         Do::FreezeAndStartAnother => {
             stage.sim.log(|| "frozen, another starts".into());
             processes[0].frozen_until = stage.sim.now() + Duration::from_secs(1800);
@@ -441,7 +401,7 @@ fn act(stage: &Stage, what: &Do, processes: &mut Vec<Process>) {
     }
 }
 
-fn note_faults(stage: &Stage) {
+fn note_faults(stage: &Stage<'_>) {
     let mut hits = stage.hits.lock().unwrap();
     for (_, fault) in stage.sim.happened() {
         match fault {
@@ -461,10 +421,16 @@ fn note_faults(stage: &Stage) {
     if disk.waited {
         hits.insert("waited for a dependency");
     }
+    if disk.moved {
+        hits.insert("moved");
+    }
+    if disk.move_waited {
+        hits.insert("a move waited for an answer");
+    }
 }
 
 /// ESR-2: two more passes over everything write nothing, to no remote and not to the store.
-fn stable(stage: &Stage, processes: &mut Vec<Process>, limit: Duration) -> Option<String> {
+fn stable(stage: &Stage<'_>, processes: &mut Vec<Process>, limit: Duration) -> Option<String> {
     let before = (stage.world.calls().1, stage.disk.lock().unwrap().commits);
     for _ in 0..2 {
         if settle(stage, processes, limit).is_none() {
@@ -479,7 +445,7 @@ fn stable(stage: &Stage, processes: &mut Vec<Process>, limit: Duration) -> Optio
 }
 
 /// Lets the processes come to rest again after a poke; `None` when they do not.
-fn settle(stage: &Stage, processes: &mut Vec<Process>, limit: Duration) -> Option<()> {
+fn settle(stage: &Stage<'_>, processes: &mut Vec<Process>, limit: Duration) -> Option<()> {
     stage.branch.poke();
     let (tip, _) = stage.branch.tip();
     for _ in 0..20_000 {
@@ -501,7 +467,7 @@ fn settle(stage: &Stage, processes: &mut Vec<Process>, limit: Duration) -> Optio
 }
 
 /// ESR-3: one outside change of what is declared is repaired.
-fn repaired(stage: &Stage, processes: &mut Vec<Process>, limit: Duration) -> Vec<String> {
+fn repaired(stage: &Stage<'_>, processes: &mut Vec<Process>, limit: Duration) -> Vec<String> {
     let (_, desired) = stage.branch.tip();
     let found = desired.scopes.iter().find_map(|(scope, list)| Some((scope, list.first()?)));
     let Some((scope, resource)) = found.filter(|(s, _)| &*s.provider != "issuer") else { return Vec::new() };
@@ -512,12 +478,12 @@ fn repaired(stage: &Stage, processes: &mut Vec<Process>, limit: Duration) -> Vec
             return vec!["ESR-3: not at rest after one outside change".into()];
         }
     }
-    let failures = check::world(&stage.scenario, &stage.world).into_iter();
+    let failures = check::world(stage.scenario, &stage.world).into_iter();
     failures.chain(healed(stage, entries)).map(|f| format!("ESR-3: {f}")).collect()
 }
 
 /// One outside change is one entry of the drift ledger, and it was healed.
-fn healed(stage: &Stage, before: usize) -> Option<String> {
+fn healed(stage: &Stage<'_>, before: usize) -> Option<String> {
     let disk = stage.disk.lock().unwrap();
     let new = &disk.ledger[before..];
     let is_held = !disk.holds.is_empty();

@@ -109,7 +109,7 @@ fn what_was_changed_by_hand_is_held_once_the_time_is_over_and_the_rest_goes_on()
     assert_eq!(hold.reasons, ["1 changed by hand while suspended".into()]);
     let waits = house.disk.lock().unwrap().suspensions["4f2a9c"].scopes.clone();
     assert_eq!(waits, [zones[0].clone()].into());
-    assert!(approve(&house.disk, house.sim.now(), false));
+    assert!(approve(&house.disk, &house.wanted, house.sim.now(), false));
     house.scheduler.wake([zones[0].clone()], Priority::Operator, Focus::All);
     house.pass(MINUTE);
     assert!(house.is_as_declared(&zones[0]));

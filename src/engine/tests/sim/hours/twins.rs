@@ -1,7 +1,11 @@
 //! Two declarations of one thing, over whole surveys: what cannot be looked up may be the other one.
 
 use super::*;
-use reconciled_provider::Spec;
+use reconciled_engine::{
+    Row,
+    store::{Ending, Intent},
+};
+use reconciled_provider::{ActionId, Address, Hash, Spec};
 
 /// `host/a` and `host/b` stand for one thing, `host/c` for another; `a` and `c` are made.
 fn house() -> (House, [Scope; 2]) {
@@ -94,4 +98,77 @@ fn what_nothing_can_take_over_goes_although_something_waits() {
     house.desire(Arc::new(waits), both.iter().cloned().collect());
     house.pass(HOUR);
     assert_eq!(snapshot(&house.world, &both[0]).len(), 0);
+}
+
+/// A house with a cloud.
+fn clouded() -> House {
+    let sim = Sim::new(None, Plan::At(Vec::new()), false);
+    let rig = Rig { has_cloud: true, ..Rig::default() };
+    House::on(sim, Arc::default(), Arc::default(), rig.into(), Settings::default())
+}
+
+/// A call that was sent and has no answer.
+fn unanswered(house: &House, op: &str, row: Row, after: &str) -> ActionId {
+    let action = ActionId(row.tracked.id.0.len() as u64 + u64::from(op == "create"));
+    let intent = Intent {
+        action,
+        op: op.into(),
+        token: "".into(),
+        row: row.clone().into(),
+        before: None,
+        after: Some(Hash::of(after.as_bytes())),
+        reason: "".into(),
+        consented: None,
+    };
+    let (scope, at) = (row.scope, house.sim.now());
+    let start = Write::Start { scope, intents: vec![intent], fence: Vec::new(), at };
+    house.store.commit(vec![start]).now_or_never().unwrap().unwrap();
+    action
+}
+
+/// `cloud/a` is deleted and made anew as `cloud/b` is made, and the process dies. `b` got the id that `a` had.
+#[test]
+fn what_a_replacement_finds_under_its_id_may_be_what_another_creation_made() {
+    let mut house = clouded();
+    let [a, b]: [Scope; 2] = ["cloud/a", "cloud/b"].map(|text| text.parse().unwrap());
+    house.desire(desired("r1", &["cloud/a|a|!x"]).done(), [a.clone()].into());
+    house.pass(HOUR);
+    let row = house.disk.lock().unwrap().scopes[&a].rows[0].clone();
+    let key = ManifestKey::new("s", "test", "Thing", "", "b");
+    let mut other =
+        Row { scope: b.clone(), manifest: key.clone(), address: Address::of(&key, None), ..row.clone() };
+    (other.tracked.id, other.tracked.remote) = ("b".into(), None);
+    unanswered(&house, "replace", row, "!y");
+    let creation = unanswered(&house, "create", other, "b");
+    house.world.by_hand(&a, "a", Some("!b"), Owner::Unmarked, house.sim.now());
+    house.rig.identities.lock().unwrap().insert(a.clone(), "thing 1");
+
+    let both: BTreeSet<Scope> = [a.clone(), b.clone()].into();
+    house.desire(desired("r2", &["cloud/a|a|!y", "cloud/b|b|b"]).done(), both.clone());
+    house.pass(6 * HOUR);
+    assert_eq!(snapshot(&house.world, &a)["a"], ["!b"], "it is deleted, whoever's it is");
+    assert!(house.says(&a, "WaitingForTwin") && house.says(&b, "CreateUnknown"));
+
+    // A person looked: it was not made.
+    let ending = Ending { action: creation, outcome: "not-observed".into(), error: None };
+    house.store.commit(vec![Write::End(vec![ending])]).now_or_never().unwrap().unwrap();
+    house.scheduler.wake(both, Priority::Operator, Focus::All);
+    house.pass(HOUR);
+    assert_eq!(snapshot(&house.world, &a)["a"], ["!y"]);
+    assert_eq!(snapshot(&house.world, &b)["b"], ["b"]);
+}
+
+/// A process that dies between both calls of a replacement finds the old one: that alone is no reason to wait.
+#[test]
+fn a_replacement_without_an_answer_goes_on_where_nothing_else_was_being_made() {
+    let mut house = clouded();
+    let a: Scope = "cloud/a".parse().unwrap();
+    house.desire(desired("r1", &["cloud/a|a|!x"]).done(), [a.clone()].into());
+    house.pass(HOUR);
+    let row = house.disk.lock().unwrap().scopes[&a].rows[0].clone();
+    unanswered(&house, "replace", row, "!y");
+    house.rig.identities.lock().unwrap().insert(a.clone(), "thing 1");
+    house.desire(desired("r2", &["cloud/a|a|!y"]).done(), [a.clone()].into());
+    house.pass(HOUR);
+    assert_eq!(snapshot(&house.world, &a)["a"], ["!y"]);
 }

@@ -1,0 +1,79 @@
+//! `allow`: what the host lets the manifests of a source touch.
+
+use super::{
+    assemble::{at_line, first_column, part_address},
+    normalize::Taken,
+    read::{Loading, Unit},
+};
+use crate::config::{Allow, AllowRule};
+use reconciled_engine::Reach;
+use reconciled_provider::{Problem, Scope, address::glob};
+use std::collections::BTreeMap;
+
+/// Enforces `allow`: one problem for each manifest and scope, and one for each denied resource.
+pub(super) fn check_rules(loading: &mut Loading<'_>, taken: &[Taken]) {
+    let mut problems = Vec::new();
+    for taken in taken {
+        let unit = &loading.units[taken.unit];
+        let Allow::Rules(rules) = &loading.sides[unit.source].request.rules.allow else { continue };
+        let product = &taken.product;
+        let mut verdicts: BTreeMap<&Scope, Vec<&AllowRule>> = BTreeMap::new();
+        let declared = product.resources.iter().map(|r| (&*r.scope, r.origin.line));
+        let exclusive = product.exclusive.iter().map(|scope| (scope, unit.document.span.line));
+        for (scope, line) in declared.chain(exclusive) {
+            if verdicts.contains_key(scope) {
+                continue;
+            }
+            let hits: Vec<&AllowRule> = rules.iter().filter(|rule| lets_through(rule, scope, unit)).collect();
+            if hits.is_empty() {
+                let kind = format!("{}/{}", unit.document.group(), unit.document.kind);
+                let source = unit.key.source();
+                let problem = Problem::error(format!("source `{source}` may not manage {kind} in {scope}"));
+                let hint = "the host allows this under `allow` of the source; ask its operator";
+                problems.push((unit.source, at_line(loading, unit, problem.hint(hint), first_column(line))));
+            }
+            verdicts.insert(scope, hits);
+        }
+        let denies = rules.iter().any(|rule| !rule.deny.is_empty());
+        for resource in product.resources.iter().filter(|_| denies) {
+            let hits = &verdicts[&*resource.scope];
+            let address = part_address(loading, unit, resource);
+            let denied = |rule: &&AllowRule| {
+                rule.deny.iter().any(|pattern| pattern.matches(&address, unit.document.group()))
+            };
+            if !hits.is_empty() && hits.iter().all(denied) {
+                let source = unit.key.source();
+                let problem = Problem::error(format!("source `{source}` may not manage {address}"));
+                let problem =
+                    problem.hint("the host denies it under `allow` of the source; ask its operator");
+                let span = first_column(resource.origin.line);
+                problems.push((unit.source, at_line(loading, unit, problem, span)));
+            }
+        }
+    }
+    problems.into_iter().for_each(|(source, problem)| loading.sides[source].report(problem));
+}
+
+fn lets_through(rule: &AllowRule, scope: &Scope, unit: &Unit) -> bool {
+    let kind = format!("{}/{}", unit.document.group(), unit.document.kind);
+    reaches(rule, scope)
+        && rule.kinds.as_ref().is_none_or(|globs| globs.iter().any(|pattern| glob(pattern, &kind)))
+}
+
+/// Where a source may claim something: `provider`, `scopes` and `deny` of its rules count; the kinds it may declare do
+/// not, as a claim has none.
+pub(super) fn reach(allow: &Allow) -> Reach {
+    let Allow::Rules(rules) = allow else { return Reach::default() };
+    let rules = rules.clone();
+    Reach::within(move |scope, address, group| {
+        rules.iter().any(|rule| {
+            reaches(rule, scope) && !rule.deny.iter().any(|pattern| pattern.matches(address, group))
+        })
+    })
+}
+
+fn reaches(rule: &AllowRule, scope: &Scope) -> bool {
+    let scopes = rule.scopes.as_ref();
+    glob(&rule.provider, &scope.provider)
+        && scopes.is_none_or(|globs| globs.iter().any(|pattern| glob(pattern, &scope.name)))
+}

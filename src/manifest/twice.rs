@@ -1,0 +1,204 @@
+//! What is declared more than once: the same resource, and one thing of a remote by two names.
+//!
+//! Guarantees: of several sources the one that owns it keeps it, and the others are told; of one source nobody gets it. It
+//! deliberately removes nothing: who loses is an answer.
+
+use super::{
+    Mode,
+    assemble::{Scopes, at_line, first_column, part_address, path},
+    normalize::Taken,
+    read::{Loading, read_text},
+    standing,
+};
+use reconciled_provider::{Place, Policies, Problem, Resource, ResourceId, Scope, Span};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+/// How many resources that two manifests both declare are shown one by one.
+const SHOWN_DUPLICATES: usize = 10;
+
+type Loser = (Scope, ResourceId, u32);
+
+/// Reports resources that are declared more than once. Returns those that lose to the source that owns them, and
+/// what several sources declare.
+pub(super) fn check_duplicates(
+    loading: &mut Loading<'_>,
+    scopes: &Scopes,
+    shared: &BTreeSet<Scope>,
+    policies: &Policies,
+    unit_of: &[usize],
+    taken: &[Taken],
+) -> (HashSet<Loser>, BTreeSet<(Scope, ResourceId)>) {
+    let (mut losers, mut contested) = (HashSet::new(), BTreeSet::new());
+    let mut reports = Vec::new();
+    for (scope, resources) in shared.iter().filter_map(|scope| scopes.get_key_value(scope)) {
+        for run in resources.chunk_by(|a, b| a.id == b.id).filter(|run| run.len() > 1) {
+            if run.iter().all(|resource| policies.get(resource.policy).merge) {
+                continue;
+            }
+            let unit = |resource: &Resource| unit_of[resource.origin.manifest as usize];
+            // Whoever tracks it owns it; what nobody tracks yet, the first in the order of the configuration.
+            let key = (scope.clone(), run[0].id.clone());
+            let tracked = loading.request.owners.get(&key);
+            let tracking =
+                tracked.and_then(|name| run.iter().find(|r| *loading.units[unit(r)].key.source() == **name));
+            let first = || run.iter().min_by_key(|r| loading.units[unit(r)].source);
+            let owner = tracking.or_else(first).unwrap_or(&run[0]);
+            let owning = loading.units[unit(owner)].source;
+            if run.iter().any(|resource| loading.units[unit(resource)].source != owning) {
+                contested.insert(key);
+            }
+            let mut first_in: HashMap<usize, &Resource> = HashMap::new();
+            for resource in run {
+                let number = unit(resource);
+                let source = loading.units[number].source;
+                if source != owning {
+                    losers.insert((scope.clone(), resource.id.clone(), resource.origin.manifest));
+                    reports.push((number, resource, unit(owner), owner, true));
+                } else if let Some(first) = first_in.get(&source) {
+                    if may_be_on_other_hosts(loading, unit(first), number) {
+                        continue;
+                    }
+                    reports.push((number, resource, unit(first), *first, false));
+                } else {
+                    first_in.insert(source, resource);
+                }
+            }
+        }
+    }
+    // A file copied whole is one mistake: a few of its resources show it.
+    let mut counts: HashMap<(usize, usize), usize> = HashMap::new();
+    let mut found = Vec::new();
+    for (number, resource, other, first, across) in reports {
+        let count = counts.entry((number, other)).or_default();
+        *count += 1;
+        if *count <= SHOWN_DUPLICATES {
+            let problem = duplicate(loading, taken, (number, resource), (other, first), across);
+            found.push((number, problem, other, across));
+        }
+    }
+    for ((number, other), count) in counts.into_iter().filter(|(_, count)| *count > SHOWN_DUPLICATES) {
+        let (unit, owner) = (&loading.units[number], &loading.units[other]);
+        let more = count - SHOWN_DUPLICATES;
+        let text = format!("{more} more resources of {} are declared by {} too", unit.address, owner.address);
+        let problem = at_line(loading, unit, Problem::error(text), first_column(unit.document.span.line));
+        found.push((number, problem, other, unit.source != owner.source));
+    }
+    for (number, problem, other, across) in found {
+        let source = loading.units[number].source;
+        loading.sides[source].report(problem);
+        // The problem may be told at the place of an included file.
+        let broken = [Some(number), Some(other).filter(|_| !across)];
+        for unit in broken.into_iter().flatten() {
+            let path = path(loading, &loading.units[unit]).clone();
+            loading.sides[source].mark_broken(&path);
+        }
+    }
+    (losers, contested)
+}
+
+/// Reports manifests that give one thing of a remote two names: both would write it.
+pub(super) fn check_remotes(loading: &mut Loading<'_>, taken: &[Taken]) {
+    // By entry and name there: the manifest that was first, and its resource.
+    type First<'a> = (usize, (&'a Scope, &'a ResourceId));
+    let mut first: BTreeMap<(&str, &str), First<'_>> = BTreeMap::new();
+    let mut found = Vec::new();
+    for taken in taken {
+        for (scope, id, remote) in &taken.product.remotes {
+            let key = (&*scope.provider, &**remote);
+            let this = (&**scope, id);
+            let (other, first) = *first.entry(key).or_insert((taken.unit, this));
+            // What is one resource already is declared twice, and told as that.
+            if other == taken.unit || first == this || may_be_on_other_hosts(loading, other, taken.unit) {
+                continue;
+            }
+            let (unit, owner) = (&loading.units[taken.unit], &loading.units[other]);
+            let text = format!("{} and {} are one resource, {remote}", unit.address, owner.address);
+            let file = path(loading, owner).clone();
+            let place = Place { file, line: owner.document.span.line, column: 0 };
+            let hint = match unit.document.annotations.contains_key("reconciled/import") {
+                true => "give each its own `reconciled/import`, or remove one of the manifests",
+                false => "give each its own, or remove one of the manifests",
+            };
+            let problem =
+                Problem::error(text).hint(hint).related(place, format!("{} is here", owner.address));
+            let problem = at_line(loading, unit, problem, first_column(unit.document.span.line));
+            found.push((taken.unit, other, problem));
+        }
+    }
+    for (number, other, problem) in found {
+        let (source, theirs) = (loading.units[number].source, loading.units[other].source);
+        loading.sides[source].report(problem);
+        if source == theirs {
+            let path = path(loading, &loading.units[other]).clone();
+            loading.sides[source].mark_broken(&path);
+        }
+    }
+}
+
+/// Without a host at hand, two manifests with selectors may be meant for different hosts.
+fn may_be_on_other_hosts(loading: &Loading<'_>, a: usize, b: usize) -> bool {
+    let selects = |unit: usize| loading.units[unit].document.settings.hosts.is_some();
+    loading.mode == Mode::Anywhere && (selects(a) || selects(b))
+}
+
+fn duplicate(
+    loading: &Loading<'_>,
+    taken: &[Taken],
+    (number, resource): (usize, &Resource),
+    (other, first): (usize, &Resource),
+    across: bool,
+) -> Problem {
+    let (unit, owner) = (&loading.units[number], &loading.units[other]);
+    let address = part_address(loading, unit, resource);
+    let scope = &resource.scope;
+    let (message, word, hint) = if across {
+        let source = owner.key.source();
+        let key = ((**scope).clone(), resource.id.clone());
+        let is_tracked = loading.request.owners.get(&key).is_some_and(|name| **name == *source);
+        let why = match is_tracked {
+            true => format!("remove one; `{source}` tracks it, and owns it as long as it declares it"),
+            false => {
+                "remove one; nothing tracks it yet, so the first source in the host configuration gets it"
+                    .into()
+            }
+        };
+        (
+            format!("{address} in {scope} belongs to source `{source}`, which declares it too"),
+            format!("of source `{source}` keeps it"),
+            why,
+        )
+    } else {
+        (
+            // Nobody wrote the name of an entry that stands in for one.
+            match loading.mode == Mode::Anywhere && &*scope.provider == standing::ANY {
+                true => format!("{address} in {} is declared twice", scope.name),
+                false => format!("{address} in {scope} is declared twice"),
+            },
+            "first declared here".to_string(),
+            "remove one, or write `merge: true` on all to unite their values".into(),
+        )
+    };
+    let place = place_of(loading, taken, other, first);
+    let problem = Problem::error(message).hint(hint).related(place, word);
+    at_place(loading, unit.source, problem, &place_of(loading, taken, number, resource))
+}
+
+/// Where a resource of `unit` is declared.
+fn place_of(loading: &Loading<'_>, taken: &[Taken], unit: usize, resource: &Resource) -> Place {
+    let products = taken.iter().filter(|taken| taken.unit == unit).map(|taken| &taken.product);
+    let key = (resource.scope.clone(), resource.id.clone());
+    match products.into_iter().find_map(|product| product.places.get(&key)) {
+        Some(place) => place.clone(),
+        None => {
+            let file = path(loading, &loading.units[unit]).clone();
+            Place { file, line: resource.origin.line, column: 0 }
+        }
+    }
+}
+
+fn at_place(loading: &Loading<'_>, source: usize, problem: Problem, place: &Place) -> Problem {
+    match read_text(loading.sides[source].request.files, &place.file) {
+        Ok(file) => problem.at(&file, Span { line: place.line, column: place.column }),
+        Err(_) => problem.in_file(&place.file),
+    }
+}
