@@ -68,7 +68,10 @@ use std::{
     path::{Path, PathBuf},
     sync::Arc,
 };
-use tokio::sync::{mpsc, oneshot};
+use tokio::{
+    sync::{mpsc, oneshot},
+    task::JoinSet,
+};
 use tokio_util::task::TaskTracker;
 
 /// How to open the state for writing.
@@ -335,15 +338,16 @@ impl Store for Reader {
         read!(self, snapshot, tx => memory::one(&mut tx, self.seal.as_deref(), &self.kept, scope))
     }
     async fn all(&self) -> Result<BTreeMap<Scope, ScopeMemory>, Error> {
-        // In a task of its own: whoever asks remotes meanwhile must not wait for rows to be unpacked.
+        // In a task of its own, which ends with this one: whoever asks remotes meanwhile must not wait for rows to be unpacked.
         let reader = self.clone();
-        let read = async move { read!(reader, snapshot, tx => memory::all(&mut tx, reader.seal.as_deref())) };
-        match tokio::spawn(read).await {
-            Ok(memories) => memories,
-            Err(stopped) => match stopped.try_into_panic() {
-                Ok(panic) => std::panic::resume_unwind(panic),
-                Err(_) => Err(StoreError::Closed.into()),
-            },
+        let mut task = JoinSet::new();
+        task.spawn(
+            async move { read!(reader, snapshot, tx => memory::all(&mut tx, reader.seal.as_deref())) },
+        );
+        match task.join_next().await {
+            Some(Ok(memories)) => memories,
+            Some(Err(stopped)) if stopped.is_panic() => std::panic::resume_unwind(stopped.into_panic()),
+            _ => Err(StoreError::Closed.into()),
         }
     }
     async fn versions(&self) -> Result<Vec<(Scope, KnownVersion)>, Error> {

@@ -58,6 +58,9 @@ pub(crate) fn watch(
     });
 }
 
+/// What was deleted, by guard domain.
+type Deleted = BTreeMap<String, BTreeSet<(Scope, ResourceId)>>;
+
 /// S5: of what no person consented to, no more goes than the guard lets go unasked.
 ///
 /// Consent is for what was named to the person, each of it once: whatever else goes counts, also beside a plan that was
@@ -65,7 +68,7 @@ pub(crate) fn watch(
 struct Unasked {
     most: usize,
     /// What went of each guard domain since the tip has this number.
-    deleted: Mutex<(u64, BTreeMap<String, BTreeSet<(Scope, ResourceId)>>)>,
+    deleted: Mutex<(u64, Deleted)>,
 }
 
 impl Unasked {
