@@ -283,7 +283,8 @@ pub(super) async fn settle_all(
         let done = sqlx::query_scalar(
             "UPDATE inventory SET state = 'settled', recheck_at = NULL, synced_at = ?2, healthy_at = ?2
              FROM json_each(?1) AS seen
-             WHERE scope = seen.value ->> 0 AND id = seen.value ->> 1 AND state <> 'settled' RETURNING scope",
+             WHERE inventory.scope = seen.value ->> 0 AND inventory.id = seen.value ->> 1 AND state <> 'settled'
+             RETURNING scope",
         );
         let done: Vec<String> = done.bind(json(&rows)).bind(ms(now)).fetch_all(&mut *conn).await?;
         changed.extend(done);

@@ -29,6 +29,9 @@ const GROUP: usize = 256;
 /// A transaction that touches more rows is answered before SQLite folds it into the database, which takes as long again.
 const LARGE: usize = 500;
 
+/// Rows that commits which share their statements touch at most: all of them are in memory twice then.
+const TOGETHER: usize = 5_000;
+
 /// Commits that may wait; more make the caller wait.
 pub(super) const QUEUE: usize = 1024;
 
@@ -158,7 +161,10 @@ impl Writer {
             // As a rule all of them can be had, and need no way back for each.
             match self.try_transact(group, false).await {
                 Ok(answers) => return Ok(answers),
-                Err(_) => drop(sqlx::query("ROLLBACK").execute(&mut self.conn).await),
+                Err(error) => {
+                    tracing::debug!(%error, commits = group.len(), "one of several commits failed; each goes by itself");
+                    drop(sqlx::query("ROLLBACK").execute(&mut self.conn).await);
+                }
             }
         }
         match self.try_transact(group, true).await {
@@ -180,7 +186,8 @@ impl Writer {
         sqlx::query("BEGIN IMMEDIATE").execute(&mut self.conn).await?;
         self.check_epoch().await?;
         let commits: Vec<&[Write]> = group.iter().map(|commit| &commit.writes[..]).collect();
-        let together = if apart { None } else { together::together(&commits) };
+        let is_small = size(group) <= TOGETHER;
+        let together = if apart || !is_small { None } else { together::together(&commits) };
         let mut answers = Vec::with_capacity(group.len());
         if let Some(together) = &together {
             self.apply_together(together).await?;

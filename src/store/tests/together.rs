@@ -1,6 +1,13 @@
 //! Commits that are written together leave what each of them would have left by itself.
 
-use super::{super::together::together as taken, *};
+use super::{
+    super::{
+        together::{apply as carry_out, together as taken},
+        write::Tx,
+    },
+    *,
+};
+use std::collections::BTreeSet;
 
 /// A number below `most` that depends on all of `seed`.
 fn dice(seed: impl fmt::Debug, most: usize) -> usize {
@@ -115,6 +122,27 @@ async fn commits_of_different_scopes_leave_together_what_each_would_leave_alone(
         }
     }
     assert!(db.reader().verify_events().await.unwrap().broken.is_none());
+}
+
+/// Where a statement for many fails, each commit goes by itself, and what is left is right: that would hide it.
+#[tokio::test]
+async fn statements_for_many_hold() {
+    let (dir, db) = new().await;
+    db.commit(vec![in_force("abc1234", &[("example.com", "x")])]).await.unwrap();
+    let mut conn = open::connect(&dir.path().join(DATABASE)).await.unwrap();
+    for step in 0..60 {
+        let commits: Vec<Vec<Write>> = (0..12)
+            .map(|commit| (0..4).map(|n| write(&scope_of(commit), (step, commit, n))).collect())
+            .collect();
+        let slices: Vec<&[Write]> = commits.iter().map(Vec::as_slice).collect();
+        sqlx::query("BEGIN IMMEDIATE").execute(&mut conn).await.unwrap();
+        let (touched, begun) = (Vec::new(), BTreeSet::new());
+        let mut tx = Tx { conn: &mut conn, seal: db.seal(), epoch: db.epoch(), now: NOW, touched, begun };
+        for some in &taken(&slices).unwrap() {
+            carry_out(&mut tx, some).await.unwrap();
+        }
+        sqlx::query("COMMIT").execute(&mut conn).await.unwrap();
+    }
 }
 
 #[test]
