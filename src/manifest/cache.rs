@@ -42,6 +42,8 @@ pub(super) struct ParsedFile {
     pub(super) documents: Vec<Arc<Document>>,
     pub(super) problems: Vec<Problem>,
     pub(super) skipped: usize,
+    /// An error left fewer documents than there are.
+    pub(super) is_short: bool,
 }
 
 /// Source, path, number of the manifest in the file, entry.

@@ -36,10 +36,8 @@ pub(super) struct Document {
     pub(super) tokens: Vec<Token>,
     /// It says `template: true`.
     pub(super) is_template: bool,
-    /// The envelope has errors: the manifest exists for others, and is read for what else is wrong in it.
+    /// The envelope has errors: the manifest exists for others and is not normalized.
     pub(super) faulty: bool,
-    /// Something in it is wrong as YAML, so that not all of it was read.
-    pub(super) is_spoilt: bool,
 }
 
 impl Document {
@@ -160,7 +158,6 @@ pub(super) fn read(
         tokens,
         is_template,
         faulty,
-        is_spoilt: false,
     };
     Some((document, spec))
 }

@@ -302,11 +302,6 @@ impl Loading<'_> {
             self.put_texts(unit, &mut spec, hides_outputs, &mut gaps);
         }
         let mut failed = gaps.failed;
-        if document.is_spoilt {
-            let problems = &self.sides[unit.source].texts[unit.text].parsed.problems;
-            let places = problems.iter().filter_map(|problem| problem.place.as_ref());
-            failed.extend(places.map(|place| Span { line: place.line, column: place.column }));
-        }
         if self.mode == Mode::Anywhere {
             // Whether the value fits can be told where it is known.
             failed.extend(gaps.unknown);

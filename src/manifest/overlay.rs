@@ -134,10 +134,10 @@ fn unit(loading: &mut Loading<'_>, source: usize, key: ManifestKey, mut group: V
     })
 }
 
-/// True when an earlier layer has a file that gave no documents because of an error.
+/// True when an earlier layer has a file that gave fewer documents than it has because of an error.
 fn lacks_base(loading: &Loading<'_>, source: usize, text: usize) -> bool {
     let texts = &loading.sides[source].texts;
-    texts.iter().any(|other| other.layer < texts[text].layer && other.is_unread())
+    texts.iter().any(|other| other.layer < texts[text].layer && other.is_short())
 }
 
 fn report_duplicate(loading: &mut Loading<'_>, source: usize, key: &ManifestKey, first: At, second: At) {

@@ -124,10 +124,14 @@ impl Side<'_> {
 }
 
 impl Text {
-    /// True when an error left no document of which all was read.
+    /// True when an error left no documents.
     pub(super) fn is_unread(&self) -> bool {
-        let is_whole = |document: &Arc<Document>| !document.is_spoilt;
-        !self.parsed.documents.iter().any(is_whole) && self.parsed.problems.iter().any(Problem::is_error)
+        self.parsed.documents.is_empty() && self.parsed.problems.iter().any(Problem::is_error)
+    }
+
+    /// True when an error left fewer documents than there are.
+    pub(super) fn is_short(&self) -> bool {
+        self.parsed.is_short || self.is_unread()
     }
 }
 
@@ -247,15 +251,22 @@ impl<'a> Loading<'a> {
         let (documents, problems) = parse_all(&file, Limits::default());
         let mut specs = Vec::new();
         for Parsed { node, is_spoilt } in documents {
-            for node in envelope::manifests(vec![node], &file, &mut parsed.skipped, &mut parsed.problems) {
+            let before = parsed.problems.len();
+            let nodes = envelope::manifests(vec![node], &file, &mut parsed.skipped, &mut parsed.problems);
+            parsed.is_short |= is_spoilt || parsed.problems.len() > before;
+            for node in nodes {
                 let found = envelope::read(node, &file, &self.verbatim, &mut parsed.problems);
-                if let Some((document, spec)) = found {
-                    let faulty = document.faulty || is_spoilt;
-                    parsed.documents.push(Arc::new(Document { faulty, is_spoilt, ..document }));
-                    specs.push(Some(spec));
+                // What is spoilt is read for the problems of its envelope alone: nobody may take a value from it.
+                match found.filter(|_| !is_spoilt) {
+                    Some((document, spec)) => {
+                        parsed.documents.push(Arc::new(document));
+                        specs.push(Some(spec));
+                    }
+                    None => parsed.is_short = true,
                 }
             }
         }
+        parsed.is_short |= problems.iter().any(Problem::is_error);
         // What is no value is told once.
         parsed
             .problems
@@ -338,8 +349,9 @@ impl<'a> Loading<'a> {
         let side = &self.sides[side];
         let file = Arc::new(read_text(side.request.files, &side.texts[text].path).ok()?);
         let (documents, _) = parse_all(&file, Limits::default());
-        let nodes = documents.into_iter().map(|document| document.node).collect();
-        // What cannot be named is no manifest, as in the first reading.
+        // What is spoilt or cannot be named is no manifest, as in the first reading.
+        let whole = documents.into_iter().filter(|document| !document.is_spoilt);
+        let nodes = whole.map(|document| document.node).collect();
         let named = envelope::manifests(nodes, &file, &mut 0, &mut Vec::new())
             .into_iter()
             .filter(|node| envelope::read(node.clone(), &file, &BTreeMap::new(), &mut Vec::new()).is_some());

@@ -246,6 +246,20 @@ fn a_later_path_extends_a_manifest_if_it_says_so() {
 }
 
 #[test]
+fn what_extends_a_manifest_that_cannot_be_read_is_not_used_alone() {
+    let good = thing("b", "{records: [{name: x, ttl: 1}]}");
+    let over = "apiVersion: test/v1\nkind: Thing\nmetadata: {name: a, annotations: {reconciled/merge: \"true\"}}\nspec:\n  records:\n  - {name: z, ttl: 4}\n";
+    let base = thing("a", "{records: [{name: x, ttl: 1}], records: []}");
+    for lost in [&*base, "a: [\n", "kind: Thing\nmetadata: {name: a}\n"] {
+        let file = format!("{good}---\n{lost}");
+        let mut setup = Setup::new(&[("common/a.yaml", &file), ("env/prod/a.yaml", over)]);
+        setup.rules().paths = vec!["common".into(), "env/${host.labels.env}".into()];
+        // Of a file with an error nothing new is made, so that nothing is left.
+        assert_eq!(resources(&setup.once()), "", "{lost}");
+    }
+}
+
+#[test]
 fn a_source_touches_only_what_its_rules_let_through() {
     let rule = AllowRule {
         provider: "one".into(),
