@@ -68,6 +68,7 @@ pub(super) async fn run(
         done.pins.iter().chain(&done.released).map(|pin| pin.scope.clone()).collect();
     let ask = SyncAsk {
         only_changes: true,
+        follows_up: true,
         scopes: scopes.into_iter().collect(),
         wait: Some(FOLLOWED),
         ..SyncAsk::default()

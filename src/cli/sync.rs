@@ -63,6 +63,7 @@ pub(super) async fn run(
             accept_rewind,
             only_changes: false,
             scopes: Vec::new(),
+            follows_up: false,
             wait: sync.wait.then_some(timeout),
             rev: sync.rev.as_ref().map(|commit| commit.to_lowercase()),
             request: sync.request.clone(),

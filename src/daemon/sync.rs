@@ -164,7 +164,10 @@ async fn follow(
         false => meant(instance, ask, source.as_deref()).await?,
     };
     // What changed is under way since it came into force.
-    let ticket = (!scopes.is_empty()).then(|| instance.scheduler.sync(&scopes));
+    let ticket = (!scopes.is_empty()).then(|| match ask.follows_up {
+        true => instance.scheduler.reread(&scopes),
+        false => instance.scheduler.sync(&scopes),
+    });
     if !is_push {
         instance.requests.asked(request.clone(), actor, began, ticket.clone());
     }

@@ -24,6 +24,9 @@ pub struct SyncAsk {
     /// With `only_changes`: these scopes too, `PROVIDER/NAME`.
     #[serde(default)]
     pub scopes: Vec<String>,
+    /// They were asked for before, by another verb: this is no person's word past a closed window.
+    #[serde(default)]
+    pub follows_up: bool,
     /// Follow it until it converged, is held, failed, or for so many milliseconds.
     pub wait: Option<u64>,
     /// Wait for this commit.

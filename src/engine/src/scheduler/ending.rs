@@ -79,7 +79,8 @@ impl Scheduler {
             }
             // What a person asked for goes on until it comes to rest, or fails: then it takes another word.
             let goes_on = matches!(report.state, ScopeState::DueNow | ScopeState::DueAt(_)) || report.waits();
-            if goes_on && report.error.is_none() && run.by_person.contains(scope) {
+            let failed = report.error.as_ref().is_some_and(|error| !is_usual(error.kind));
+            if goes_on && !failed && run.by_person.contains(scope) {
                 state.by_person.insert(scope.clone());
             }
             state.readers.tell(&Progress::ended(scope, report, took));
@@ -119,8 +120,6 @@ impl Scheduler {
 
 /// Says so where a scope begins to fail, or fails otherwise than before, and where that is over; each try would be too often.
 fn tell(scope: &Scope, before: Option<ErrorKind>, error: Option<&Error>) {
-    // Both are over by themselves, and no failures.
-    let is_usual = |kind| matches!(kind, ErrorKind::Conflict | ErrorKind::RateLimited);
     match (before.filter(|kind| !is_usual(*kind)), error) {
         (before, Some(error)) if before != Some(error.kind) && !is_usual(error.kind) => {
             let hint = error.hint.as_deref();
@@ -129,6 +128,11 @@ fn tell(scope: &Scope, before: Option<ErrorKind>, error: Option<&Error>) {
         (Some(_), None) => tracing::info!(scope = %scope, "pass succeeded again"),
         _ => {}
     }
+}
+
+/// What is over by itself, and no failure.
+fn is_usual(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::Conflict | ErrorKind::RateLimited)
 }
 
 impl State {

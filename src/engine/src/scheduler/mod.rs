@@ -200,6 +200,12 @@ impl Scheduler {
     /// A person asks for `scopes` to be read in full now: past backoff, breaker and flapping, and past a closed window that lets
     /// a person through.
     pub fn sync(&self, scopes: &BTreeSet<Scope>) -> Ticket {
+        self.change(|state| state.by_person.extend(scopes.iter().cloned()));
+        self.reread(scopes)
+    }
+
+    /// As [`Scheduler::sync`], and past no closed window: whatever else waits for that goes on waiting.
+    pub fn reread(&self, scopes: &BTreeSet<Scope>) -> Ticket {
         self.engine.forgive(scopes);
         self.engine.acquit(scopes);
         self.change(|state| {
@@ -208,7 +214,6 @@ impl Scheduler {
             for scope in scopes {
                 state.override_waits(scope);
                 state.asked.insert(scope.clone());
-                state.by_person.insert(scope.clone());
                 keys.extend(state.add(scope, Priority::Operator, Focus::All, true));
             }
             Ticket { keys, serial: state.serial }

@@ -2,7 +2,7 @@
 //!
 //! libgit2 keeps its timeouts, its memory limits and the places where it looks for configuration in globals
 //! without a lock, so the functions that set them are `unsafe`. This package holds the only `unsafe` of the
-//! workspace: two functions, each behind a [`OnceLock`].
+//! workspace: two functions, each behind a lock.
 //!
 //! # Guarantees
 //! - The options of the first call win; later calls change nothing and report what the first one returned.
@@ -13,7 +13,7 @@
 //! - [`set`] is called before any other thread uses libgit2.
 
 use std::path::PathBuf;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use git2::ConfigLevel;
 
@@ -54,24 +54,31 @@ pub fn begin() {
 /// # Errors
 /// Returns what libgit2 said about the certificates.
 pub fn trust_roots() -> Result<(), String> {
-    static OUTCOME: OnceLock<Result<(), String>> = OnceLock::new();
-    OUTCOME.get_or_init(|| load_roots().map_err(|error| error.message().to_owned())).clone()
+    static ARE_LOADED: Mutex<bool> = Mutex::new(false);
+    let mut are_loaded = ARE_LOADED.lock().unwrap_or_else(PoisonError::into_inner);
+    if !*are_loaded {
+        // What fails is tried again with the next connection.
+        load_roots().map_err(|error| error.message().to_owned())?;
+        *are_loaded = true;
+    }
+    Ok(())
 }
 
 #[expect(unsafe_code, reason = "the certificates that libgit2 trusts are a global without a lock")]
 fn load_roots() -> Result<(), git2::Error> {
     begin();
     let found = openssl_probe::probe();
-    // SAFETY: `OnceLock` lets one thread in, and every https connection comes after it.
-    unsafe {
-        if let Some(file) = found.cert_file {
-            git2::opts::set_ssl_cert_file(file)?;
-        }
-        if let Some(directory) = found.cert_dir {
-            git2::opts::set_ssl_cert_dir(directory)?;
-        }
+    // SAFETY: a lock lets one thread in, and every https connection comes after it.
+    let (file, directory) = unsafe {
+        (
+            found.cert_file.map(|file| git2::opts::set_ssl_cert_file(file)),
+            found.cert_dir.map(|directory| git2::opts::set_ssl_cert_dir(directory)),
+        )
+    };
+    match (file, directory) {
+        (Some(Err(error)), None | Some(Err(_))) | (None, Some(Err(error))) => Err(error),
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 /// Sets the options, the first time it is called.
