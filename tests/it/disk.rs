@@ -86,7 +86,8 @@ fn nothing_is_written_that_cannot_be_put_down_and_it_goes_on_once_there_is_room(
         let status = env.run(&["status"]).all();
         status.contains("no space left") || status.contains("No space left")
     });
-    env.run(&["sync", "--wait", "--timeout", "10s"]).says(&["free space"]);
+    env.run(&["sync", "--wait", "--timeout", "10s"]).says(&["no space left"]);
+    env.run(&["status"]).says(&["free space"]);
     let log = daemon.log();
     let told = log.lines().filter(|line| line.contains("o space left")).count();
     assert!((1..=4).contains(&told), "each try is told: {log}");

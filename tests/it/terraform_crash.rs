@@ -63,14 +63,17 @@ fn kill_and_recover(env: &Env, point: &str, wanted: Wanted) -> bool {
     let again = env.run(&["apply", "--yes"]);
     if again.code == Some(3) {
         assert!(again.all().contains("may have succeeded"), "{point}: {}", again.all());
-        // A person looks: what is there is taken over, what is not was never made.
+        // A person looks: what is there is taken over, what is not was never made. What is being replaced and is there still
+        // goes on by itself once nothing else that was made has no answer.
         let found = names(env);
-        let is_there = |spec: &str| found.values().any(|name| *name == *name_of(spec));
-        let (there, gone): (Vec<_>, Vec<_>) = wanted.iter().copied().partition(|(_, spec)| is_there(spec));
+        let is_there = |wished: &str| found.values().any(|name| *name == *wished);
+        let (there, gone): (Vec<_>, Vec<_>) = wanted
+            .iter()
+            .copied()
+            .partition(|(manifest, spec)| is_there(name_of(spec)) || is_there(manifest));
         for (manifest, _) in &gone {
             env.run(&["forget", &format!("Thing/{manifest}"), "--yes"]);
         }
-        // Of one that was being replaced the old one may be there still: to have it made anew, its manifest goes for once.
         push(env, &there, &found);
         env.run(&["apply", "--yes"]);
         push(env, wanted, &found);

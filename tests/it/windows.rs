@@ -150,7 +150,8 @@ fn a_person_may_write_while_the_window_is_closed_where_it_says_manual() {
     env.apply();
     configure(&env, &server, "{deny: \"* * * * *\", duration: 1h, manual: true}");
     env.push("zone.yaml", &zone(ZONE, "pdns", &[OTHER, MAIL]));
-    env.run(&["plan"]).exits(0).says(&["1 suspended", "to have it done now: reconciled sync"]);
+    env.run(&["plan"]).exits(0).says(&["1 suspended", "window closed"]);
+    env.run(&["plan", "-o", "json"]).exits(0).says(&["reconciled sync"]);
     env.apply();
     assert_eq!(server.rrsets(ZONE)["www A"], "300 192.0.2.7", "alone, `apply` is a person's word");
 
