@@ -130,16 +130,30 @@ async fn look(host: &Host, cx: &Cx, want: &Want<'_>, id: &ResourceId) -> Result<
         },
         (None, None) => return Ok(None),
     };
-    let found = plugin.read(cx, &of, &before, clear.hidden()).await?;
+    let mut found = plugin.read(cx, &of, &before, clear.hidden()).await?;
+    // Where a write has no answer, what is there may be what that made in the place of what is known.
+    let is_open = want.tracked.iter().filter(|tracked| tracked.id == *id).nth(1).is_some();
+    let mut is_successor = false;
+    if found.state.is_null()
+        && is_open
+        && kept.is_some()
+        && !is_handed
+        && let Some(import) = &import
+    {
+        // A person looked, and says which it is.
+        if let Some(known) = plugin.import(cx, &of, import, clear.hidden()).await? {
+            found = plugin.read(cx, &of, &known, clear.hidden()).await?;
+            is_successor = !found.state.is_null();
+        }
+    }
     let state = &found.state;
     let (account, mark) = (host.said(&plugin.catalog)?.1, host.config.mark.as_ref());
     let is_elsewhere =
         kept.as_ref().and_then(|kept| kept.account.as_ref()).is_some_and(|was| *was != account.to_string());
     // A secret may lead elsewhere too, and nobody can tell from where it is kept.
     let told = if is_elsewhere { Told::PerhapsElsewhere } else { Told::Here };
-    // Where a write has no answer, what is there may be what that made in the place of what is known.
-    let is_open = want.tracked.iter().filter(|tracked| tracked.id == *id).nth(1).is_some();
     if kept.is_some()
+        && !is_successor
         && !(is_open && told == Told::Here)
         && let Some(name) = told_apart(&of.schema.block, &before, &found, told)
     {
@@ -167,9 +181,12 @@ async fn look(host: &Host, cx: &Cx, want: &Want<'_>, id: &ResourceId) -> Result<
     let mut now = Kept::new(&of, &found, account);
     plugin.told_as(&of, state, &now.state);
     match &kept {
-        Some(kept) if !is_handed => now = now.going_on_from(kept),
+        Some(kept) if !is_handed && !is_successor => now = now.going_on_from(kept),
         // What is taken over was made with what is declared now, as far as anybody can tell.
         _ => now.triggers = declared.as_ref().and_then(|declared| declared.lifecycle.made_with()),
+    }
+    if let Some(kept) = kept.filter(|_| is_successor) {
+        now.former = kept.former;
     }
     now.secrets = clear.hidden().within(state);
     Ok(Some(observed(&clear, id, &of, state, (&now, mark), declared.as_ref())))

@@ -256,6 +256,12 @@ impl Planner<'_> {
             // An output may change although nothing else does (an address that is leased): others refer to it.
             now.tracked.outputs = observed.outputs.clone();
         }
+        // What an unanswered replacement made is another one than the row knows.
+        let is_open = self.unanswered(&desired.id).is_some_and(|open| open.intent.makes_anew());
+        if is_open && !row.merge && !observed.private.is_empty() {
+            now.tracked.private = observed.private.clone();
+            now.tracked.remote = observed.remote.clone();
+        }
         let settled = Row { state: RowState::Settled, revision: row.revision.clone(), ..now };
         if settled == *row {
             return;

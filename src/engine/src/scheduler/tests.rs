@@ -211,7 +211,7 @@ fn no_event_is_lost_in_any_order_of_threads() {
         stop: bool,
     }
     let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(2);
+    model.preemption_bound = Some(1);
     model.check(|| {
         let (told, seen, running) = ([0; 2], [0; 2], [false; 2]);
         let desk = Desk { queue: Queue::default(), told, seen, running, stop: false };
