@@ -13,7 +13,7 @@ use crate::{
     config::SourceConfig,
     manifest::KnownSecrets,
     operation::Pushed,
-    session::{Failure, Session, Snapshot, SourceAsk, Writing, chain},
+    session::{Failure, Session, Snapshot, SourceAsk, Writing, chain, local_places},
 };
 use futures_util::{
     StreamExt,
@@ -211,7 +211,13 @@ impl Loop {
             let soon = |other: &&Source| source.due <= now + longest(other);
             due.iter().any(|other| soon(other) && source.config.shares_remote(&other.config))
         };
-        idle().filter(|(_, source)| is_with(source)).map(|(name, _)| name.clone()).collect()
+        // To ask a repository on this host costs nothing, and what is pushed to it is told of source by source: none may be read
+        // before what its push says is put down.
+        let is_far = |source: &Source| local_places(&self.session.config, &source.config).is_empty();
+        idle()
+            .filter(|(_, source)| source.due <= now || is_far(source) && is_with(source))
+            .map(|(name, _)| name.clone())
+            .collect()
     }
 
     /// Loads again, where any source was had.
