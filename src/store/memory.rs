@@ -5,7 +5,7 @@
 use super::{
     drift,
     error::{Result, StoreError},
-    health, journal,
+    health, inventory, journal,
     kept::Kept,
     rows::{self, Names, address, at, hash, parse_json, scope},
     seal::Seal,
@@ -37,7 +37,7 @@ pub(super) async fn one(
     scope: &Scope,
 ) -> Result<ScopeMemory> {
     let name = scope.to_string();
-    let stamp = rows::stamp(conn, &name).await?;
+    let stamp = inventory::stamp(conn, &name).await?;
     let mut many = Many::new();
     match kept.at(scope, stamp) {
         Some(rows) => many.entry(scope.clone()).or_default().rows = rows,

@@ -8,7 +8,7 @@
 use super::{
     Db, Reader,
     error::{Result, StoreError},
-    events, rows,
+    events, inventory, rows,
     seal::{Part, Seal},
     writer::Message,
 };
@@ -178,7 +178,7 @@ impl Rename {
             self.run(conn, sql).await?;
         }
         let scopes = scopes.iter().map(|scope| rows::scope(scope)).collect::<Result<BTreeSet<_>>>()?;
-        rows::touch(conn, &scopes.iter().collect::<Vec<_>>()).await?;
+        inventory::touch(conn, &scopes.iter().collect::<Vec<_>>()).await?;
         let event = Event {
             at,
             kind: "rename".into(),

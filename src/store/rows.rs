@@ -1,23 +1,16 @@
-//! Inventory rows in and out of their two stored forms: columns of `inventory`, and JSON in the journal.
+//! Inventory rows in and out of their two stored forms: columns of `inventory`, and JSON in the journal. What writes them is in
+//! [`super::inventory`].
 
 use super::{
     error::{Result, StoreError},
     journal::StoredAction,
     seal::{Part, Seal},
 };
-use futures_util::future::join;
 use reconciled_engine::{Row, RowState};
 use reconciled_provider::{Address, Deletion, Drift, Hash, ManifestKey, ResourceId, Scope, Sealed, Tracked};
 use serde::{Deserialize, Serialize};
-use sqlx::{AssertSqlSafe, Row as _, SqliteConnection, sqlite::SqliteRow};
-use std::{
-    borrow::Cow,
-    collections::{HashMap, HashSet},
-    path::PathBuf,
-    str::FromStr,
-    sync::{Arc, LazyLock},
-    time::Duration,
-};
+use sqlx::{Row as _, sqlite::SqliteRow};
+use std::{borrow::Cow, path::PathBuf, str::FromStr, sync::Arc, time::Duration};
 
 /// Inventory rows, each as one JSON array that [`Line`] reads: handing over twenty values costs more than their text.
 pub(super) const SELECT: &str = "SELECT json_array(scope, id, manifest, address, file, hex(template), \
@@ -55,318 +48,6 @@ struct Line<'a> {
     /// Empty for none, as what is sealed is never empty.
     private: &'a str,
     outputs: &'a str,
-}
-
-/// Rows per statement: one text each, so that each is prepared once and then reused.
-const SIZES: [usize; 3] = [128, 8, 1];
-
-/// Statements for rows that have nothing in common, by their number.
-static UPSERTS: LazyLock<[String; SIZES.len()]> =
-    LazyLock::new(|| SIZES.map(|rows| upsert(rows, Bound::EachRow)));
-/// The statement for [`SIZES`]`[0]` rows that differ in [`OWN`] alone, as those that one batch wrote do.
-static ALIKE: LazyLock<String> = LazyLock::new(|| upsert(SIZES[0], Bound::Once));
-
-/// Columns in which rows of one batch are alike.
-const COMMON: [&str; 13] = [
-    "scope",
-    "manifest",
-    "file",
-    "normalizer",
-    "deletion",
-    "drift",
-    "merged",
-    "state",
-    "recheck_at",
-    "written_at",
-    "revision",
-    "depends_on",
-    "synced_at",
-];
-/// The others.
-const OWN: [&str; 7] = ["id", "address", "template", "applied", "remote", "private", "outputs"];
-
-/// How often a statement is given the values of [`COMMON`].
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Bound {
-    Once,
-    EachRow,
-}
-
-fn upsert(rows: usize, common: Bound) -> String {
-    let columns = [&COMMON[..], &OWN[..]].concat();
-    // Without numbers: to find one that has a number takes the longer the more there are.
-    let marks = |count: usize| format!("({})", vec!["?"; count].join(","));
-    let lines = |count: usize| vec![marks(count); rows].join(",");
-    let (all, own) = (columns.join(","), OWN.join(","));
-    let values = match common {
-        Bound::EachRow => format!("VALUES {}", lines(columns.len())),
-        Bound::Once => format!("SELECT {all} FROM common CROSS JOIN own WHERE true"),
-    };
-    let with = match common {
-        Bound::EachRow => String::new(),
-        Bound::Once => format!(
-            "WITH common({}) AS (VALUES {}), own({own}) AS (VALUES {}) ",
-            COMMON.join(","),
-            marks(COMMON.len()),
-            lines(OWN.len())
-        ),
-    };
-    let is_set = |name: &&&str| !matches!(**name, "scope" | "id" | "synced_at");
-    let mut sets: Vec<String> =
-        columns.iter().filter(is_set).map(|name| format!("{name}=excluded.{name}")).collect();
-    // Who stays settled stays so since then.
-    sets.push("synced_at=iif(inventory.state='settled' AND excluded.state='settled',inventory.synced_at,excluded.synced_at)".into());
-    sets.push(
-        "healthy_at=iif(inventory.state='settled' AND excluded.state='settled',inventory.healthy_at,NULL)"
-            .into(),
-    );
-    let sets = sets.join(",");
-    format!("{with}INSERT INTO inventory ({all}) {values} ON CONFLICT (scope, id) DO UPDATE SET {sets}")
-}
-
-/// What all that is read of the rows of a scope stands by.
-pub(super) async fn stamp(conn: &mut SqliteConnection, scope: &str) -> Result<i64> {
-    let found = sqlx::query_scalar("SELECT stamp FROM inventory_stamp WHERE scope = ?1").bind(scope);
-    Ok(found.fetch_optional(conn).await?.unwrap_or(0))
-}
-
-/// Gives the rows of these scopes a new stamp, and returns those in the same order. None is named twice.
-pub(super) async fn touch(conn: &mut SqliteConnection, scopes: &[&Scope]) -> Result<Vec<i64>> {
-    let names: Vec<String> = scopes.iter().map(ToString::to_string).collect();
-    let raised = sqlx::query_as(
-        "INSERT INTO inventory_stamp (scope, stamp) SELECT value, 1 FROM json_each(?1) WHERE true
-         ON CONFLICT (scope) DO UPDATE SET stamp = stamp + 1 RETURNING scope, stamp",
-    );
-    let raised: Vec<(String, i64)> = raised.bind(json(&names)).fetch_all(conn).await?;
-    let raised: HashMap<&str, i64> = raised.iter().map(|(scope, stamp)| (&**scope, *stamp)).collect();
-    let stamp = |name: &String| {
-        raised.get(&**name).copied().ok_or_else(|| StoreError::Unreadable(format!("stamp of `{name}`")))
-    };
-    names.iter().map(stamp).collect()
-}
-
-/// How many rows each of these scopes has that has any.
-pub(super) async fn counts(conn: &mut SqliteConnection, scopes: &[Scope]) -> Result<HashMap<String, usize>> {
-    let names: Vec<String> = scopes.iter().map(ToString::to_string).collect();
-    let counts: Vec<(String, i64)> = sqlx::query_as(
-        "SELECT scope, count(*) FROM inventory WHERE scope IN (SELECT value FROM json_each(?1)) GROUP BY scope",
-    )
-    .bind(json(&names))
-    .fetch_all(conn)
-    .await?;
-    Ok(counts.into_iter().map(|(scope, count)| (scope, count as usize)).collect())
-}
-
-/// Puts or replaces rows by scope and id.
-pub(super) async fn put(
-    conn: &mut SqliteConnection,
-    seal: &Seal,
-    rows: &[&Row],
-    now: Duration,
-) -> Result<()> {
-    // In the order of the table, so that each page is filled once and not written again and again.
-    let mut rows = rows.to_vec();
-    rows.sort_unstable_by_key(|row| (&row.scope, &row.tracked.id));
-    let mut rest = &rows[..];
-    let mut next = || {
-        let (first, most) = (rest.first()?, SIZES[0]);
-        let are_alike = rest.len() >= most && rest[1..most].iter().all(|row| is_alike(first, row));
-        let (size, sql, common) = match are_alike {
-            true => (most, &*ALIKE, Bound::Once),
-            false => {
-                let (size, sql) = SIZES.iter().zip(UPSERTS.iter()).find(|(size, _)| rest.len() >= **size)?;
-                (*size, sql, Bound::EachRow)
-            }
-        };
-        let (chunk, after) = rest.split_at(size);
-        rest = after;
-        let query = sqlx::query(AssertSqlSafe(sql.as_str()));
-        Some(chunk.iter().enumerate().try_fold(query, |query, (number, row)| {
-            let query =
-                if common == Bound::EachRow || number == 0 { bind_common(query, row, now) } else { query };
-            bind_own(query, row, seal)
-        }))
-    };
-    let mut ready = next().transpose()?;
-    while let Some(query) = ready {
-        // SQLite works in a thread of its own: the next statement is put together meanwhile.
-        let (done, following) = join(query.execute(&mut *conn), async { next().transpose() }).await;
-        done?;
-        ready = following?;
-    }
-    Ok(())
-}
-
-type Query<'q> = sqlx::query::Query<'q, sqlx::Sqlite, sqlx::sqlite::SqliteArguments>;
-
-/// True where two rows differ in [`OWN`] at most.
-fn is_alike(one: &Row, other: &Row) -> bool {
-    one.scope == other.scope
-        && one.manifest == other.manifest
-        && one.file == other.file
-        && one.normalizer == other.normalizer
-        && one.deletion == other.deletion
-        && one.drift == other.drift
-        && one.merge == other.merge
-        && one.state == other.state
-        && ms(one.written_at) == ms(other.written_at)
-        && one.revision == other.revision
-        && one.tracked.after == other.tracked.after
-}
-
-/// Binds [`COMMON`].
-fn bind_common<'q>(query: Query<'q>, row: &Row, now: Duration) -> Query<'q> {
-    let (state, recheck_at) = state_columns(&row.state);
-    query
-        .bind(row.scope.to_string())
-        .bind(row.manifest.0.clone())
-        .bind(row.file.clone())
-        .bind(row.normalizer)
-        .bind(deletion_word(row.deletion))
-        .bind(row.drift.word())
-        .bind(row.merge)
-        .bind(state)
-        .bind(recheck_at)
-        .bind(ms(row.written_at))
-        .bind(row.revision.clone())
-        .bind(edges(&row.tracked.after))
-        .bind((row.state == RowState::Settled).then(|| ms(now)))
-}
-
-/// Binds [`OWN`].
-fn bind_own<'q>(query: Query<'q>, row: &Row, seal: &Seal) -> Result<Query<'q>> {
-    let Tracked { id, remote, private, applied, outputs, after: _ } = &row.tracked;
-    Ok(query
-        .bind(id.0.clone())
-        .bind(row.address.to_string())
-        .bind(&row.template.0[..])
-        .bind(&applied.0[..])
-        .bind(remote.clone())
-        .bind(seal.seal(&row.scope, id, Part::Private, private)?)
-        .bind(seal.seal(&row.scope, id, Part::Outputs, outputs)?))
-}
-
-/// Rows that one statement settles: what it would undo should it fail stays in memory, where more goes to a file.
-const SETTLED: usize = 128;
-
-/// Marks rows as seen to be as written; true when that changed any.
-pub(super) async fn settle(
-    conn: &mut SqliteConnection,
-    scope: &Scope,
-    ids: &[ResourceId],
-    now: Duration,
-) -> Result<bool> {
-    let mut ids: Vec<&str> = ids.iter().map(|id| &*id.0).collect();
-    ids.sort_unstable();
-    let (scope, mut settled) = (scope.to_string(), 0);
-    for ids in ids.chunks(SETTLED) {
-        let done = sqlx::query(
-            "UPDATE inventory SET state = 'settled', recheck_at = NULL, synced_at = ?3, healthy_at = ?3
-             WHERE scope = ?1 AND id IN (SELECT value FROM json_each(?2)) AND state <> 'settled'",
-        );
-        let done = done.bind(&scope).bind(json(&ids)).bind(ms(now)).execute(&mut *conn).await?;
-        settled += done.rows_affected();
-    }
-    Ok(settled > 0)
-}
-
-/// As [`settle`], of many scopes; returns those that changed.
-pub(super) async fn settle_all(
-    conn: &mut SqliteConnection,
-    rows: &[(&Scope, &ResourceId)],
-    now: Duration,
-) -> Result<HashSet<String>> {
-    let mut rows: Vec<(String, &str)> = rows.iter().map(|(scope, id)| (scope.to_string(), &*id.0)).collect();
-    rows.sort_unstable();
-    let mut changed = HashSet::new();
-    for rows in rows.chunks(SETTLED) {
-        let done = sqlx::query_scalar(
-            "UPDATE inventory SET state = 'settled', recheck_at = NULL, synced_at = ?2, healthy_at = ?2
-             FROM json_each(?1) AS seen
-             WHERE inventory.scope = seen.value ->> 0 AND inventory.id = seen.value ->> 1 AND state <> 'settled'
-             RETURNING scope",
-        );
-        let done: Vec<String> = done.bind(json(&rows)).bind(ms(now)).fetch_all(&mut *conn).await?;
-        changed.extend(done);
-    }
-    Ok(changed)
-}
-
-/// Remembers from which documents a scope was planned.
-pub(super) async fn documents(
-    conn: &mut SqliteConnection,
-    scope: &Scope,
-    list: &[(ManifestKey, Option<Hash>)],
-) -> Result<()> {
-    let scope = scope.to_string();
-    for (manifest, content) in list {
-        let query = match content {
-            Some(content) => sqlx::query(
-                "INSERT INTO document (scope, manifest, content) VALUES (?1, ?2, ?3)
-                 ON CONFLICT (scope, manifest) DO UPDATE SET content = excluded.content",
-            )
-            .bind(&scope)
-            .bind(manifest.0.clone())
-            .bind(&content.0[..]),
-            None => sqlx::query("DELETE FROM document WHERE scope = ?1 AND manifest = ?2")
-                .bind(&scope)
-                .bind(manifest.0.clone()),
-        };
-        query.execute(&mut *conn).await?;
-    }
-    Ok(())
-}
-
-/// As [`documents`], of many scopes.
-pub(super) async fn documents_all(
-    conn: &mut SqliteConnection,
-    list: &[(&Scope, &ManifestKey, Option<Hash>)],
-) -> Result<()> {
-    let row = |(scope, manifest, content): &(&Scope, &ManifestKey, Option<Hash>)| {
-        (scope.to_string(), manifest.to_string(), content.map(|content| content.to_string()))
-    };
-    let (known, gone): (Vec<_>, Vec<_>) = list.iter().map(row).partition(|(_, _, content)| content.is_some());
-    let put = "INSERT INTO document (scope, manifest, content)
-         SELECT value ->> 0, value ->> 1, unhex(value ->> 2) FROM json_each(?1) WHERE true
-         ON CONFLICT (scope, manifest) DO UPDATE SET content = excluded.content";
-    let remove = "DELETE FROM document WHERE (scope, manifest) IN
-         (SELECT value ->> 0, value ->> 1 FROM json_each(?1))";
-    for (rows, sql) in [(known, put), (gone, remove)] {
-        if !rows.is_empty() {
-            sqlx::query(sql).bind(json(&rows)).execute(&mut *conn).await?;
-        }
-    }
-    Ok(())
-}
-
-/// Removes rows by id; true when there was one.
-pub(super) async fn remove(conn: &mut SqliteConnection, scope: &Scope, ids: &[ResourceId]) -> Result<bool> {
-    let ids: Vec<&str> = ids.iter().map(|id| &*id.0).collect();
-    let done =
-        sqlx::query("DELETE FROM inventory WHERE scope = ?1 AND id IN (SELECT value FROM json_each(?2))")
-            .bind(scope.to_string())
-            .bind(json(&ids))
-            .execute(conn)
-            .await?;
-    Ok(done.rows_affected() > 0)
-}
-
-/// Forgets what is remembered of scopes in which nothing is tracked or declared any more. Stamps stay: they are never
-/// used twice.
-pub(super) async fn sweep(conn: &mut SqliteConnection) -> Result<()> {
-    let sweeps = [
-        "DELETE FROM document WHERE manifest NOT IN (SELECT key FROM manifest)
-         AND NOT EXISTS (SELECT 1 FROM inventory WHERE inventory.scope = document.scope)",
-        "DELETE FROM looked_at WHERE scope NOT IN (SELECT scope FROM document)
-         AND NOT EXISTS (SELECT 1 FROM inventory WHERE inventory.scope = looked_at.scope)",
-        "DELETE FROM health WHERE scope NOT IN (SELECT scope FROM document)
-         AND NOT EXISTS (SELECT 1 FROM inventory WHERE inventory.scope = health.scope)
-         AND NOT EXISTS (SELECT 1 FROM condition WHERE condition.scope = health.scope)",
-    ];
-    for sweep in sweeps {
-        sqlx::query(sweep).execute(&mut *conn).await?;
-    }
-    Ok(())
 }
 
 /// Reads one row of [`SELECT`].
@@ -619,7 +300,7 @@ fn from_hex(text: &str) -> Result<Vec<u8>> {
         .collect()
 }
 
-fn edges(after: &[ManifestKey]) -> Option<String> {
+pub(super) fn edges(after: &[ManifestKey]) -> Option<String> {
     (!after.is_empty()).then(|| json(&after.iter().map(|key| &*key.0).collect::<Vec<_>>()))
 }
 
@@ -628,7 +309,7 @@ fn parse_edges(text: &str) -> Result<Arc<[ManifestKey]>> {
     Ok(keys.into_iter().map(|key| ManifestKey(key.into())).collect())
 }
 
-fn state_columns(state: &RowState) -> (&'static str, Option<i64>) {
+pub(super) fn state_columns(state: &RowState) -> (&'static str, Option<i64>) {
     match state {
         RowState::Settled => ("settled", None),
         RowState::Applied => ("applied", None),
@@ -645,7 +326,7 @@ fn parse_state(word: &str, time: Option<i64>) -> Result<RowState> {
     }
 }
 
-fn deletion_word(deletion: Deletion) -> &'static str {
+pub(super) fn deletion_word(deletion: Deletion) -> &'static str {
     match deletion {
         Deletion::Delete => "delete",
         Deletion::Abandon => "abandon",

@@ -7,7 +7,7 @@
 
 use super::{
     error::Result,
-    events, health, journal, rows,
+    events, health, inventory, journal,
     write::{self, Tx},
 };
 use reconciled_engine::Write;
@@ -150,7 +150,7 @@ pub(super) async fn apply(tx: &mut Tx<'_>, all: &Together<'_>) -> Result<()> {
                 Write::Settled(scope, ids) => ids.iter().map(|id| (scope, id)).collect(),
                 _ => Vec::new(),
             });
-            let settled = rows::settle_all(tx.conn, &rows.collect::<Vec<_>>(), tx.now).await?;
+            let settled = inventory::settle_all(tx.conn, &rows.collect::<Vec<_>>(), tx.now).await?;
             let scopes = each().filter_map(|write| match write {
                 Write::Settled(scope, _) => settled.contains(&scope.to_string()).then_some(scope),
                 _ => None,
@@ -162,7 +162,7 @@ pub(super) async fn apply(tx: &mut Tx<'_>, all: &Together<'_>) -> Result<()> {
                 Write::Documents(scope, list) => list.iter().map(|(key, hash)| (scope, key, *hash)).collect(),
                 _ => Vec::new(),
             });
-            rows::documents_all(tx.conn, &documents.collect::<Vec<_>>()).await
+            inventory::documents_all(tx.conn, &documents.collect::<Vec<_>>()).await
         }
         Write::Version(_, None) => {
             let scopes = each().filter_map(|write| match write {

@@ -5,7 +5,7 @@
 use super::{
     begun, drift,
     error::{Result, StoreError},
-    events, health, journal, pin,
+    events, health, inventory, journal, pin,
     rows::{self, hash, json, ms},
     seal::Seal,
     suspension,
@@ -40,7 +40,7 @@ pub(super) struct Tx<'a> {
 impl Tx<'_> {
     /// Gives the rows of these scopes a new stamp.
     pub(super) async fn touch(&mut self, scopes: &[&Scope]) -> Result<()> {
-        let stamps = rows::touch(self.conn, scopes).await?;
+        let stamps = inventory::touch(self.conn, scopes).await?;
         self.touched.extend(scopes.iter().map(|scope| (*scope).clone()).zip(stamps));
         Ok(())
     }
@@ -53,19 +53,19 @@ pub(super) async fn apply(tx: &mut Tx<'_>, write: &Write) -> Result<()> {
         Write::End(endings) => journal::end(tx, endings.iter()).await,
         Write::Rows(list) => rows(tx, &list.iter().collect::<Vec<_>>()).await,
         Write::Gone(scope, ids) => {
-            if rows::remove(tx.conn, scope, ids).await? {
+            if inventory::remove(tx.conn, scope, ids).await? {
                 tx.touch(&[scope]).await?;
             }
             // What they claimed elsewhere goes with them: nobody would withdraw it later.
             unclaim(tx.conn, scope, ids).await
         }
         Write::Settled(scope, ids) => {
-            if rows::settle(tx.conn, scope, ids, tx.now).await? {
+            if inventory::settle(tx.conn, scope, ids, tx.now).await? {
                 tx.touch(&[scope]).await?;
             }
             Ok(())
         }
-        Write::Documents(scope, list) => rows::documents(tx.conn, scope, list).await,
+        Write::Documents(scope, list) => inventory::documents(tx.conn, scope, list).await,
         Write::Conditions(scope, list) => conditions(tx.conn, scope, list, tx.now).await,
         Write::InForce { revision, manifests, at } => in_force(tx.conn, revision, manifests, *at).await,
         Write::Hold(hold) => put_hold(tx.conn, hold).await,
@@ -97,7 +97,7 @@ pub(super) async fn apply(tx: &mut Tx<'_>, write: &Write) -> Result<()> {
 
 /// Puts or replaces rows, of any scopes.
 pub(super) async fn rows(tx: &mut Tx<'_>, list: &[&Row]) -> Result<()> {
-    rows::put(tx.conn, tx.seal, list, tx.now).await?;
+    inventory::put(tx.conn, tx.seal, list, tx.now).await?;
     let mut written: BTreeMap<&Scope, usize> = BTreeMap::new();
     for row in list {
         *written.entry(&row.scope).or_default() += 1;
@@ -107,7 +107,7 @@ pub(super) async fn rows(tx: &mut Tx<'_>, list: &[&Row]) -> Result<()> {
     let new = tx.touched[before..].iter().filter(|(_, stamp)| *stamp == 1);
     let new: Vec<Scope> = new.map(|(scope, _)| scope.clone()).collect();
     if !new.is_empty() {
-        let counts = rows::counts(tx.conn, &new).await?;
+        let counts = inventory::counts(tx.conn, &new).await?;
         let begun = new.into_iter().filter(|scope| counts.get(&scope.to_string()) == written.get(scope));
         tx.begun.extend(begun);
     }
@@ -243,7 +243,7 @@ async fn in_force(
     .bind(json(&changed))
     .execute(&mut *conn)
     .await?;
-    rows::sweep(conn).await
+    inventory::sweep(conn).await
 }
 
 async fn put_hold(conn: &mut SqliteConnection, hold: &Hold) -> Result<()> {

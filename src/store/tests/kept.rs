@@ -107,7 +107,7 @@ async fn a_write_that_changes_no_row_gives_no_new_stamp() {
     db.commit(vec![Write::Rows(vec![row("a")])]).await.unwrap();
     let stamp = async || {
         let mut conn = open::connect(&dir.path().join(DATABASE)).await.unwrap();
-        let stamp = rows::stamp(&mut conn, &zone().to_string()).await.unwrap();
+        let stamp = inventory::stamp(&mut conn, &zone().to_string()).await.unwrap();
         conn.close().await.unwrap();
         stamp
     };
