@@ -12,7 +12,7 @@ use crate::{
     config::{Environment, Period},
     consent,
     operation::{Form, document, look_and_load},
-    render::plan::{Document, State, TextOptions, text},
+    render::plan::{Document, State, TextOptions, markdown, text},
     session::{Failure, Outlook, Session, Writing},
     store::{DegradedEntry, Parts},
 };
@@ -87,11 +87,7 @@ pub(super) async fn run(
         plan = document(&session, &survey, &outlook, &form);
     }
     plan.finds_nothing(&ask.selection.targets).iter().for_each(|line| out.talk(line));
-    if apply.output == Format::Text {
-        out.data(&text(&plan, &TextOptions { colour: out.colour, ..TextOptions::default() }));
-    }
-    if plan.has_changes() && !apply.yes && planfile.is_none() && !out.ask("Apply these changes?") {
-        out.talk("nothing was changed");
+    if !consents(&plan, apply, out) {
         writing.db.close().await;
         return Ok(Exit::Error);
     }
@@ -105,6 +101,24 @@ pub(super) async fn run(
     let unwell = unwell(&writing, began).await;
     writing.db.close().await;
     report(&plan, &outlook, &result?, &unwell?, apply.output, out)
+}
+
+/// Shows the plan; false where a person was asked and does not want it.
+pub(super) fn consents(plan: &Document, apply: &ApplyArgs, out: &mut Out) -> bool {
+    let is_asked = plan.has_changes() && !apply.yes && apply.planfile.is_none();
+    let as_text = |colour| text(plan, &TextOptions { colour, ..TextOptions::default() });
+    match apply.output {
+        Format::Text => out.data(&as_text(out.colour)),
+        Format::Markdown => out.data(&markdown(plan)),
+        // What is written is how it ended; nobody says yes to what was not shown.
+        Format::Json if is_asked => out.talk(&as_text(false)),
+        Format::Json => {}
+    }
+    if is_asked && !out.ask("Apply these changes?") {
+        out.talk("nothing was changed");
+        return false;
+    }
+    true
 }
 
 /// What was written since `began` and does not do its work, or not yet, by the word of its remote: `Degraded` first.
@@ -192,13 +206,14 @@ pub(super) fn same(before: &Document, now: &Document) -> Result<(), Failure> {
     ))
 }
 
-/// What a plan comes to: each domain with its digest, each change with what it does.
+/// What a plan comes to: each domain with its digest, each change with what it does and which fields differ.
 fn essence(plan: &Document) -> BTreeSet<(String, String)> {
     let domains =
         plan.domains.iter().filter_map(|g| Some((g.name.to_string(), g.digest.as_ref()?.to_string())));
     let changes = plan.resource_changes.iter();
-    let changes =
-        changes.map(|c| (c.address.to_string(), format!("{} {} {:?}", c.scope, c.id, c.change.actions)));
+    let changes = changes.map(|c| {
+        (c.address.to_string(), format!("{} {} {:?} {:?}", c.scope, c.id, c.change.actions, c.fields))
+    });
     domains.chain(changes).collect()
 }
 

@@ -118,6 +118,7 @@ impl Args {
                 "what a state file does not say is kept in the state of this host"
             }
             Command::Import(import) if import.from.is_some() => "it asks no daemon",
+            Command::Export(_) => "it opens what is sealed with the key of this host",
             Command::Run(_) => "it is the daemon",
             Command::Restore(_) | Command::State(_) => "it works where no daemon has the state",
             Command::Hostd => "it is the helper of this host's daemon",
@@ -172,6 +173,14 @@ pub struct SelectionArgs {
     /// List every scope, also those whose version says that nothing changed
     #[arg(long)]
     pub refresh: bool,
+}
+
+impl SelectionArgs {
+    /// True where all that is declared is meant, of the newest revision.
+    pub fn is_whole(&self) -> bool {
+        let SelectionArgs { source, dir, rev, target, selector, refresh: _ } = self;
+        source.is_none() && dir.is_none() && rev.is_none() && target.is_empty() && selector.is_empty()
+    }
 }
 
 /// Arguments of `plan`.

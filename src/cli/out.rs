@@ -67,6 +67,8 @@ pub struct Out {
     pub interactive: bool,
     /// Nobody types: a script, a timer or a pipe.
     pub unattended: bool,
+    /// Nobody reads standard output any more.
+    pub closed: bool,
     /// What was said since recording began; while recording, talk goes to standard output too, in order.
     recorded: Option<String>,
 }
@@ -79,7 +81,7 @@ impl Out {
         let attended = std::io::stdin().is_terminal();
         let interactive = attended && std::io::stderr().is_terminal();
         let (colour, progress, unattended) = (terminal && !plain, !plain, !attended);
-        Out { colour, terminal, progress, interactive, unattended, recorded: None }
+        Out { colour, terminal, progress, interactive, unattended, closed: false, recorded: None }
     }
     /// Does `work` of a session while a terminal shows what goes on.
     pub(super) async fn during<T>(&self, phase: &str, session: &Session, work: impl Future<Output = T>) -> T {
@@ -101,11 +103,9 @@ impl Out {
             recorded.push('\n');
         }
         let mut stdout = std::io::stdout().lock();
-        let _ = stdout.write_all(text.as_bytes());
-        if !text.ends_with('\n') && !text.is_empty() {
-            let _ = stdout.write_all(b"\n");
-        }
-        let _ = stdout.flush();
+        let end: &[u8] = if text.ends_with('\n') || text.is_empty() { b"" } else { b"\n" };
+        let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.write_all(end));
+        self.closed |= written.and_then(|()| stdout.flush()).is_err();
     }
     /// Writes data; false when nobody reads it any more.
     pub fn offer(&mut self, text: &str) -> bool {

@@ -8,7 +8,7 @@ use super::{
 use crate::{
     config::Environment,
     operation::{self, Form, PlanAnswer, PlanAsk, Selected},
-    render::plan::{Document, TextOptions, markdown, text},
+    render::plan::{Consent, Document, TextOptions, markdown, text},
     session::{Ask, Failure, Folder, Outlook, Session},
 };
 use serde::{Deserialize, Serialize};
@@ -31,8 +31,7 @@ pub(super) async fn run(
     // A file is for whoever applies it.
     let meant = Selected { by_person: plan.out.is_some(), ..selected(&plan.selection) };
     let host = Host::look(args, &environment, out).await?;
-    // A daemon puts down what it holds; of a folder, and where only this verb looked, nobody has.
-    let is_unrecorded = matches!(host, Host::Alone(_)) || plan.selection.dir.is_some();
+    let is_daemon = matches!(host, Host::Daemon(_));
     let answer = match host {
         Host::Daemon(client) => {
             let upload = plan.selection.dir.as_deref().map(operation::upload).transpose()?;
@@ -54,17 +53,24 @@ pub(super) async fn run(
     messages.iter().for_each(|message| out.talk(message));
     if let Some(path) = &plan.out {
         PlanFile { selection: Saved::of(&plan.selection), plan: document.clone() }.write(path)?;
-        out.talk(&format!(
-            "plan written to {}; to apply it: reconciled apply {}",
-            path.display(),
-            path.display()
-        ));
+        let path = path.display();
+        out.talk(&format!("plan written to {path}; {}", to_apply(plan, is_daemon, &path.to_string())));
     }
-    show(&document, plan, is_unrecorded, out);
+    // A daemon follows whole plans of what its sources hold.
+    let is_part = is_daemon && plan.selection.dir.is_none() && !plan.selection.is_whole();
+    show(&document, plan, if is_part { Consent::InPart } else { Consent::ByDigest }, out);
     Ok(exit(&document, has_errors, plan.detailed_exitcode))
 }
 
-fn show(document: &Document, plan: &PlanArgs, is_unrecorded: bool, out: &mut Out) {
+/// How the plan that was written to `path` is carried out.
+fn to_apply(plan: &PlanArgs, is_daemon: bool, path: &str) -> String {
+    match is_daemon && (plan.selection.dir.is_some() || plan.selection.rev.is_some()) {
+        true => "the daemon applies what its sources hold, so push what it was made of".into(),
+        false => format!("to apply it: reconciled apply {path}"),
+    }
+}
+
+fn show(document: &Document, plan: &PlanArgs, consent: Consent, out: &mut Out) {
     match plan.output {
         Format::Json => out.data(&document.json()),
         Format::Markdown => out.data(&markdown(document)),
@@ -73,7 +79,7 @@ fn show(document: &Document, plan: &PlanArgs, is_unrecorded: bool, out: &mut Out
                 colour: out.colour,
                 show_foreign: plan.show_foreign,
                 limit: plan.limit,
-                is_unrecorded,
+                consent,
                 ..TextOptions::default()
             };
             out.data(&text(document, &options));

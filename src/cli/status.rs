@@ -68,17 +68,13 @@ pub(super) async fn run(
     environment: Environment,
     out: &mut Out,
 ) -> Result<Exit, Failure> {
-    // A pipe that was closed would never end the loop.
-    if status.watch && !out.terminal {
-        return Err(Failure::hinted("`--watch` needs a terminal", "leave it out, or run it under watch(1)"));
-    }
     let host = Host::find(args, &environment, out).await?;
     loop {
-        if status.watch {
+        if status.watch && out.terminal {
             out.data("\u{1b}[H\u{1b}[2J");
         }
         let exit = once(&host, status, (args.config.as_deref(), &environment), out).await?;
-        if !status.watch {
+        if !status.watch || out.closed {
             return Ok(exit);
         }
         SystemClock.sleep(WATCH).await;

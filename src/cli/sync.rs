@@ -28,13 +28,13 @@ pub struct SyncArgs {
     /// Follow it until it has converged, is held, or failed
     #[arg(long)]
     pub wait: bool,
-    /// Wait for this commit, of the source that is named or the only one
+    /// Wait for this commit, by its first seven digits or more, of the source that is named or the only one
     #[arg(long, value_name = "SHA", requires = "wait")]
     pub rev: Option<String>,
     /// How long to follow
     #[arg(long, value_name = "DURATION", default_value = "5m")]
     pub timeout: String,
-    /// Accept that the source now is at this commit, which does not descend from the one in force
+    /// Accept that the source now is at this commit, by all of its digits, which does not descend from the one in force
     #[arg(long, value_name = "SHA", requires = "source")]
     pub accept_rewind: Option<String>,
     /// How the request is called in `status -o json`, for those who look later

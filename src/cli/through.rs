@@ -2,7 +2,7 @@
 
 use super::{
     Exit, Out,
-    apply::same,
+    apply::{consents, same},
     args::{ApplyArgs, Format, SelectionArgs},
     follow::follow,
     plan::{PlanFile, selected},
@@ -10,11 +10,12 @@ use super::{
 use crate::{
     client::Client,
     config::Period,
+    daemon::Following,
     operation::{ApproveAsk, Approved, Form, PlanAnswer, PlanAsk, Selected, SyncAsk},
-    render::plan::{Document, State, TextOptions, text},
+    render::plan::{Action, Blocked, ConditionKind, Document, ResourceChange, Source, State},
     session::Failure,
 };
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Shows the daemon's plan, asks, and has it carried out.
 pub(super) async fn apply(
@@ -42,6 +43,9 @@ pub(super) async fn apply(
     let ask = PlanAsk { selected, upload: None, form };
     let PlanAnswer { document, messages, .. } = client.post("/v1/plan", &ask).await?;
     messages.iter().for_each(|message| out.talk(message));
+    if !selection.is_whole() {
+        nothing_else(client, selection, &document).await?;
+    }
     if let Some(file) = planfile {
         same(&file.plan, &document)?;
         for domain in document.domains.iter().filter(|domain| domain.state == State::Held) {
@@ -50,12 +54,7 @@ pub(super) async fn apply(
             let _: Approved = client.post("/v1/approve", &ask).await?;
         }
     }
-    if !json {
-        let options = TextOptions { colour: out.colour, ..TextOptions::default() };
-        out.data(&text(&document, &options));
-    }
-    if document.has_changes() && !apply.yes && planfile.is_none() && !out.ask("Apply these changes?") {
-        out.talk("nothing was changed");
+    if !consents(&document, apply, out) {
         return Ok(Exit::Error);
     }
     let ask = SyncAsk {
@@ -68,8 +67,54 @@ pub(super) async fn apply(
     follow(client, &ask, json, out).await
 }
 
-/// Where the plan changes something.
+/// Where the plan changes something, and where something keeps it from being in sync: how that ends is what is asked.
 fn scopes(document: &Document) -> Vec<String> {
-    let all: BTreeSet<String> = document.resource_changes.iter().map(|c| c.scope.to_string()).collect();
+    let changes = document.resource_changes.iter().map(|change| &change.scope);
+    let conditions = document.conditions.iter().map(|condition| &condition.scope);
+    let failures = document.failures.iter().map(|failure| &failure.scope);
+    let all: BTreeSet<String> = changes.chain(conditions).chain(failures).map(ToString::to_string).collect();
     all.into_iter().collect()
+}
+
+/// Refuses a part of a plan where a daemon would do more than that: it brings commits into force whole, and looks at whole scopes.
+async fn nothing_else(client: &Client, selection: &SelectionArgs, part: &Document) -> Result<(), Failure> {
+    let form = Form { limit: Some(0), whole: true, ..Form::default() };
+    let selected = Selected { by_person: true, refresh: selection.refresh, ..Selected::default() };
+    let ask = PlanAsk { selected, upload: None, form };
+    let PlanAnswer { document, .. } = client.post("/v1/plan", &ask).await?;
+    let in_force: BTreeMap<String, Following> = client.get("/v1/sources", &()).await?;
+    let is_in_force = |source: &Source| {
+        in_force.get(&*source.name).is_some_and(|following| *following.commit == *source.revision)
+    };
+    let is_new = !document.sources.iter().all(is_in_force);
+    let looked_at = scopes(part);
+    let meant: BTreeSet<_> = part.resource_changes.iter().map(step).collect();
+    let others: Vec<&ResourceChange> = document
+        .resource_changes
+        .iter()
+        .filter(|change| is_new || looked_at.iter().any(|scope| **scope == *change.scope))
+        .filter(|change| is_due(change) && !meant.contains(&step(change)))
+        .collect();
+    let Some(first) = others.first() else { return Ok(()) };
+    let what = match others.len() {
+        1 => format!("another change, of {}", first.address),
+        count => format!("{count} other changes, of {} and more", first.address),
+    };
+    Err(Failure::hinted(
+        format!(
+            "the daemon would make {what}: it brings commits into force whole, and looks at whole scopes"
+        ),
+        "all of it: reconciled plan, reconciled apply; to keep some back: reconciled suspend ADDRESS --reason \"…\"",
+    ))
+}
+
+/// True for a change that is made as soon as it can be: nobody has to consent, to mend something, or to let it go on.
+fn is_due(change: &ResourceChange) -> bool {
+    let waits = |blocked: &Blocked| blocked.kind == ConditionKind::Waiting;
+    change.state != State::Held && change.blocked.as_ref().is_none_or(waits)
+}
+
+/// What tells one change from another.
+fn step(change: &ResourceChange) -> (&str, &str, &str, Vec<Action>) {
+    (&change.address, &change.scope, &change.id, change.change.actions.clone())
 }

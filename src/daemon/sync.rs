@@ -117,7 +117,8 @@ async fn follow(
     };
     let is_push = pushed.is_some();
     if let Some(rev) = ask.rev.as_deref().filter(|rev| !is_commit(rev)) {
-        return Err(Failure::hinted(format!("`{rev}` is no commit id"), "write all 40 hexadecimal digits"));
+        let hint = "write its hexadecimal digits, the first seven or more";
+        return Err(Failure::hinted(format!("`{rev}` is no commit id"), hint));
     }
     let accept_rewind = ask.accept_rewind.as_deref().map(|commit| (Arc::from(commit), Arc::from(actor)));
     // Who does not wait for the end does not wait for a remote that says nothing either.
@@ -447,7 +448,7 @@ async fn arrived(instance: &Instance, source: &Arc<str>, rev: &str) -> Result<Op
     let Some(offered) = sources.get(source).map(|s| s.offered.as_str()).filter(|o| !o.is_empty()) else {
         return Ok(None);
     };
-    if offered == rev {
+    if offered.starts_with(rev) {
         return Ok(Some(Arrived::Offered));
     }
     let is_before = instance.session.descends(source, rev, offered).await?;
@@ -455,7 +456,7 @@ async fn arrived(instance: &Instance, source: &Arc<str>, rev: &str) -> Result<Op
 }
 
 fn is_in_force(instance: &Instance, source: &Arc<str>, rev: &str) -> bool {
-    instance.follower.sources().get(source).is_some_and(|following| following.commit == rev)
+    instance.follower.sources().get(source).is_some_and(|following| following.commit.starts_with(rev))
 }
 
 /// True when a source offers nothing until a person does something, such as a commit that is not signed.
@@ -464,8 +465,9 @@ fn is_refused(instance: &Instance, source: &Arc<str>) -> bool {
     sources.get(source).and_then(|following| following.behind_since).is_some_and(|(_, for_person)| for_person)
 }
 
+/// A commit as people write it: its first digits.
 fn is_commit(text: &str) -> bool {
-    text.len() == 40 && text.chars().all(|digit| digit.is_ascii_hexdigit())
+    (7..=40).contains(&text.len()) && text.chars().all(|digit| digit.is_ascii_hexdigit())
 }
 
 async fn asked(

@@ -4,7 +4,7 @@ use super::{Selected, Upload, changed};
 use crate::{
     config::Approver,
     consent,
-    render::plan::{Details, Document, Options, Unassigned},
+    render::plan::{Details, Document, Options, State, Unassigned},
     session::{Ask, Failure, Outlook, Session, Snapshot},
     store::{Reader, ScopeStatus},
 };
@@ -156,7 +156,15 @@ async fn consented(
     form: &Form,
 ) -> Result<Document, Failure> {
     consent::lay_over(&session.config.sources, reader, outlook, &mut survey, session.clock.now()).await?;
-    Ok(document(session, &survey, outlook, form))
+    let mut document = document(session, &survey, outlook, form);
+    if document.domains.iter().any(|domain| domain.state == State::Held) {
+        let holds: BTreeSet<String> =
+            reader.holds().await?.iter().map(|hold| hold.digest.to_string()).collect();
+        for domain in &mut document.domains {
+            domain.recorded = domain.digest.as_ref().is_some_and(|digest| holds.contains(&**digest));
+        }
+    }
+    Ok(document)
 }
 
 /// Reads the manifests and glances at the remotes side by side.

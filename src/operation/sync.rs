@@ -29,7 +29,7 @@ pub struct SyncAsk {
     pub follows_up: bool,
     /// Follow it until it converged, is held, failed, or for so many milliseconds.
     pub wait: Option<u64>,
-    /// Wait for this commit.
+    /// Wait for this commit, by its first seven digits or more.
     pub rev: Option<String>,
     /// How the request is called in the answer, and in `status` for those who do not wait; by default one is made up.
     pub request: Option<String>,

@@ -322,7 +322,11 @@ pub(super) fn descends(
     ancestor: &str,
     commit: &str,
 ) -> Result<bool, Failure> {
-    Ok(mirrors.get(config, source, secrets)?.descends(oid(ancestor)?, oid(commit)?)?)
+    let mirror = mirrors.get(config, source, secrets)?;
+    match mirror.called(ancestor)? {
+        Some(ancestor) => Ok(mirror.descends(ancestor, oid(commit)?)?),
+        None => Ok(false),
+    }
 }
 
 /// The files of a commit that the mirror has. Blocks.

@@ -276,6 +276,16 @@ impl Mirror {
         descends(&repository, ancestor, commit)
     }
 
+    /// The commit whose id begins with these digits; none where it is not here, or not alone in that.
+    ///
+    /// # Errors
+    /// [`SourceError::Corrupt`].
+    pub fn called(&self, digits: &str) -> Result<Option<Oid>, SourceError> {
+        let found = self.repository()?;
+        let found = found.find_commit_by_prefix(digits);
+        Ok(found.ok().map(|commit| commit.id().into()))
+    }
+
     /// Creates the directory, and finishes what a crash in [`Self::replace_by`] left.
     fn prepare(&self) -> Result<(), SourceError> {
         let old = self.sibling("old");

@@ -358,7 +358,10 @@ fn a_commit_that_is_not_there_is_waited_for_and_never_called_superseded() {
     wait(&second).exits(0).says(&["in sync"]);
     wait(&first).exits(0).says(&["superseded"]);
     wait("0123456789012345678901234567890123456789").exits(4).hides(&["superseded"]);
-    wait(&second[..7]).exits(1).says(&["40 hexadecimal digits"]);
+    wait(&second[..7]).exits(0).says(&["in sync"]);
+    wait(&first[..9]).exits(0).says(&["superseded"]);
+    wait("0123456").exits(4).hides(&["superseded"]);
+    wait("main").exits(1).says(&["`main` is no commit id", "seven or more"]);
 
     // Also while the one that is there has errors.
     env.push("zone.yaml", &zone(ZONE, "zones", &["{name: www, type: A, values: [1.2.3]}"]));

@@ -75,6 +75,7 @@ mod terraform_import;
 mod terraform_interval;
 mod terraform_lifecycle;
 mod terraform_marks;
+mod through;
 mod tidy;
 mod trust;
 mod unit;

@@ -507,6 +507,7 @@ fn guard_domain(domain: &survey::Domain, scopes: Vec<Arc<str>>, state: State) ->
             at: time::rfc3339(a.at),
         }),
         trailers: false,
+        recorded: false,
     }
 }
 

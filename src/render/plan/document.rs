@@ -140,6 +140,9 @@ pub struct GuardDomain {
     /// A trailer of a commit may consent to it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub trailers: bool,
+    /// The state has a hold with this digest, so that the first digits name it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub recorded: bool,
 }
 
 /// Changes that the guard counts: not repairs, restores and claims.
@@ -167,7 +170,7 @@ pub struct Approval {
 }
 
 /// One part of a change. As Terraform's, and three more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Action {
     /// New at the remote.
@@ -208,7 +211,7 @@ pub struct ResourceChange {
     /// What differs, for what is on both sides.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fields: Vec<Field>,
-    /// Why: `commit abc1234`, `drift`, `due`, `input`, `adopt`, `restore`, `upgrade`, `claim`, `continue`.
+    /// Why: `commit abc1234`, `drift`, `due`, `input`, `adopt`, `restore`, `rollback abc1234`, `upgrade`, `claim`, `continue`.
     pub reason: Arc<str>,
     /// Ready, held or waiting.
     pub state: State,

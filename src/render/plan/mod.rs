@@ -21,4 +21,4 @@ pub use document::{
     Warning,
 };
 pub use markdown::markdown;
-pub use text::{TextOptions, text};
+pub use text::{Consent, TextOptions, text};

@@ -23,8 +23,20 @@ pub struct TextOptions {
     pub limit: usize,
     /// Told to somebody who pushes: without what is to be typed elsewhere.
     pub is_push: bool,
-    /// Nothing puts down what is held: who consents has to type whole digests.
-    pub is_unrecorded: bool,
+    /// What a person has to type who consents to what is held.
+    pub consent: Consent,
+}
+
+/// How a person consents to what a plan holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Consent {
+    /// Whoever shows the plan puts down what is held: the first digits will do.
+    #[default]
+    Recorded,
+    /// Where the state has no such hold, only the whole digest says what is meant.
+    ByDigest,
+    /// As [`Consent::ByDigest`], of a part of a plan: what carries plans out carries out whole ones, and asks for consent to those.
+    InPart,
 }
 
 impl Default for TextOptions {
@@ -35,7 +47,7 @@ impl Default for TextOptions {
             width: None,
             limit: 200,
             is_push: false,
-            is_unrecorded: false,
+            consent: Consent::Recorded,
         }
     }
 }
@@ -206,10 +218,18 @@ impl Text {
                     self.line(&format!("  {}", clean(reason)));
                 }
                 if !self.options.is_push {
-                    let whole = domain.digest.as_deref().filter(|_| self.options.is_unrecorded);
-                    let digest = whole.unwrap_or(digest);
-                    self.line(&format!("  hint: to consent: reconciled approve {digest} --reason \"…\""));
-                    if let Some(trailer) = lines::trailer(domain) {
+                    let whole = domain.digest.as_deref().filter(|_| !domain.recorded);
+                    let digest = match self.options.consent {
+                        Consent::Recorded => Some(digest),
+                        Consent::ByDigest => Some(whole.unwrap_or(digest)),
+                        Consent::InPart => domain.recorded.then_some(digest),
+                    };
+                    let hint = digest.map_or_else(
+                        || "  hint: consent is to whole plans, with the digest that `reconciled plan` shows alone".to_owned(),
+                        |digest| format!("  hint: to consent: reconciled approve {digest} --reason \"…\""),
+                    );
+                    self.line(&hint);
+                    if let Some(trailer) = lines::trailer(domain).filter(|_| digest.is_some()) {
                         self.line(&format!(
                             "  hint: or with a line at the end of a commit's message: {trailer}"
                         ));

@@ -107,31 +107,31 @@ impl Blocked {
                 ConditionKind::Waiting,
                 "WaitingForOutput",
                 format!("waits for an output of {}", names(keys)),
-                None,
+                keys.first().map(why),
             ),
             Blocked::Dependency(key) => (
                 ConditionKind::Waiting,
                 "WaitingForDependency",
                 format!("waits until {} is ready", name(key)),
-                None,
+                Some(why(key)),
             ),
             Blocked::Dependant(key) => (
                 ConditionKind::Waiting,
                 "StillNeeded",
                 format!("is deleted once nothing depends on {} any more", name(key)),
-                None,
+                Some(why(key)),
             ),
             Blocked::StandsOnFormer(key) => (
                 ConditionKind::Waiting,
                 "StillNeeded",
                 format!("the one before it is deleted once {} has moved on to the new one", name(key)),
-                None,
+                Some(why(key)),
             ),
             Blocked::Successor(address) => (
                 ConditionKind::Waiting,
                 "WaitingForSuccessor",
                 format!("stays until {address} can take its place, which cannot be made"),
-                None,
+                Some(format!("to see why: reconciled explain {address}")),
             ),
             Blocked::Occupied { by, is_tracked: true } => (
                 ConditionKind::Waiting,
@@ -183,16 +183,20 @@ impl Blocked {
             Blocked::EntryPolicy(policy) => {
                 let (word, change) = (policy.word(), step.change.word());
                 let message = format!("the entry's `policy: {word}` does not allow to {change} it");
-                (ConditionKind::Stalled, "PolicyForbids", message, None)
+                let hint = "change `policy` of the entry in the configuration of the host, or what is declared";
+                (ConditionKind::Stalled, "PolicyForbids", message, Some(hint.into()))
             }
             Blocked::OwnPolicy(policy) => {
                 let (word, change) = (policy.word(), step.change.word());
                 let message =
                     format!("its manifest's `reconciled/policy: {word}` does not allow to {change} it");
-                (ConditionKind::Stalled, "PolicyForbids", message, None)
+                let hint = "change that annotation, or what is declared";
+                (ConditionKind::Stalled, "PolicyForbids", message, Some(hint.into()))
             }
             Blocked::Suspended(None) => {
-                (ConditionKind::Suspended, "Suspended", "its manifest says `suspend`".to_string(), None)
+                let hint = "to let it go on, take `suspend` out of the manifest";
+                let message = "its manifest says `suspend`".to_string();
+                (ConditionKind::Suspended, "Suspended", message, Some(hint.into()))
             }
             Blocked::Suspended(Some(by)) if matches!(by.stopped_by, StoppedBy::Window(_)) => {
                 (ConditionKind::Suspended, "WindowClosed", by.reason.to_string(), Some(by.remedy()))
@@ -232,6 +236,11 @@ impl Blocked {
             },
         }
     }
+}
+
+/// What to type to see why something is not as it shall be.
+fn why(key: &ManifestKey) -> String {
+    format!("to see how that stands: reconciled explain {}", name(key))
 }
 
 fn name(key: &ManifestKey) -> String {
