@@ -6,22 +6,23 @@
 
 pub(crate) mod begin;
 mod place;
+mod refuse;
 
 use crate::{
     Config, acme,
     aside::aside,
     choose::both,
-    compare::{self, Difference, moment},
+    compare::{self, Difference},
     deliver::{self, There},
     heirs::Heirs,
-    kept::{Issued, Keep, Private, Refusals},
+    kept::{Issued, Keep, Private},
     observe::{self, Eye, Standing},
     served::Sights,
     sign,
     watch::Watches,
     wish::{Issue, Solver, Wish},
 };
-use reconciled_provider::{Batch, Claim, Cx, Error, Hash, Journal, Op, Outcome, Resource, Sealed, Tracked};
+use reconciled_provider::{Batch, Claim, Cx, Error, Journal, Op, Outcome, Resource, Sealed, Tracked};
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 /// How long to wait at first for a certificate of ours that signs.
@@ -30,8 +31,6 @@ const SIGNER: Duration = Duration::from_secs(2);
 const HEIR: Duration = Duration::from_secs(2);
 /// Longest wait for what is on its way.
 const LONGEST: u64 = 300;
-/// Waits after refusals in a row; the last one counts for all further ones.
-const WAITS: [u64; 9] = [60, 300, 900, 3_600, 7_200, 14_400, 28_800, 57_600, 115_200];
 /// When to look again at what is waited for since `since`: after `first`, and later the longer it takes.
 pub(crate) fn patience(first: Duration, since: u64, now: u64) -> Duration {
     first.max(Duration::from_secs((now.saturating_sub(since) / 4).min(LONGEST)))
@@ -296,56 +295,6 @@ impl Desk<'_> {
         Ok(())
     }
 
-    /// Why nobody is asked now: a refusal, or a wish to be left alone.
-    fn left_alone(&self, name: &str, wish: &Wish, records: &Records) -> Result<Option<Step>, Error> {
-        let now = self.cx.clock.now().as_secs();
-        let identity = wish.issuer.identity();
-        if let Some(busy) =
-            self.keep.busy(name)?.filter(|busy| busy.until > now && wish.issuer.is(&busy.server))
-        {
-            let until = moment(busy.until);
-            let message = format!("{identity} asked to be left alone until {until}: {}", busy.message);
-            let hint = format!("to try at once all the same: reconciled renew {}", address(name));
-            let left = Duration::from_secs(busy.until - now);
-            return Err(Error::rate_limited(message).retry_after(left).hint(hint));
-        }
-        let refusals = self.keep.refusals(name)?;
-        if refusals.material != wish.material() || refusals.until <= now {
-            return Ok(None);
-        }
-        if records.are_claimed {
-            return Ok(Some(Step::Waiting(Duration::ZERO, Vec::new())));
-        }
-        let times = match refusals.count {
-            1 => "once".into(),
-            count => format!("{count} times in a row"),
-        };
-        let error = Error::unavailable(format!("{identity}: refused {times}: {}", refusals.message));
-        let hint = format!("to try at once after mending it: reconciled renew {}", address(name));
-        Err(error.retry_after(Duration::from_secs(refusals.until - now)).hint(hint))
-    }
-
-    /// Remembers that an issuer gave nothing, or nothing that is as declared. An order counts once.
-    pub(crate) fn refused(
-        &self,
-        name: &str,
-        wish: &Wish,
-        order: Option<String>,
-        message: String,
-        bad_key: Option<Hash>,
-    ) -> Result<(), Error> {
-        let before = self.keep.refusals(name)?;
-        let material = wish.material();
-        let is_same = before.material == material;
-        if is_same && order.is_some() && before.order == order {
-            return Ok(());
-        }
-        let count = if is_same { before.count + 1 } else { 1 };
-        let bad_key = bad_key.or(before.bad_key.filter(|_| is_same));
-        let until = self.cx.clock.now().as_secs() + WAITS[(count as usize).min(WAITS.len()) - 1];
-        self.keep.put_refusals(name, &Refusals { material, count, until, message, order, bad_key })
-    }
-
     /// One step at one issuer.
     pub(crate) async fn issue_by(
         &self,
@@ -420,10 +369,10 @@ impl Desk<'_> {
         let unlike = compare::unlike(wish, &facts, Some(&issued), signer.as_ref(), now);
         match unlike.first() {
             None => self.keep.end_refusals(name)?,
-            // It is used, as it is better than none; another one at once would be no better.
+            // It is used, as it is better than none; another one at once would be no better, however soon this one ends.
             Some(first) => {
                 let message = format!("the new certificate is not as declared ({first})");
-                self.refused(name, wish, order, message, None)?;
+                self.refused_while(None, name, wish, order, message, None)?;
             }
         }
         self.keep.put_issued(name, &issued)?;
@@ -445,26 +394,6 @@ impl Desk<'_> {
 
     fn has_order(&self, name: &str) -> Result<bool, Error> {
         Ok(self.keep.attempt(name)?.is_some_and(|attempt| attempt.order.is_some()))
-    }
-
-    /// Lets go of what came and cannot be used: the next one is asked for as after a refusal.
-    fn unfit(
-        &self,
-        name: &str,
-        wish: &Wish,
-        records: &Records,
-        order: Option<String>,
-        error: Error,
-    ) -> Result<Step, Error> {
-        self.refused(name, wish, order, error.chain(), None)?;
-        // An order that is done gives the same certificate for ever.
-        self.end_attempt(name)?;
-        if records.are_claimed {
-            return Ok(Step::Waiting(Duration::ZERO, Vec::new()));
-        }
-        let until = self.keep.refusals(name)?.until;
-        let left = until.saturating_sub(self.cx.clock.now().as_secs());
-        Err(error.retry_after(Duration::from_secs(left)))
     }
 
     /// Forgets what was begun at any issuer.

@@ -161,3 +161,31 @@ async fn a_new_certificate_that_is_due_at_once_is_used_and_another_one_waits() {
         desk.clock.advance(Duration::from_secs(wait));
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_mended_before_the_end_of_a_short_certificate_renews_it_in_time() {
+    const DAY: u64 = 86_400;
+    let authority = Authority::start();
+    authority.live(DAY);
+    let desk = Desk::new(&authority);
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    desk.clock.advance(Duration::from_secs(DAY / 2));
+    authority.refuse(true);
+    // Nobody mends it for seven and a half hours.
+    let seconds = || desk.cx.clock.now().as_secs();
+    let mended_at = seconds() + 27_000;
+    let mut refusals = 0;
+    while seconds() < mended_at {
+        let outcome = desk.pass().await;
+        if let Some(error) = outcome.error() {
+            refusals += 1;
+            desk.clock.advance(error.retry_after.unwrap());
+        }
+    }
+    assert!((8..20).contains(&refusals), "{refusals}");
+    authority.refuse(false);
+    authority.begin(seconds());
+    assert!(matches!(desk.pass().await, Outcome::Done(_)));
+    assert!(seconds() < BEGIN + DAY - 3_600, "{} s before its end", (BEGIN + DAY).saturating_sub(seconds()));
+    assert_eq!(desk.keep().refusals("web").unwrap().count, 0);
+}
