@@ -36,6 +36,8 @@ pub(crate) fn patience(first: Duration, since: u64, now: u64) -> Duration {
     first.max(Duration::from_secs((now.saturating_sub(since) / 4).min(LONGEST)))
 }
 
+pub(crate) use refuse::LONGEST_REFUSAL;
+
 /// What a person types for the certificate whose scope is called `name`.
 pub(crate) fn address(name: &str) -> String {
     match name.rsplit_once('/') {

@@ -114,7 +114,7 @@ impl Desk<'_> {
     fn has_failed(&self, name: &str, wish: &Wish, error: &Error) -> Result<bool, Error> {
         let now = self.cx.clock.now().as_secs();
         let refusals = self.keep.refusals(name)?;
-        if refusals.material == wish.material() && refusals.until > now {
+        if refusals.material == wish.material() && refusals.is_on(now) {
             return Ok(true);
         }
         let wait = error.retry_after.unwrap_or_default().as_secs();

@@ -84,7 +84,7 @@ pub(crate) async fn health(
     let health = match (why.is_empty(), is_silent) {
         (true, false) => Health::Healthy,
         (true, true) => Health::Unknown,
-        (false, _) if is_well && is_told && now < issued.told_at + READING => {
+        (false, _) if is_well && is_told && (issued.told_at..issued.told_at + READING).contains(&now) => {
             Health::Progressing { why: why.join("; "), recheck: Duration::from_secs(1) }
         }
         (false, _) => Health::Degraded { why: why.join("; ") },

@@ -7,6 +7,8 @@
 mod keep;
 
 use crate::{
+    acme,
+    apply::LONGEST_REFUSAL,
     key,
     renewal::Suggested,
     wish::{Output, Wish},
@@ -228,6 +230,13 @@ pub struct Refusals {
     pub bad_key: Option<Hash>,
 }
 
+impl Refusals {
+    /// True while it is not asked. A clock that went back is no reason to wait longer than ever.
+    pub(crate) fn is_on(&self, now: u64) -> bool {
+        self.until > now && self.until <= now + LONGEST_REFUSAL
+    }
+}
+
 /// An authority asked to be left alone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -238,6 +247,13 @@ pub struct Busy {
     pub until: u64,
     /// What it said.
     pub message: String,
+}
+
+impl Busy {
+    /// True while it is not asked. A clock that went back is no reason to wait longer than it may ask for.
+    pub(crate) fn is_on(&self, now: u64) -> bool {
+        self.until > now && self.until <= now + acme::LONGEST
+    }
 }
 
 /// An authority asked to be left alone by all of an account.

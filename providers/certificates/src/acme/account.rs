@@ -21,6 +21,11 @@ use tokio::sync::{Mutex, RwLock, RwLockReadGuard};
 const TRIES: u32 = 3;
 const DAY: u64 = 86_400;
 
+/// True while another key is not offered again. A clock that went back is no reason to wait longer than ever.
+fn is_early(change: &KeyChange, now: u64) -> bool {
+    now < change.again_at && change.again_at <= now + DAY
+}
+
 /// An account that the authority knows.
 #[derive(Debug)]
 pub(super) struct Known {
@@ -119,7 +124,7 @@ impl Login {
         let rotate = self.declared().rotate;
         let is_due = |account: &Account| {
             let old_at = rotate.map(|rotate| account.made_at + rotate);
-            let is_early = |change: &KeyChange| change.is_settled && now(cx) < change.again_at;
+            let is_early = |change: &KeyChange| change.is_settled && is_early(change, now(cx));
             let is_due = account.next.is_some() || old_at.is_some_and(|at| now(cx) >= at);
             account.url.is_some() && is_due && !account.change.as_ref().is_some_and(is_early)
         };
@@ -174,7 +179,7 @@ impl Login {
                 is_settled: true,
                 message: String::new(),
             });
-            let is_early = tried.tries >= TRIES && now(cx) < tried.again_at;
+            let is_early = tried.tries >= TRIES && is_early(&tried, now(cx));
             // Until it has answered, either key may be the one it knows.
             let tried = Some(KeyChange { is_settled: is_early, ..tried });
             self.change(|account| Account { change: tried, next: Some(next.clone()), ..account })?;

@@ -25,7 +25,7 @@ const POOL: usize = 64;
 /// Longest answer: a chain has some KiB.
 const LARGEST: usize = 1 << 20;
 /// Longest time an authority may ask to be left alone, in seconds.
-pub(super) const LONGEST: u64 = 24 * 3_600;
+pub(crate) const LONGEST: u64 = 24 * 3_600;
 /// How long to leave one alone that does not say.
 const BUSY: Duration = Duration::from_secs(600);
 /// After this the directory is read anew: services move, and profiles come and go.

@@ -158,7 +158,8 @@ impl Work<'_> {
     /// Remembers since when it cannot be asked.
     fn away(&self, error: &Error) -> Result<(), Error> {
         let (keep, now) = (self.desk.keep, now(self.desk.cx));
-        let since = keep.outage(self.name)?.map_or(now, |outage| outage.since);
+        // A clock that went back is no reason to think that it has just begun.
+        let since = keep.outage(self.name)?.map_or(now, |outage| outage.since.min(now));
         keep.put_outage(self.name, &Outage { since, asked_at: now, message: error.chain() })
     }
 

@@ -6,7 +6,9 @@ use reconciled_provider::{Error, Hash};
 use std::time::Duration;
 
 /// Waits after refusals in a row; the last one counts for all further ones.
-const WAITS: [u64; 9] = [60, 300, 900, 3_600, 7_200, 14_400, 28_800, 57_600, 115_200];
+const WAITS: [u64; 9] = [60, 300, 900, 3_600, 7_200, 14_400, 28_800, 57_600, LONGEST_REFUSAL];
+/// Longest wait after a refusal.
+pub(crate) const LONGEST_REFUSAL: u64 = 115_200;
 /// So many waits at least fit between a refusal and the end of the certificate in use.
 const TRIES: u64 = 8;
 /// A wait is not shortened below this, as authorities take five failures for a name in an hour; nor below this share of the
@@ -35,7 +37,7 @@ impl Desk<'_> {
         let now = self.cx.clock.now().as_secs();
         let identity = wish.issuer.identity();
         if let Some(busy) =
-            self.keep.busy(name)?.filter(|busy| busy.until > now && wish.issuer.is(&busy.server))
+            self.keep.busy(name)?.filter(|busy| busy.is_on(now) && wish.issuer.is(&busy.server))
         {
             let until = moment(busy.until);
             let message = format!("{identity} asked to be left alone until {until}: {}", busy.message);
@@ -44,7 +46,7 @@ impl Desk<'_> {
             return Err(Error::rate_limited(message).retry_after(left).hint(hint));
         }
         let refusals = self.keep.refusals(name)?;
-        if refusals.material != wish.material() || refusals.until <= now {
+        if refusals.material != wish.material() || !refusals.is_on(now) {
             return Ok(None);
         }
         if records.are_claimed {

@@ -4,6 +4,7 @@ use crate::{
     authority::{Authority, BEGIN, Fault},
     world::Desk,
 };
+use reconciled_certificates::kept::{Busy, Refusals};
 use reconciled_provider::Outcome;
 use std::time::Duration;
 
@@ -66,4 +67,45 @@ async fn a_moment_until_which_it_wants_to_be_left_alone_is_heeded() {
         desk.clock.advance(Duration::from_secs(3_600));
         assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_clock_that_was_ahead_has_written_keeps_nobody_from_asking() {
+    const YEAR: u64 = 365 * 86_400;
+    let authority = Authority::start();
+    let desk = Desk::new(&authority);
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    desk.renew().await;
+    let (keep, ahead) = (desk.keep(), BEGIN + YEAR);
+    let server = format!("{}/dir", authority.url);
+    keep.put_busy("web", &Busy { server, until: ahead, message: "not now".into() }).unwrap();
+    let refused = Refusals { material: desk.wish.material(), count: 3, until: ahead, ..Refusals::default() };
+    keep.put_refusals("web", &refused).unwrap();
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    assert_eq!(authority.counts(), (2, 2));
+    // The same of the moment at which it would like it renewed.
+    authority.suggest((BEGIN + 3_000_000, BEGIN + 3_100_000));
+    let mut issued = keep.issued("web").unwrap().unwrap();
+    issued.unasked_until = ahead;
+    keep.put_issued("web", &issued).unwrap();
+    desk.health().await;
+    assert_eq!(authority.calls("info"), 1);
+    let mut issued = keep.issued("web").unwrap().unwrap();
+    issued.suggested.as_mut().unwrap().ask_again = ahead;
+    keep.put_issued("web", &issued).unwrap();
+    desk.health().await;
+    assert_eq!(authority.calls("info"), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refusal_of_a_clock_that_was_ahead_is_no_failure_that_another_issuer_makes_up_for() {
+    let (first, second) = (Authority::start(), Authority::start());
+    let mut desk = Desk::new(&first);
+    desk.wish.others = Desk::new(&second).wish.issuers().cloned().collect();
+    let until = BEGIN + 365 * 86_400;
+    let refused = Refusals { material: desk.wish.material(), count: 3, until, ..Refusals::default() };
+    desk.keep().put_refusals("web", &refused).unwrap();
+    first.fail("order", Fault::Refused(500, "serverInternal", ""));
+    assert!(desk.pass().await.error().is_some());
+    assert_eq!((first.calls("order"), second.calls("order")), (1, 0));
 }
