@@ -7,6 +7,7 @@
 pub(crate) mod begin;
 mod place;
 mod refuse;
+mod restored;
 
 use crate::{
     Config, acme,
@@ -217,6 +218,7 @@ impl Desk<'_> {
                 None => Err(deliver::taken(&wish.output, &other)),
             };
         }
+        aside(|| self.keep_newer(name, wish))?;
         let standing = aside(|| Standing::look(self.cx, self.keep, name, wish))?;
         let is_good = standing.as_ref().is_some_and(|standing| standing.unlike.is_empty());
         if standing.as_ref().is_some_and(|standing| standing.issued.is_none()) {

@@ -241,6 +241,13 @@ fn is_version(name: &str) -> bool {
     })
 }
 
+/// The beginning of the fingerprint that the version in place was put there with, where one of ours is.
+pub(crate) fn version(output: &Output) -> Option<String> {
+    let to = fs::read_link(Path::new(&output.directory).join(DATA)).ok()?;
+    let name = to.to_str().filter(|name| is_version(name))?;
+    Some(name.trim_start_matches('.').split('.').next()?.to_owned())
+}
+
 /// Where the content of a file is: a link of ours leads there, and no other one is followed.
 fn through(directory: &Path, name: &str) -> PathBuf {
     if is_ours(directory, name) { directory.join(DATA).join(name) } else { directory.join(name) }

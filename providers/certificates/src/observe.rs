@@ -115,14 +115,15 @@ impl Standing {
 }
 
 /// What somebody else put where a certificate goes.
-enum Theirs {
+pub(crate) enum Theirs {
     Nothing,
     /// Something that is not read, in words for people.
     NoFiles(String),
     Files(Box<Issued>),
 }
 
-fn found(wish: &Wish) -> Result<Theirs, Error> {
+/// What is in the directory of a certificate, as if somebody else had put it there.
+pub(crate) fn found(wish: &Wish) -> Result<Theirs, Error> {
     let found = deliver::found(&wish.output)?;
     if found.is_empty() {
         return Ok(Theirs::Nothing);

@@ -1,7 +1,7 @@
 //! What lasts: counts of what an authority gives, keys of accounts, files while a manifest is renamed, and moments.
 
 use crate::{
-    authority::{Authority, BEGIN, Fault},
+    authority::{Authority, BEGIN, Fault, LIFE},
     world::Desk,
 };
 use futures_util::StreamExt;
@@ -11,7 +11,7 @@ use reconciled_certificates::{
 };
 use reconciled_provider::{ErrorKind, Outcome};
 use serde_json::Value;
-use std::{fs, time::Duration};
+use std::{fs, path::Path, process::Command, time::Duration};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_read_of_a_file_counts_until_it_is_another_one() {
@@ -409,4 +409,71 @@ async fn a_certificate_of_a_few_minutes_is_told_of_when_it_is_due_and_when_its_f
     fs::write(&crt, "").unwrap();
     assert_eq!(&*hints.next().await.unwrap().scope.name, "web");
     assert!(!desk.is_in_sync().await);
+}
+
+/// Copies a directory, with what is in it.
+fn copy_directory(from: &Path, to: &Path) {
+    let _ = fs::remove_dir_all(to);
+    let done = Command::new("cp").arg("-a").args([from, to]).status().unwrap();
+    assert!(done.success());
+}
+
+/// A desk whose certificate was renewed since its state was copied, and that copy in place of the state.
+async fn restored(authority: &Authority) -> (Desk, String) {
+    let mut desk = Desk::new(authority);
+    desk.wish.reload = ["app.service".to_owned()].into();
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    let (state, backup) = (desk.dir.path().join("state"), desk.dir.path().join("backup"));
+    copy_directory(&state, &backup);
+    desk.clock.advance(Duration::from_secs(LIFE * 2 / 3));
+    authority.begin(BEGIN + LIFE * 2 / 3);
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    let key = fs::read_to_string(desk.dir.path().join("out/web/tls.key")).unwrap();
+    copy_directory(&backup, &state);
+    desk.restart();
+    assert!(!desk.is_in_sync().await);
+    (desk, key)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_in_place_and_newer_than_a_state_that_was_restored_is_taken_over() {
+    let authority = Authority::start();
+    let (desk, key) = restored(&authority).await;
+    assert!(matches!(desk.pass().await, Outcome::Done(_)));
+    assert!(desk.is_in_sync().await && authority.counts() == (2, 2), "{:?}", authority.counts());
+    assert_eq!(fs::read_to_string(desk.dir.path().join("out/web/tls.key")).unwrap(), key);
+    let kept = desk.keep().issued("web").unwrap().unwrap();
+    assert_eq!(kept.key.secret().reveal_str().unwrap(), key);
+    assert!(kept.issuer.is_some() && !desk.dir.path().join("state/replaced").exists());
+    let told = fs::read_to_string(desk.dir.path().join("reloaded")).unwrap();
+    assert_eq!(told.lines().count(), 3, "nobody knows who was told of it");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_in_place_and_newer_and_of_no_use_is_copied_before_it_is_replaced() {
+    let authority = Authority::start();
+    let (mut desk, key) = restored(&authority).await;
+    desk.wish.key = KeyKind::Ed25519;
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)) && desk.is_in_sync().await);
+    assert_eq!(authority.counts(), (3, 3));
+    let copies = fs::read_dir(desk.dir.path().join("state/replaced/web")).unwrap();
+    let copies: Vec<_> = copies.map(|copy| fs::read_to_string(copy.unwrap().path()).unwrap()).collect();
+    assert!(copies.contains(&key), "{} copies", copies.len());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_somebody_wrote_into_a_version_of_ours_is_put_right_however_new_it_is() {
+    let authority = Authority::start();
+    let desk = Desk::new(&authority);
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    let directory = desk.dir.path().join("out/web");
+    let before = fs::read(directory.join("tls.key")).unwrap();
+    let mut params = rcgen::CertificateParams::new(["a.example".to_owned()]).unwrap();
+    let moment = |at: u64| time::OffsetDateTime::from_unix_timestamp(at as i64).unwrap();
+    (params.not_before, params.not_after) = (moment(BEGIN + 50), moment(BEGIN + 2 * LIFE));
+    let theirs = rcgen::KeyPair::generate().unwrap();
+    fs::write(directory.join("tls.crt"), params.self_signed(&theirs).unwrap().pem()).unwrap();
+    fs::write(directory.join("tls.key"), theirs.serialize_pem()).unwrap();
+    assert!(matches!(desk.pass().await, Outcome::Done(_)) && desk.is_in_sync().await);
+    assert_eq!(fs::read(directory.join("tls.key")).unwrap(), before);
 }
