@@ -52,6 +52,7 @@ pub const CERTIFICATES: &[&str] = &[
     "authority.after",
     "certificate.kept",
     "certificate.draft",
+    "certificate.link",
     "certificate.put",
     "certificate.told",
 ];

@@ -298,7 +298,7 @@ fn life(pdns: &Pdns, pebble: &Pebble, solver: &str, name: &str, hit: u32) -> boo
     let died = env.run_with(&["apply", "--yes"], &[(VARIABLE, &point)]);
     let was_reached = died.signal == Some(SIGKILL);
     assert!(was_reached || died.code == Some(0), "{point}: {died:?}");
-    if env.path("ssl/web/tls.crt").exists() {
+    if ["ssl/web/tls.crt", "ssl/web/tls.key"].iter().all(|file| env.path(file).exists()) {
         is_pair(&env, "web");
     }
     let again = env.run(&["apply", "--yes"]);

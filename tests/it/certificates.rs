@@ -63,6 +63,16 @@ pub(crate) fn is_pair(env: &Env, name: &str) {
     assert_eq!(of_key, of_cert);
 }
 
+/// Has the names of a certificate be regular files, as another program writes them.
+pub(crate) fn make_regular(env: &Env, name: &str) {
+    for file in ["tls.crt", "tls.key"] {
+        let (path, draft) = (env.path(&format!("ssl/{name}/{file}")), env.path("draft"));
+        fs::copy(&path, &draft).unwrap();
+        fs::rename(&draft, &path).unwrap();
+        assert!(fs::symlink_metadata(&path).unwrap().is_file());
+    }
+}
+
 pub(crate) const SELF: &str = "selfSigned: {}";
 
 #[test]

@@ -2,7 +2,7 @@
 //!
 //! The files are links into `..data`, which is a link to the directory of one version: one rename switches key and chain
 //! together, as a kubelet does it. A version is written and flushed completely before. Readers that hold a file open keep
-//! what they have.
+//! what they have. Files of others become such a version first, as they are.
 //!
 //! Guarantees: nothing is written through a link that somebody put into the way; a key has its owner and permissions before
 //! it has content; of a directory that another certificate is put into nothing is touched.
@@ -275,14 +275,52 @@ pub fn put(
         );
     }
     claim(output, mark)?;
+    let put = || -> io::Result<()> {
+        stage(directory, version, files, owner, passed)?;
+        let target = free_name(directory, version);
+        write_version(&directory.join(&target), files, owner)?;
+        passed("certificate.draft");
+        switch(directory, &target, files.iter().map(|file| file.name), passed)?;
+        withdraw_unwanted(directory, files)?;
+        sweep(directory, &target);
+        Ok(())
+    };
+    put().map_err(|error| refused(directory, error))
+}
+
+/// Makes what others have there under our names a version of its own, so that one rename switches all of it later on. Whoever
+/// reads key and chain while one name after the other leads elsewhere would have one of each pair; so each shows what it showed.
+fn stage(
+    directory: &Path,
+    version: &str,
+    files: &[File],
+    owner: (u32, u32),
+    passed: fn(&str),
+) -> io::Result<()> {
+    let is_foreign_pair = |name| {
+        [CHAIN, KEY].contains(&name)
+            && !is_ours(directory, name)
+            && fs::symlink_metadata(directory.join(name)).is_ok()
+    };
+    if !files.iter().any(|file| is_foreign_pair(file.name)) {
+        return Ok(());
+    }
+    let (mut theirs, mut links) = (Vec::new(), Vec::new());
+    for File { name, mode, .. } in files {
+        match there(&through(directory, name))? {
+            Some(There::File(bytes)) => theirs.push(File { name, bytes, mode: *mode }),
+            // It is not followed, but leads where it led.
+            Some(There::Link(to)) => links.push((*name, directory.join(to))),
+            Some(There::Huge | There::Other) | None => {}
+        }
+    }
     let target = free_name(directory, version);
     let there = directory.join(&target);
-    let written = write_version(&there, files, owner);
-    written.map_err(|error| refused(directory, error))?;
-    passed("certificate.draft");
-    switch(directory, &target, files).map_err(|error| refused(directory, error))?;
-    sweep(directory, &target);
-    Ok(())
+    write_version(&there, &theirs, owner)?;
+    links.iter().try_for_each(|(name, to)| symlink(to, there.join(name)))?;
+    fs::File::open(&there)?.sync_all()?;
+    let names = theirs.iter().map(|file| file.name).chain(links.iter().map(|(name, _)| *name));
+    switch(directory, &target, names, passed)
 }
 
 /// Takes the files of the certificate with this mark away again; those of others stay.
@@ -404,14 +442,26 @@ fn write_version(there: &Path, files: &[File], (user, group): (u32, u32)) -> io:
     fs::File::open(there)?.sync_all()
 }
 
-fn switch(directory: &Path, target: &str, files: &[File]) -> io::Result<()> {
+/// Has the names show what is in the version `target`.
+fn switch(
+    directory: &Path,
+    target: &str,
+    names: impl Iterator<Item = &'static str>,
+    passed: fn(&str),
+) -> io::Result<()> {
     replace_link(directory, DATA, Path::new(target))?;
-    for file in files {
-        let to = Path::new(DATA).join(file.name);
-        if fs::read_link(directory.join(file.name)).ok().as_ref() != Some(&to) {
-            replace_link(directory, file.name, &to)?;
+    for name in names {
+        let to = Path::new(DATA).join(name);
+        if fs::read_link(directory.join(name)).ok().as_ref() != Some(&to) {
+            replace_link(directory, name, &to)?;
+            passed("certificate.link");
         }
     }
+    fs::File::open(directory)?.sync_all()
+}
+
+/// Takes away our names of files that are not wanted any more.
+fn withdraw_unwanted(directory: &Path, files: &[File]) -> io::Result<()> {
     for name in NAMES.iter().filter(|name| !files.iter().any(|file| file.name == **name)) {
         if is_ours(directory, name) {
             fs::remove_file(directory.join(name))?;

@@ -4,15 +4,20 @@ use crate::{
     authority::{Authority, Fault, LIFE},
     world::Desk,
 };
+use futures_util::FutureExt;
 use reconciled_certificates::{
     key, sign,
     wish::{Issue, KeyKind, Solver},
+    x509,
 };
 use reconciled_provider::{ErrorKind, Health, Outcome, Owner, Secret};
 use std::{
     fs,
     os::unix::fs::{PermissionsExt, symlink},
+    panic::AssertUnwindSafe,
+    path::PathBuf,
     process::Command,
+    sync::Mutex,
     time::Duration,
 };
 
@@ -313,5 +318,66 @@ async fn a_key_is_written_in_its_older_form_where_that_is_wanted_and_taken_over_
         assert!(matches!(desk.pass().await, Outcome::Done(_)) && desk.is_in_sync().await);
         assert_eq!(read("tls.key") == key, stays_old);
         assert_eq!((read("tls.crt"), authority.counts().1), (chain, 1), "it is the same certificate");
+    }
+}
+
+/// Where a pair is looked at whenever a place is passed at which the process may die; it dies at the last of so many.
+static PAIR: Mutex<Option<(PathBuf, usize)>> = Mutex::new(None);
+
+fn look_at_pair(place: &str) {
+    let mut pair = PAIR.lock().unwrap();
+    let Some((directory, left)) = &mut *pair else { return };
+    let read = |name: &str| fs::read_to_string(directory.join(name)).unwrap();
+    let public = key::public("it", &Secret::new(read("tls.key").into_bytes())).unwrap();
+    assert_eq!(x509::leaf("it", &read("tls.crt")).unwrap().public, public, "{place}");
+    *left -= 1;
+    if *left == 0 {
+        *pair = None;
+        drop(pair);
+        // As a panic, without a word about it.
+        std::panic::resume_unwind(Box::new(()));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pair_of_others_is_replaced_at_one_moment_wherever_the_process_dies() {
+    let theirs = rcgen::generate_simple_self_signed(["b.example".to_owned()]).unwrap();
+    for are_links in [false, true] {
+        let mut places = 1;
+        loop {
+            let authority = Authority::start();
+            let mut desk = Desk::new(&authority);
+            desk.wish.output.combined = true;
+            let directory = desk.dir.path().join("out/web");
+            let place = if are_links { desk.dir.path().join("live") } else { directory.clone() };
+            fs::create_dir_all(&directory).unwrap();
+            fs::create_dir_all(&place).unwrap();
+            fs::write(place.join("tls.crt"), theirs.cert.pem()).unwrap();
+            fs::write(place.join("tls.key"), theirs.key_pair.serialize_pem()).unwrap();
+            if are_links {
+                symlink("../../live/tls.crt", directory.join("tls.crt")).unwrap();
+                symlink(place.join("tls.key"), directory.join("tls.key")).unwrap();
+            }
+            desk.passed = look_at_pair;
+            desk.restart();
+            *PAIR.lock().unwrap() = Some((directory.clone(), places));
+            let died = AssertUnwindSafe(desk.passes(3)).catch_unwind().await.is_err();
+            let is_over = PAIR.lock().unwrap().take().is_some();
+            assert_eq!(died, !is_over, "place {places}: a pair is torn");
+            desk.restart();
+            assert!(matches!(desk.passes(3).await, Outcome::Done(_)) && desk.is_in_sync().await);
+            let read = |name: &str| fs::read_to_string(directory.join(name)).unwrap();
+            assert_eq!(read("tls-combined.pem"), format!("{}{}", read("tls.key"), read("tls.crt")));
+            let versions = fs::read_dir(&directory).unwrap().flatten();
+            let versions = versions.filter(|entry| entry.file_type().unwrap().is_dir()).count();
+            // One that was there before the last link was switched goes with the next certificate.
+            assert!(versions <= 2 && place.join("tls.key").exists(), "place {places}: {versions} versions");
+            if is_over {
+                break;
+            }
+            places += 1;
+        }
+        // Between the two links, and before and after them.
+        assert!(places > 8, "only {places} places");
     }
 }
