@@ -92,7 +92,9 @@ pub fn files(output: &Output, issued: &Issued) -> Vec<File> {
         files.push(file(CA, ca.as_bytes(), 0o644));
     }
     if output.combined {
-        let both = Zeroizing::new([key, chain].concat());
+        // A key that was adopted may end without the end of its line.
+        let end: &[u8] = if key.ends_with(b"\n") { b"" } else { b"\n" };
+        let both = Zeroizing::new([key, end, chain].concat());
         files.push(file(COMBINED, &both, output.mode));
     }
     if let Some(bytes) = keystore::file(issued, output.keystore.as_ref()) {

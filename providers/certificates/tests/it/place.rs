@@ -381,3 +381,24 @@ async fn a_pair_of_others_is_replaced_at_one_moment_wherever_the_process_dies() 
         assert!(places > 8, "only {places} places");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_ends_in_the_middle_of_a_line_is_put_before_its_chain_all_the_same() {
+    let authority = Authority::start();
+    let mut desk = Desk::new(&authority);
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    let directory = desk.dir.path().join("out/web");
+    let read = |name: &str| fs::read_to_string(directory.join(name)).unwrap();
+    let (chain, key) = (read("tls.crt"), read("tls.key"));
+    assert!(matches!(desk.delete().await, Outcome::Gone));
+    fs::create_dir_all(&directory).unwrap();
+    fs::write(directory.join("tls.crt"), &chain).unwrap();
+    fs::write(directory.join("tls.key"), key.trim_end()).unwrap();
+    for (name, mode) in [("tls.crt", 0o644), ("tls.key", 0o600)] {
+        fs::set_permissions(directory.join(name), fs::Permissions::from_mode(mode)).unwrap();
+    }
+    desk.wish.output.combined = true;
+    desk.restart();
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)) && desk.is_in_sync().await);
+    assert_eq!((read("tls-combined.pem"), authority.counts().1), (format!("{key}{chain}"), 1));
+}
