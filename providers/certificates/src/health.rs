@@ -67,7 +67,7 @@ pub(crate) async fn health(
     }
     let is_well = why.is_empty();
     let is_told = issued.told.as_deref() == Some(&*facts.fingerprint) && issued.told_again == 0;
-    let seen = served::look(&wish).await;
+    let seen = served::look(&wish, facts.key).await;
     sights.remember(name, &seen, now);
     for (address, sight) in seen {
         match sight {
@@ -146,7 +146,7 @@ pub(crate) async fn facts(keep: &Keep, name: &str) -> Result<Vec<Fact>, Error> {
         tell("fingerprint", facts.fingerprint.clone());
         let ders = x509::chain("the certificate that is kept", &chain)?;
         tell("chain", x509::path(ders.iter().map(Vec::as_slice)));
-        for (address, sight) in served::look(&wish).await {
+        for (address, sight) in served::look(&wish, facts.key).await {
             let (at, chain_at) = (format!("served at {address}"), format!("chain at {address}"));
             match sight {
                 Ok(sight) => {

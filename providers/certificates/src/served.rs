@@ -4,7 +4,12 @@
 //! goes on showing another certificate although services were told is a difference: they are told again, a few times for one
 //! certificate and less and less often, since it may be somebody else who answers there.
 
-use crate::{compare::Difference, kept::Issued, wish::Wish, x509};
+use crate::{
+    compare::Difference,
+    kept::Issued,
+    wish::{KeyKind, Wish},
+    x509,
+};
 use futures_util::future::join_all;
 use reconciled_provider::Served;
 use rustls::{
@@ -98,7 +103,8 @@ impl Sights {
     pub(crate) async fn look_again(&self, name: &str, wish: &Wish, issued: &Issued, now: u64) {
         let since = again_at(wish, issued).filter(|at| now >= *at);
         if since.is_some_and(|since| !self.is_fresh(name, wish, since, now)) {
-            self.remember(name, &look_within(wish, BRIEFLY).await, now);
+            let kind = issued.facts().ok().and_then(|facts| facts.key);
+            self.remember(name, &look_within(wish, kind, BRIEFLY).await, now);
         }
     }
 
@@ -133,16 +139,20 @@ pub(crate) fn again_at(wish: &Wish, issued: &Issued) -> Option<u64> {
     Some(issued.told_at + AGAIN.get(issued.told_again as usize)?)
 }
 
-/// Asks all addresses of a certificate at once.
-pub(crate) async fn look(wish: &Wish) -> Vec<(String, Result<Sight, String>)> {
-    look_within(wish, PATIENCE).await
+/// Asks all addresses of a certificate at once, whose key is of this kind where that is known.
+pub(crate) async fn look(wish: &Wish, kind: Option<KeyKind>) -> Vec<(String, Result<Sight, String>)> {
+    look_within(wish, kind, PATIENCE).await
 }
 
-async fn look_within(wish: &Wish, patience: Duration) -> Vec<(String, Result<Sight, String>)> {
+async fn look_within(
+    wish: &Wish,
+    kind: Option<KeyKind>,
+    patience: Duration,
+) -> Vec<(String, Result<Sight, String>)> {
     let one = |address: &String| {
         let address = address.clone();
         async move {
-            let seen = tokio::time::timeout(patience, served(&address, wish)).await;
+            let seen = tokio::time::timeout(patience, served(&address, wish, kind)).await;
             (address, seen.unwrap_or_else(|_| Err("no answer in time".into())))
         }
     };
@@ -150,36 +160,83 @@ async fn look_within(wish: &Wish, patience: Duration) -> Vec<(String, Result<Sig
 }
 
 /// What is served at `address` to who asks for the first name of the certificate.
-async fn served(address: &str, wish: &Wish) -> Result<Sight, String> {
+///
+/// Who has several certificates of the same names shows the one whose kind of key the other side takes, so only this one is
+/// taken. Where that is refused there is none of this kind, and what is shown instead is asked for.
+async fn served(address: &str, wish: &Wish, kind: Option<KeyKind>) -> Result<Sight, String> {
+    let all = shake(address, wish, None);
+    match kind {
+        Some(kind) => match shake(address, wish, Some(kind)).await {
+            Err(Shake::Refused(_)) => all.await,
+            seen => seen,
+        },
+        None => all.await,
+    }
+    .map_err(|(Shake::Refused(why) | Shake::Unanswered(why))| why)
+}
+
+/// Why a handshake came to nothing.
+enum Shake {
+    /// It was begun.
+    Refused(String),
+    /// Nobody is there to begin it with.
+    Unanswered(String),
+}
+
+async fn shake(address: &str, wish: &Wish, kind: Option<KeyKind>) -> Result<Sight, Shake> {
     let host = address.rsplit_once(':').map_or(address, |(host, _)| host).trim_matches(['[', ']']);
     let name = wish.names.iter().map(|name| name.replacen('*', "www", 1)).next();
     let name =
         name.or_else(|| wish.addresses.first().map(ToString::to_string)).unwrap_or_else(|| host.into());
-    let name = ServerName::try_from(name).map_err(|_| "no name to ask for".to_owned())?;
+    let unasked = |error: &dyn std::fmt::Display| Shake::Unanswered(error.to_string());
+    let name = ServerName::try_from(name).map_err(|_| unasked(&"no name to ask for"))?;
     let provider = Arc::new(ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()
-        .map_err(|error| error.to_string())?
+        .map_err(|error| unasked(&error))?
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(Witness(provider)))
+        .with_custom_certificate_verifier(Arc::new(Witness { provider, kind }))
         .with_no_client_auth();
-    let shake = async {
-        let stream = TcpStream::connect(address).await.map_err(|error| error.to_string())?;
-        let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await;
-        let stream = stream.map_err(|error| error.to_string())?;
-        let shown = stream.get_ref().1.peer_certificates().unwrap_or_default();
-        let leaf = shown.first().ok_or_else(|| "it shows no certificate".to_owned())?;
-        let facts = x509::facts("what it shows", leaf).map_err(|error| error.message)?;
-        let chain = x509::path(shown.iter().map(AsRef::as_ref));
-        Ok(Sight { fingerprint: facts.fingerprint, until: facts.not_after, chain })
-    };
-    shake.await
+    let stream = TcpStream::connect(address).await.map_err(|error| unasked(&error))?;
+    let refused = |error: &dyn std::fmt::Display| Shake::Refused(error.to_string());
+    let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await;
+    let stream = stream.map_err(|error| refused(&error))?;
+    let shown = stream.get_ref().1.peer_certificates().unwrap_or_default();
+    let leaf = shown.first().ok_or_else(|| refused(&"it shows no certificate"))?;
+    let facts = x509::facts("what it shows", leaf).map_err(|error| refused(&error.message))?;
+    let chain = x509::path(shown.iter().map(AsRef::as_ref));
+    Ok(Sight { fingerprint: facts.fingerprint, until: facts.not_after, chain })
+}
+
+/// True when a key of this kind signs so.
+fn is_of(kind: KeyKind, scheme: SignatureScheme) -> bool {
+    use SignatureScheme as Scheme;
+    match kind {
+        KeyKind::Ecdsa(_) => matches!(
+            scheme,
+            Scheme::ECDSA_NISTP256_SHA256 | Scheme::ECDSA_NISTP384_SHA384 | Scheme::ECDSA_NISTP521_SHA512
+        ),
+        KeyKind::Ed25519 => scheme == Scheme::ED25519,
+        KeyKind::Rsa(_) => matches!(
+            scheme,
+            Scheme::RSA_PSS_SHA256
+                | Scheme::RSA_PSS_SHA384
+                | Scheme::RSA_PSS_SHA512
+                | Scheme::RSA_PKCS1_SHA256
+                | Scheme::RSA_PKCS1_SHA384
+                | Scheme::RSA_PKCS1_SHA512
+        ),
+    }
 }
 
 /// Takes every certificate: which one is shown is what is asked, and nothing is told to who shows it. That the other side
 /// has its key is checked all the same.
 #[derive(Debug)]
-struct Witness(Arc<CryptoProvider>);
+struct Witness {
+    provider: Arc<CryptoProvider>,
+    /// Only keys of this kind are taken.
+    kind: Option<KeyKind>,
+}
 
 impl ServerCertVerifier for Witness {
     fn verify_server_cert(
@@ -198,7 +255,12 @@ impl ServerCertVerifier for Witness {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls12_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
+        verify_tls12_signature(
+            message,
+            certificate,
+            signature,
+            &self.provider.signature_verification_algorithms,
+        )
     }
     fn verify_tls13_signature(
         &self,
@@ -206,9 +268,31 @@ impl ServerCertVerifier for Witness {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
+        verify_tls13_signature(
+            message,
+            certificate,
+            signature,
+            &self.provider.signature_verification_algorithms,
+        )
     }
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
+        let mut schemes = self.provider.signature_verification_algorithms.supported_schemes();
+        schemes.retain(|scheme| self.kind.is_none_or(|kind| is_of(kind, *scheme)));
+        schemes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_taken_is_of_one_kind_of_key_each() {
+        let all = ring::default_provider().signature_verification_algorithms.supported_schemes();
+        let kinds = [KeyKind::Ecdsa(256), KeyKind::Rsa(2_048), KeyKind::Ed25519];
+        for scheme in all {
+            let count = kinds.iter().filter(|kind| is_of(**kind, scheme)).count();
+            assert_eq!(count, 1, "{scheme:?}");
+        }
     }
 }

@@ -6,7 +6,7 @@ use crate::{
     deliver,
     kept::Issued,
     keystore, served,
-    wish::{Issue, Wish},
+    wish::{Issue, KeyKind, Wish},
 };
 use reconciled_provider::Error;
 use std::{process::Stdio, time::Duration};
@@ -17,6 +17,10 @@ const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 /// How often services are looked at that were told again before they are restarted, and how long between two looks.
 const LOOKS: u32 = 5;
 const BETWEEN: Duration = Duration::from_secs(1);
+
+fn kind(issued: &Issued) -> Option<KeyKind> {
+    issued.facts().ok().and_then(|facts| facts.key)
+}
 
 impl Desk<'_> {
     /// Puts what is kept where it is used, and tells services of it.
@@ -144,7 +148,7 @@ impl Desk<'_> {
             return false;
         }
         // What a plan was made of may be a while ago.
-        self.sights.remember(name, &served::look(wish).await, now);
+        self.sights.remember(name, &served::look(wish, kind(issued)).await, now);
         self.sights.unserved(name, wish, issued, now).is_some()
     }
 
@@ -159,7 +163,7 @@ impl Desk<'_> {
     ) -> Result<(), Error> {
         for _ in 0..LOOKS {
             let now = self.cx.clock.now().as_secs();
-            self.sights.remember(name, &served::look(wish).await, now);
+            self.sights.remember(name, &served::look(wish, kind(issued)).await, now);
             if self.sights.strangers(name, wish, fingerprint, now).is_empty() {
                 return Ok(());
             }

@@ -9,9 +9,11 @@ use rcgen::generate_simple_self_signed;
 use reconciled_certificates::wish::Wish;
 use reconciled_provider::{Health, Outcome};
 use rustls::{
-    ServerConfig,
+    ServerConfig, SignatureScheme,
     crypto::ring,
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
+    server::{ClientHello, ResolvesServerCert},
+    sign::CertifiedKey,
 };
 use std::{
     fs,
@@ -238,4 +240,61 @@ async fn an_address_that_never_answers_hides_no_other_one() {
     desk.clock.advance(Duration::from_secs(15));
     let text = seen(&desk).await;
     assert!(text.contains(&format!("another certificate at {}\"", service.address)), "{text}");
+}
+
+/// Who has two certificates of one name, of which others than ours are shown to whoever takes them.
+#[derive(Debug)]
+struct Kinds {
+    theirs: Arc<CertifiedKey>,
+    /// Where ours is, if it is shown at all.
+    ours: Option<PathBuf>,
+}
+
+impl ResolvesServerCert for Kinds {
+    fn resolve(&self, asked: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        if asked.signature_schemes().contains(&SignatureScheme::ED25519) {
+            return Some(self.theirs.clone());
+        }
+        let read = |name: &str| fs::read_to_string(self.ours.as_ref()?.join(name)).ok();
+        Some(Arc::new(certified(&read("tls.crt")?, &read("tls.key")?)))
+    }
+}
+
+fn certified(chain: &str, key: &str) -> CertifiedKey {
+    let chain = CertificateDer::pem_slice_iter(chain.as_bytes()).map(Result::unwrap).collect();
+    let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap();
+    CertifiedKey::new(chain, ring::sign::any_supported_type(&key).unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_has_two_kinds_of_certificates_shows_the_one_of_our_kind() {
+    let pair = rcgen::KeyPair::generate_for(&rcgen::PKCS_ED25519).unwrap();
+    let params = rcgen::CertificateParams::new(["a.example".to_owned()]).unwrap();
+    let theirs = Arc::new(certified(&params.self_signed(&pair).unwrap().pem(), &pair.serialize_pem()));
+    for has_ours in [true, false] {
+        let authority = Authority::start();
+        let mut desk = Desk::new(&authority);
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        desk.wish.serve = [listener.local_addr().unwrap().to_string()].into();
+        let ours = has_ours.then(|| desk.dir.path().join("out/web"));
+        let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_cert_resolver(Arc::new(Kinds { theirs: theirs.clone(), ours }));
+        let config = Arc::new(config);
+        thread::spawn(move || {
+            for mut stream in listener.incoming().flatten() {
+                let mut connection = rustls::ServerConnection::new(config.clone()).unwrap();
+                while connection.is_handshaking() && connection.complete_io(&mut stream).is_ok() {}
+            }
+        });
+        assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+        desk.clock.advance(Duration::from_secs(15));
+        match (has_ours, desk.health().await) {
+            (true, Health::Healthy) => {}
+            (false, Health::Degraded { why }) if why.contains("serves another certificate") => {}
+            (_, other) => panic!("shown: {has_ours}: {other:?}"),
+        }
+    }
 }
