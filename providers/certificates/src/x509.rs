@@ -7,6 +7,7 @@ use std::{collections::BTreeSet, net::IpAddr};
 use x509_parser::{
     certificate::X509Certificate,
     der_parser::asn1_rs::{FromDer, Oid, oid},
+    error::X509Error,
     extensions::{GeneralName, ParsedExtension},
     public_key::PublicKey,
 };
@@ -55,6 +56,29 @@ pub fn chain(what: &str, text: &str) -> Result<Vec<Vec<u8>>, Error> {
     if chain.is_empty() { Err(bad()) } else { Ok(chain) }
 }
 
+/// Says whether each certificate of a chain in DER was issued by the one after it: by its name, to the byte (Baseline
+/// Requirements §7.1.4.1), and by its signature, as far as that is made in a way we know.
+pub(crate) fn check_order(ders: &[Vec<u8>]) -> Result<(), String> {
+    for pair in ders.windows(2) {
+        let (Some(below), Some(above)) = (read_one(&pair[0]), read_one(&pair[1])) else {
+            return Err("has something else than certificates in its chain".into());
+        };
+        let is_named = below.issuer().as_raw() == above.subject().as_raw();
+        let is_signed = match below.verify_signature(Some(above.public_key())) {
+            Ok(()) | Err(X509Error::SignatureUnsupportedAlgorithm) => true,
+            Err(_) => false,
+        };
+        if !is_named || !is_signed {
+            return Err(format!(
+                "has a chain in which `{}` is not issued by the next one, `{}`",
+                shown(below.subject()),
+                shown(above.subject())
+            ));
+        }
+    }
+    Ok(())
+}
+
 /// The first certificate of a chain in PEM, and the others, which may be none.
 pub fn split(chain: &str) -> (&str, &str) {
     const END: &str = "-----END CERTIFICATE-----";
@@ -71,7 +95,7 @@ pub fn leaf(what: &str, text: &str) -> Result<Facts, Error> {
 
 /// What a certificate in DER says.
 pub fn facts(what: &str, der: &[u8]) -> Result<Facts, Error> {
-    let Ok((_, found)) = X509Certificate::from_der(der) else {
+    let Some(found) = read_one(der) else {
         return Err(Error::invalid(format!("{what} is no certificate")));
     };
     let mut facts = Facts {
@@ -112,15 +136,25 @@ pub(crate) fn path<'a>(ders: impl Iterator<Item = &'a [u8]>) -> String {
     words.join(" ← ").chars().map(clean).take(400).collect()
 }
 
+fn read_one(der: &[u8]) -> Option<X509Certificate<'_>> {
+    X509Certificate::from_der(der).map(|(_, found)| found).ok()
+}
+
+/// A name that anybody may have chosen, for people.
+fn shown(name: &x509_parser::x509::X509Name<'_>) -> String {
+    let clean = |c: char| if c.is_control() { ' ' } else { c };
+    common_name(name).unwrap_or_else(|| name.to_string()).chars().map(clean).take(100).collect()
+}
+
 /// The name of who issued a certificate, as it stands there.
 pub(crate) fn issuer_of(der: &[u8]) -> Option<Vec<u8>> {
-    let (_, found) = X509Certificate::from_der(der).ok()?;
+    let found = read_one(der)?;
     Some(found.issuer().as_raw().to_vec())
 }
 
 /// The name of what a certificate is for, as it stands there.
 pub(crate) fn subject_of(der: &[u8]) -> Option<Vec<u8>> {
-    let (_, found) = X509Certificate::from_der(der).ok()?;
+    let found = read_one(der)?;
     Some(found.subject().as_raw().to_vec())
 }
 

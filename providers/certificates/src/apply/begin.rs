@@ -82,5 +82,9 @@ pub(super) fn verify(wish: &Wish, key: &Secret, chain: &str, now: u64) -> Result
     if facts.not_after <= now {
         return Err(wrong("is over already").hint("is the clock of this machine right?"));
     }
+    // What a person gave to sign with is their own.
+    if wish.issuer.authority().is_some() {
+        x509::check_order(&x509::chain("it", chain)?).map_err(|why| wrong(&why))?;
+    }
     Ok(facts)
 }

@@ -98,6 +98,8 @@ struct State {
     drops_names: bool,
     /// What it gives is no certificate.
     garbles: bool,
+    /// What follows the certificate that it gives.
+    appends: String,
     /// It gives a whole chain, and there is another one.
     has_chains: bool,
     /// How it looks at proofs, if at all.
@@ -235,6 +237,10 @@ impl Authority {
     /// What it gives is no certificate from now on, or again.
     pub(crate) fn garble(&self, garbles: bool) {
         self.state.lock().unwrap().garbles = garbles;
+    }
+    /// This follows what it gives from now on.
+    pub(crate) fn append(&self, text: &str) {
+        self.state.lock().unwrap().appends = text.into();
     }
     /// It gives the chain up to its root from now on, and there is another one up to an older root.
     pub(crate) fn give_chains(&self) {

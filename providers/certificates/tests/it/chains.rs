@@ -1,9 +1,10 @@
 //! Chains that an authority gives: which one is taken, and what others may trust.
 
 use crate::{authority::Authority, world::Desk};
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, KeyPair};
 use reconciled_certificates::{wish::Issue, x509};
 use reconciled_provider::Outcome;
-use std::fs;
+use std::{fs, time::Duration};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_topmost_certificate_of_a_chain_is_there_for_others_to_trust() {
@@ -46,5 +47,50 @@ async fn the_chain_that_is_preferred_is_taken_where_there_is_one() {
         let ders = x509::chain("it", &chain).unwrap();
         assert_eq!(x509::facts("it", &ders[1]).unwrap().issuer, top, "{preferred:?}");
         assert!(desk.is_in_sync().await);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_but_certificates_gets_into_the_files() {
+    let authority = Authority::start();
+    authority.append("text\n-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\nssl_engine on;\n");
+    let desk = Desk::new(&authority);
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    let chain = fs::read_to_string(desk.dir.path().join("out/web/tls.crt")).unwrap();
+    let ders = x509::chain("it", &chain).unwrap();
+    let written = pem::encode_config(
+        &pem::Pem::new("CERTIFICATE", ders[0].as_slice()),
+        pem::EncodeConfig::new().set_line_ending(pem::LineEnding::LF),
+    );
+    assert_eq!((ders.len(), chain), (1, written));
+    assert!(desk.is_in_sync().await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_chain_that_leads_nowhere_is_of_no_use() {
+    let signer = |name: &str| {
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.self_signed(&KeyPair::generate().unwrap()).unwrap().pem()
+    };
+    // The second one is called as the one that signed is, and has another key.
+    for name in ["Somebody", "Fake Root"] {
+        let authority = Authority::start();
+        authority.append(&signer(name));
+        let desk = Desk::new(&authority);
+        let outcome = desk.pass().await;
+        let error = outcome.error().unwrap_or_else(|| panic!("no error: {outcome:?}"));
+        assert!(
+            error.message.contains(&format!("not issued by the next one, `{name}`")),
+            "{}",
+            error.message
+        );
+        assert_eq!(error.retry_after, Some(Duration::from_secs(60)));
+        assert!(desk.keep().issued("web").unwrap().is_none());
+        assert!(!desk.dir.path().join("out/web/tls.crt").exists());
+        authority.append("");
+        desk.clock.advance(Duration::from_secs(60));
+        assert!(matches!(desk.passes(2).await, Outcome::Done(_)) && authority.counts().1 == 2);
     }
 }

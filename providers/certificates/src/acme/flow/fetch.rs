@@ -64,21 +64,27 @@ impl Work<'_> {
         if self.is_outdated()? {
             return Ok(Turn::LetGo);
         }
-        let facts = match x509::leaf("what the authority gave", &chain) {
-            Ok(facts) => facts,
+        let read = || -> Result<_, Error> {
+            let ders = x509::chain("what the authority gave", &chain)?;
+            Ok((x509::facts("what the authority gave", &ders[0])?, ders))
+        };
+        let (facts, ders) = match read() {
+            Ok(read) => read,
             Err(error) => return Ok(Turn::Refused(error.chain())),
         };
         if facts.public != key::public("the key of the certificate", &self.attempt.key.secret())? {
             // Of a key that is gone: a state directory that was restored from long ago.
             return Ok(Turn::LetGo);
         }
-        if self.desk.keep.issued(self.name)?.is_some_and(|issued| issued.chain == chain) {
+        let today = self.desk.keep.issued(self.name)?.and_then(|issued| issued.facts().ok());
+        if today.is_some_and(|today| today.fingerprint == facts.fingerprint) {
             // It is the one that another one is wanted for: the process died before the order was forgotten.
             return Ok(Turn::LetGo);
         }
         // What others may trust is the topmost one that was given: the root is hardly ever among them.
-        let ders = x509::chain("what the authority gave", &chain)?;
         let ca = ders.iter().skip(1).next_back().map_or_else(String::new, |der| sign::to_pem(der));
+        // Written anew: what else it sent between the certificates gets into no file.
+        let chain = ders.iter().map(|der| sign::to_pem(der)).collect();
         Ok(Turn::Issued(sign::Signed { chain, ca }))
     }
 

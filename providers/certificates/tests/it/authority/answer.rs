@@ -288,7 +288,7 @@ fn answer(state: &mut State, base: &str, ca: &Ca, path: &str, body: &[u8]) -> (u
             let chain = state.orders[index].chain.clone().unwrap() + &ca.0.pem();
             (200, format!("Link: <{base}/other/{index}>;rel=\"alternate\"\r\n"), chain)
         }
-        "certificate" => (200, String::new(), state.orders[index].chain.clone().unwrap()),
+        "certificate" => (200, String::new(), state.orders[index].chain.clone().unwrap() + &state.appends),
         "other" => (200, String::new(), state.orders[index].chain.clone().unwrap() + &ca.2),
         "info" => match state.window {
             Some((start, end)) => {
