@@ -10,7 +10,7 @@ use crate::{
     kept::Asked,
     wish::{Authority, Issue, Solver, Wish},
 };
-use reconciled_provider::{Error, ErrorKind, Renewal};
+use reconciled_provider::{Error, ErrorKind, Hash, Renewal};
 
 /// How long an issuer may be away, or ask to be left alone, before the next one is asked.
 const PATIENCE: u64 = 600;
@@ -54,28 +54,28 @@ impl Desk<'_> {
         Err(failed.unwrap_or_else(|| Error::unexpected(format!("nobody issues the certificate {name}"))))
     }
 
-    /// What is wished for of each issuer, in the order they are asked.
+    /// What is wished for of each issuer, in the order they are asked, and the number that what is kept of it has.
     fn candidates(&self, name: &str, wish: &Wish) -> Result<Vec<(usize, Wish)>, Error> {
         let fingerprint = match self.keep.issued(name)? {
             Some(issued) => issued.facts().map(|facts| facts.fingerprint).unwrap_or_default(),
             None => String::new(),
         };
-        let asked =
+        let mut asked =
             self.keep.renewal(name)?.filter(|asked| asked.fingerprint == fingerprint).unwrap_or_default();
-        let is_meant = |number: &usize| match &asked.issuer {
-            Some(issuer) => wish.issuer_names.get(*number) == Some(issuer),
+        if asked.issuer.as_ref().is_some_and(|issuer| !wish.issuer_names.contains(issuer)) {
+            // It is not declared any more.
+            asked = Asked::default();
+        }
+        let is_meant = |place: usize| match &asked.issuer {
+            Some(issuer) => wish.issuer_names.get(place) == Some(issuer),
             None => true,
         };
-        let mut all: Vec<(usize, Wish)> = wish
-            .issuers()
-            .enumerate()
-            .filter(|(number, _)| is_meant(number))
-            .map(|(number, issuer)| (number, by_way(wish.by(issuer), asked.solver.as_deref())))
-            .collect();
-        if all.is_empty() {
-            // It is not declared any more.
-            all = wish.issuers().map(|issuer| wish.by(issuer)).enumerate().collect();
-        }
+        let wishes: Vec<Wish> =
+            wish.issuers().map(|issuer| by_way(wish.by(issuer), asked.solver.as_deref())).collect();
+        let numbers = self.numbers(name, &wishes)?;
+        let all = numbers.into_iter().zip(wishes).enumerate();
+        let mut all: Vec<(usize, Wish)> =
+            all.filter(|(place, _)| is_meant(*place)).map(|(_, candidate)| candidate).collect();
         let mut begun = Vec::new();
         for (number, wish) in &all {
             let attempt = self.keep.of_issuer(*number).attempt(name)?;
@@ -86,6 +86,33 @@ impl Desk<'_> {
             all.insert(0, candidate);
         }
         Ok(all)
+    }
+
+    /// The number that what is kept of each of these has. They may have been declared in another order when it was begun, or
+    /// refused.
+    fn numbers(&self, name: &str, wishes: &[Wish]) -> Result<Vec<usize>, Error> {
+        let mut kept = Vec::new();
+        for keep in self.keep.issuers(name)? {
+            let (attempt, refusals) = (keep.attempt(name)?, keep.refusals(name)?);
+            let refused = Some(refusals.material).filter(|_| refusals.count > 0);
+            kept.push((keep.number(), [attempt.map(|attempt| attempt.material), refused]));
+        }
+        let mut numbers: Vec<Option<usize>> = vec![None; wishes.len()];
+        for (place, wish) in wishes.iter().enumerate() {
+            let material = Some(wish.material());
+            let is_own = |(number, materials): &&(usize, [Option<Hash>; 2])| {
+                materials.contains(&material) && !numbers.contains(&Some(*number))
+            };
+            let mut own = kept.iter().filter(is_own).map(|(number, _)| *number);
+            let first = own.next();
+            numbers[place] = if own.any(|number| number == place) { Some(place) } else { first };
+        }
+        for place in 0..numbers.len() {
+            let is_free = |number: &usize| !numbers.contains(&Some(*number));
+            let free = std::iter::once(place).chain(0..).find(is_free);
+            numbers[place] = numbers[place].or(free);
+        }
+        Ok(numbers.into_iter().flatten().collect())
     }
 
     /// As [`Desk::issue_by`], but one that is known to be away is not asked again at every retry.

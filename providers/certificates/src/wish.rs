@@ -312,10 +312,15 @@ impl Wish {
     pub(crate) fn by(&self, issuer: &Issue) -> Wish {
         Wish { issuer: issuer.clone(), others: Vec::new(), issuer_names: Vec::new(), ..self.clone() }
     }
-    /// What decides about the certificate itself: while it stands, failures in a row count.
+    /// What decides about the certificate itself: while it stands, failures in a row count, and what was ordered goes on.
     pub fn material(&self) -> Hash {
         let mut bare = self.by(&self.issuer);
         if let Issue::Acme(authority) = &mut bare.issuer {
+            // It is ordered all the same, whomever the authority writes to, and whatever its own certificate is checked with;
+            // a chain is chosen when it is fetched.
+            authority.email = None;
+            authority.bundle = None;
+            authority.preferred_chain = None;
             authority.others.clear();
             authority.rotate = None;
             authority.profile_at_once = false;

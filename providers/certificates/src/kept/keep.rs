@@ -105,6 +105,11 @@ impl Keep {
         Keep { issuer: number, ..self.clone() }
     }
 
+    /// The number of the issuer that it is about.
+    pub(crate) fn number(&self) -> usize {
+        self.issuer
+    }
+
     /// The name of the entry.
     pub(crate) fn entry(&self) -> &str {
         &self.entry

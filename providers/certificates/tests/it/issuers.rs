@@ -4,7 +4,7 @@ use crate::{
     authority::{Authority, Fault},
     world::Desk,
 };
-use reconciled_certificates::wish::{Issue, Solver};
+use reconciled_certificates::wish::{Issue, Solver, Wish};
 use reconciled_provider::{ErrorKind, Outcome, Renewal};
 use std::{fs, os::unix::fs::PermissionsExt, time::Duration};
 
@@ -256,4 +256,63 @@ async fn another_profile_counts_when_it_is_renewed_or_at_once_where_that_is_want
         issuer.server = format!("{}/dir", other.url);
         assert!(!desk.is_in_sync().await);
     }
+}
+
+/// The issuers are declared the other way round.
+fn turn_round(desk: &mut Desk) {
+    let Wish { issuer, others, issuer_names, .. } = &mut desk.wish;
+    std::mem::swap(issuer, &mut others[0]);
+    issuer_names.reverse();
+    desk.restart();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_order_of_the_issuers_ends_neither_orders_nor_waits() {
+    let (first, second) = (Authority::start(), Authority::start());
+    let mut waiting = desk(&first, &second);
+    first.refuse(true);
+    waiting.pass().await;
+    second.fail("finalize", Fault::Refused(500, "serverInternal", ""));
+    assert!(waiting.pass().await.error().is_some());
+    turn_round(&mut waiting);
+    assert!(matches!(waiting.pass().await, Outcome::Done(_)));
+    assert_eq!((first.counts(), second.counts()), ((1, 0), (1, 1)));
+    assert!(!waiting.keep().is_begun("web").unwrap());
+    let (first, second) = (Authority::start(), Authority::start());
+    let mut refused = desk(&first, &second);
+    first.refuse(true);
+    second.refuse(true);
+    refused.pass().await;
+    refused.pass().await;
+    for _ in 0..2 {
+        turn_round(&mut refused);
+        assert!(refused.pass().await.error().is_some());
+        assert_eq!((first.counts(), second.counts()), ((1, 0), (1, 0)));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_issuer_says_of_itself_ends_neither_orders_nor_waits() {
+    let ca = rcgen::generate_simple_self_signed(["ca.example".to_owned()]).unwrap().cert.pem();
+    let authority = Authority::start();
+    let mut desk = Desk::new(&authority);
+    authority.give_chains();
+    let change = |desk: &mut Desk, email: &str, chain: &str| {
+        let Issue::Acme(issuer) = &mut desk.wish.issuer else { panic!() };
+        (issuer.email, issuer.bundle) = (Some(email.into()), Some(ca.clone()));
+        issuer.preferred_chain = Some(chain.into());
+        desk.restart();
+    };
+    authority.refuse(true);
+    desk.pass().await;
+    change(&mut desk, "a@example", "Fake Root");
+    assert!(desk.pass().await.error().is_some());
+    assert_eq!(authority.counts(), (1, 0));
+    authority.refuse(false);
+    desk.clock.advance(Duration::from_secs(60));
+    authority.fail("finalize", Fault::Refused(500, "serverInternal", ""));
+    assert!(desk.pass().await.error().is_some());
+    change(&mut desk, "b@example", "Old Root");
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    assert_eq!((authority.counts(), authority.calls("other")), ((2, 1), 1));
 }
