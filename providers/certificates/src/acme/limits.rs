@@ -6,8 +6,8 @@
 //! registered domain and 5 for exactly the same names in 7 days, 5 failures for a name in an hour; a renewal that says which
 //! certificate it replaces counts for none of them but the last. Each is a bucket that fills up again all the time.
 //!
-//! It deliberately knows no list of public suffixes: below a short second-level name of a country (`co.uk`) a domain has three
-//! labels, else two. Where that is wrong, domains are counted together, and it is too careful.
+//! It deliberately knows no whole list of public suffixes: below the second level of a country that has one (`co.uk`, a list of
+//! the larger ones) a domain has three labels, else two. Where one is missing, domains are counted together, and it is too careful.
 
 use crate::{kept::Keep, wish::Wish};
 use reconciled_provider::{Error, Hash};
@@ -141,10 +141,74 @@ fn certificates(wish: &Wish) -> Vec<Bucket> {
     all
 }
 
+/// Below which names of a country others register theirs (publicsuffix.org, the larger countries).
+const SECOND_LEVELS: &[(&str, &str)] = &[
+    ("ae", "ac co gov mil net org sch"),
+    ("ar", "com edu gob gov int mil net org tur"),
+    ("at", "ac co gv or"),
+    ("au", "asn com edu gov id net org"),
+    ("bo", "com edu gob net org"),
+    ("br", "adv art blog com edu eng gov ind mil net org"),
+    ("cl", "co gob gov mil"),
+    ("cn", "ac com edu gov mil net org"),
+    ("co", "com edu gov mil net nom org"),
+    ("cr", "ac co ed fi go or sa"),
+    ("cy", "ac com gov net org"),
+    ("do", "com edu gob gov net org"),
+    ("ec", "com edu fin gob gov net org"),
+    ("eg", "com edu gov net org"),
+    ("es", "com edu gob nom org"),
+    ("fr", "asso com gouv nom prd tm"),
+    ("gh", "com edu gov org"),
+    ("gr", "com edu gov net org"),
+    ("gt", "com edu gob net org"),
+    ("hk", "com edu gov idv net org"),
+    ("hu", "co info org"),
+    ("id", "ac biz co go mil my net or sch web"),
+    ("il", "ac co gov idf k12 muni net org"),
+    ("in", "ac co edu firm gen gov ind net nic org res"),
+    ("it", "edu gov"),
+    ("jp", "ac ad co ed go gr lg ne or"),
+    ("ke", "ac co go info me mobi ne or sc"),
+    ("kr", "ac co go mil ne or pe re sc"),
+    ("kz", "com edu gov mil net org"),
+    ("lk", "ac com edu gov net org sch"),
+    ("ma", "ac co gov net org press"),
+    ("mx", "com edu gob net org"),
+    ("my", "com edu gov mil name net org"),
+    ("ng", "com edu gov mil net org sch"),
+    ("nz", "ac co geek gen govt iwi maori mil net org school"),
+    ("pe", "com edu gob mil net nom org"),
+    ("ph", "com edu gov mil net ngo org"),
+    ("pk", "com edu gov net org"),
+    ("pl", "com edu gov info net org"),
+    ("pt", "com edu gov int net nome org publ"),
+    ("py", "com edu gov net org"),
+    ("rs", "ac co edu gov in org"),
+    ("sa", "com edu gov net org"),
+    ("sg", "com edu gov net org per"),
+    ("sv", "com edu gob org"),
+    ("th", "ac co go in mi net or"),
+    ("tr", "av bel biz com edu gen gov info k12 mil name net org pol tel tv web"),
+    ("tw", "com edu gov idv mil net org"),
+    ("tz", "ac co go me ne or sc"),
+    ("ua", "com edu gov in net org"),
+    ("ug", "ac co com go ne or org sc"),
+    ("uk", "ac co gov ltd me net nhs org plc police sch"),
+    ("uy", "com edu gub mil net org"),
+    ("ve", "co com edu gob gov net org web"),
+    ("vn", "ac com edu gov net org"),
+    ("za", "ac co edu gov law mil net nom org school web"),
+];
+
 /// The domain somebody registered, as well as that can be told.
 fn registered(name: &str) -> String {
     let labels: Vec<&str> = name.trim_start_matches("*.").rsplit('.').collect();
-    let is_public = labels.len() > 2 && labels[0].len() == 2 && labels[1].len() <= 3;
+    let is_second_level = |country: &str, label: &str| {
+        let known = SECOND_LEVELS.iter().find(|(known, _)| *known == country);
+        known.is_some_and(|(_, all)| all.split(' ').any(|second| second == label))
+    };
+    let is_public = labels.len() > 2 && is_second_level(labels[0], labels[1]);
     let mut kept: Vec<&str> = labels.into_iter().take(if is_public { 3 } else { 2 }).collect();
     kept.reverse();
     kept.join(".")
@@ -176,5 +240,8 @@ mod tests {
             ["a.b.example.com", "*.example.com", "example.com", "www.example.co.uk", "www.example.de", "com"];
         let expect = ["example.com", "example.com", "example.com", "example.co.uk", "example.de", "com"];
         assert_eq!(all.map(registered), expect);
+        // A short name is no second level, and one of another country is none here.
+        let all = ["a.ibm.de", "b.ibm.de", "a.ab.cd.fr", "a.co.de", "a.b.gob.mx"];
+        assert_eq!(all.map(registered), ["ibm.de", "ibm.de", "cd.fr", "co.de", "b.gob.mx"]);
     }
 }
