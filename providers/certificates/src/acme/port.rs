@@ -4,14 +4,16 @@
 
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use reconciled_provider::Error;
+use rustix::{io::Errno, net::sockopt::set_ipv6_v6only};
 use std::{
-    net::SocketAddr,
+    io,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     pin::pin,
     sync::{Arc, Weak},
     time::Duration,
 };
 use tokio::{
-    net::{TcpListener, TcpStream},
+    net::{TcpListener, TcpSocket, TcpStream},
     sync::Mutex,
     time::timeout,
 };
@@ -20,6 +22,8 @@ use tokio::{
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Connections that are answered at a time; others wait, as any machine may connect here.
 const MOST: usize = 64;
+/// Connections that wait to be taken.
+const WAITING: u32 = 1_024;
 /// How long to leave the port alone where no connection can be taken, as for want of descriptors.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -40,14 +44,15 @@ impl Port {
         if let Some(listener) = shared.upgrade() {
             return Ok(listener);
         }
-        let listener = TcpListener::bind(address).await.map_err(|error| {
+        let listener = listen_anyway(address, listen).map_err(|error| {
             let message = format!("listen at {address} for {what}");
             match error.kind() {
-                std::io::ErrorKind::PermissionDenied => Error::permission_denied(message).caused_by(error).hint(
+                io::ErrorKind::PermissionDenied => Error::permission_denied(message).caused_by(error).hint(
                     "ports below 1024 need a capability: AmbientCapabilities= and CapabilityBoundingSet= with \
                      CAP_NET_BIND_SERVICE in a drop-in of the service; or another port that what has this one passes on to",
                 ),
-                _ => Error::unavailable(message).caused_by(error).hint(hint),
+                io::ErrorKind::AddrInUse => Error::unavailable(message).caused_by(error).hint(hint),
+                _ => Error::unavailable(message).caused_by(error).hint("does this machine have that address?"),
             }
         })?;
         let listener = Arc::new(listener);
@@ -56,8 +61,35 @@ impl Port {
     }
 }
 
+/// Listens at an address; where it is every address of the machine, and there is no IPv6, at every one of IPv4.
+fn listen_anyway<T>(address: SocketAddr, listen: impl Fn(SocketAddr) -> io::Result<T>) -> io::Result<T> {
+    let is_every = address.ip() == IpAddr::from(Ipv6Addr::UNSPECIFIED);
+    let is_off = |error: &io::Error| {
+        let none = [Errno::AFNOSUPPORT, Errno::ADDRNOTAVAIL].map(Errno::raw_os_error);
+        error.raw_os_error().is_some_and(|number| none.contains(&number))
+    };
+    match listen(address) {
+        Err(error) if is_every && is_off(&error) => {
+            // What went wrong first is what is declared.
+            listen(SocketAddr::from((Ipv4Addr::UNSPECIFIED, address.port()))).map_err(|_| error)
+        }
+        listening => listening,
+    }
+}
+
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv6() { TcpSocket::new_v6()? } else { TcpSocket::new_v4()? };
+    socket.set_reuseaddr(true)?;
+    if address.is_ipv6() {
+        // Every address is those of IPv4 as well, also where `net.ipv6.bindv6only` says otherwise.
+        set_ipv6_v6only(&socket, !address.ip().is_unspecified())?;
+    }
+    socket.bind(address)?;
+    socket.listen(WAITING)
+}
+
 /// Does `work`, and answers connections meanwhile. Those that were taken are answered before this returns.
-pub(super) async fn during<T, A: Future<Output = std::io::Result<()>>>(
+pub(super) async fn during<T, A: Future<Output = io::Result<()>>>(
     listener: &TcpListener,
     answer: impl Fn(TcpStream) -> A,
     work: impl Future<Output = T>,
@@ -83,6 +115,39 @@ mod tests {
     use super::*;
     use std::cell::Cell;
     use tokio::sync::Semaphore;
+
+    #[tokio::test]
+    async fn every_address_is_also_those_of_ipv4() {
+        // A machine without IPv6 is another test's.
+        let Ok(listener) = listen(SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0))) else { return };
+        let port = listener.local_addr().unwrap().port();
+        let connected = TcpStream::connect(("127.0.0.1", port)).await;
+        assert!(connected.is_ok(), "{connected:?}");
+    }
+
+    #[test]
+    fn where_there_is_no_ipv6_every_address_is_those_of_ipv4() {
+        let every = SocketAddr::from((Ipv6Addr::UNSPECIFIED, 80));
+        let check = |address: SocketAddr, errno: Errno| {
+            listen_anyway(address, |address| match address.is_ipv6() {
+                true => Err(io::Error::from(errno)),
+                false => Ok(address.to_string()),
+            })
+        };
+        for off in [Errno::AFNOSUPPORT, Errno::ADDRNOTAVAIL] {
+            assert_eq!(check(every, off).unwrap(), "0.0.0.0:80");
+            assert!(check(SocketAddr::from((Ipv6Addr::LOCALHOST, 80)), off).is_err(), "that one is meant");
+        }
+        assert_eq!(check(every, Errno::ADDRINUSE).unwrap_err().kind(), io::ErrorKind::AddrInUse);
+    }
+
+    #[tokio::test]
+    async fn an_address_that_the_machine_does_not_have_is_taken_by_no_other_program() {
+        // TEST-NET-1, RFC 5737.
+        let address = SocketAddr::from(([192, 0, 2, 1], 0));
+        let error = Port::default().open(address, "nothing", "another program").await.unwrap_err();
+        assert_eq!(error.hint.as_deref(), Some("does this machine have that address?"));
+    }
 
     #[tokio::test]
     async fn so_many_connections_are_answered_at_a_time_and_all_in_the_end() {
