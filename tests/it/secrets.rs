@@ -1,6 +1,7 @@
 //! Canaries: a key and a token that must be found nowhere but where they were put.
 
 use crate::{
+    certificates::{SELF, certificate, entry, manifest, read},
     env::{Env, WIDE_GUARD, zone},
     http::Place,
     pdns::Pdns,
@@ -158,7 +159,8 @@ fn a_password_in_an_address_is_not_repeated() {
 fn a_running_daemon_tells_no_secret_whomever_it_answers() {
     let (server, collector, told) = (Sink::start(), Sink::start(), Sink::start());
     server.answers(403);
-    let env = Env::new();
+    let env = Env::trusted();
+    fs::create_dir(env.path("ssl")).unwrap();
     env.write("key", KEY);
     env.write("hook", TOKEN);
     // What refuses makes the daemon say why.
@@ -171,6 +173,10 @@ fn a_running_daemon_tells_no_secret_whomever_it_answers() {
     let search = |place: &str, bytes: &[u8]| {
         search(place, bytes);
         assert!(!String::from_utf8_lossy(bytes).contains(&token), "{place} holds the token of the API");
+        let text = String::from_utf8_lossy(bytes).to_lowercase();
+        for word in ["ca", "web"].iter().flat_map(|name| key_lines(&env, name)) {
+            assert!(!text.contains(&word.to_lowercase()), "{place} holds a key as {word}");
+        }
     };
     let at = |name: &str| format!("{{file: {}}}", env.path(name).display());
     let notify = format!(
@@ -190,11 +196,17 @@ fn a_running_daemon_tells_no_secret_whomever_it_answers() {
         told.url,
         at("report")
     );
-    env.config_with("it", &(env.pdns_entry(&server.url, WIDE_GUARD) + &more), &hook);
+    let entries = format!("{}\n{}{more}", env.pdns_entry(&server.url, WIDE_GUARD), entry(&env, "true"));
+    env.config_with("it", &entries, &hook);
     fs::remove_dir_all(env.path("repo.git")).unwrap();
     env.run(&["init", "repo.git"]).exits(0);
     env.push("zone.yaml", &zone("example.com", "pdns", &["{name: www, type: A, values: [192.0.2.1]}"]));
+    let issuers = manifest("Issuer", "own", SELF) + &manifest("Issuer", "ca", "ca: {certificate: ca}");
+    let ca = certificate(&env, "ca", "issuerRef: {name: own}, isCA: true, commonName: Lab");
+    let web = certificate(&env, "web", "issuerRef: {name: ca}, dnsNames: [example.com]");
+    env.push("certificates.yaml", &(issuers + &ca + &web));
     let daemon = Daemon::start(&env);
+    wait_for("there is a certificate", || key_lines(&env, "web").len() > 4);
     let synced = env.run(&["sync", "--wait", "--timeout", "20s", "--json"]);
     assert_ne!(synced.code, Some(0), "{}", synced.all());
     search("sync", synced.all().as_bytes());
@@ -210,6 +222,7 @@ fn a_running_daemon_tells_no_secret_whomever_it_answers() {
         "/v1/approvals",
         "/v1/drift",
         "/v1/explain?address=Zone/example.com",
+        "/v1/explain?address=Certificate/web",
     ];
     for path in asked {
         let answer = socket.ask("GET", path, &[], b"");
@@ -254,7 +267,13 @@ fn a_running_daemon_tells_no_secret_whomever_it_answers() {
     });
     wait_for("the mail server was tried", || daemon.log().contains("mail"));
     let config = env.path("config.yaml");
-    for args in [&["status"][..], &["plan", "-vvv"], &["plan", "-o", "json"], &["check"]] {
+    for args in [
+        &["status"][..],
+        &["status", "Certificate/web", "-o", "json"],
+        &["plan", "-vvv"],
+        &["plan", "-o", "json"],
+        &["check"],
+    ] {
         let output = env.run(&[&["--config", config.to_str().unwrap()], args].concat());
         search(&format!("{args:?}"), output.all().as_bytes());
     }
@@ -276,7 +295,21 @@ fn a_running_daemon_tells_no_secret_whomever_it_answers() {
     collector.requests().iter().for_each(|request| search("a span", &request.body));
     search("the log", &fs::read(env.path("daemon.log")).unwrap());
     search_folder(&env.path("state"));
+    // What is made is kept in a directory of its own, and nowhere else.
+    let files = fs::read_dir(env.path("state")).unwrap().map(|entry| entry.unwrap().path());
+    let files: Vec<_> = files.filter(|path| path.is_file()).collect();
+    assert!(files.iter().any(|path| path.extension().is_some_and(|end| end == "db")), "{files:?}");
+    files.iter().for_each(|path| search(&path.display().to_string(), &fs::read(path).unwrap()));
+    let kept = read(&env, "state/certificates/cert/certificates/web/issued.json");
+    assert!(key_lines(&env, "web").iter().any(|line| kept.contains(line)), "so they can be found");
     assert!(server.requests().iter().any(|request| request.header("x-api-key") == KEY), "it was sent");
+}
+
+/// What the key of a certificate may be written as: its lines that have no other half of it, in each spelling.
+fn key_lines(env: &Env, name: &str) -> Vec<String> {
+    let text = read(env, &format!("ssl/{name}/tls.key"));
+    // The last line is of the public key.
+    text.lines().filter(|line| line.len() == 64).take(2).flat_map(spellings).collect()
 }
 
 /// A desk with the small provider, which makes passwords, and with files and zones.

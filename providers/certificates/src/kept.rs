@@ -15,7 +15,7 @@ use crate::{
     x509,
 };
 use reconciled_provider::{Error, Hash, Secret};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use std::{
     collections::BTreeSet,
     path::PathBuf,
@@ -25,8 +25,15 @@ use zeroize::Zeroizing;
 
 pub use keep::{Keep, Mark};
 
-/// A text that is wiped when dropped and never printed: a key in PEM.
-#[derive(Clone, Serialize, Deserialize)]
+/// A text that is wiped when dropped and never printed: a key in PEM. Where it goes to the disk is said field by field, so
+/// that nobody writes one into an answer or a log without meaning to:
+///
+/// ```compile_fail
+/// fn written(key: &reconciled_certificates::kept::Private) -> String {
+///     serde_json::to_string(key).unwrap()
+/// }
+/// ```
+#[derive(Clone, Deserialize)]
 #[serde(transparent)]
 pub struct Private(Zeroizing<String>);
 
@@ -45,6 +52,19 @@ impl Private {
     }
 }
 
+/// Writes a secret to the disk.
+fn to_disk<S: Serializer>(secret: &Private, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(&secret.0)
+}
+
+/// The same of one that may be missing.
+fn to_disk_if_any<S: Serializer>(secret: &Option<Private>, to: S) -> Result<S::Ok, S::Error> {
+    match secret {
+        Some(secret) => to_disk(secret, to),
+        None => to.serialize_none(),
+    }
+}
+
 impl std::fmt::Debug for Private {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Private(…)")
@@ -56,6 +76,7 @@ impl std::fmt::Debug for Private {
 #[serde(rename_all = "camelCase")]
 pub struct Issued {
     /// Its key, in PEM.
+    #[serde(serialize_with = "to_disk")]
     pub key: Private,
     /// It and what leads to its root, in PEM.
     pub chain: String,
@@ -115,6 +136,7 @@ pub struct Packed {
     /// What it was made of.
     pub of: Hash,
     /// The file, in base64.
+    #[serde(serialize_with = "to_disk")]
     pub file: Private,
 }
 
@@ -145,6 +167,7 @@ pub struct Attempt {
     /// What it is for: of another wish nothing is of use but the key.
     pub material: Hash,
     /// The key, in PEM.
+    #[serde(serialize_with = "to_disk")]
     pub key: Private,
     /// The request for an authority (CSR, base64url), from before it is handed in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -304,6 +327,7 @@ pub struct Asked {
 #[serde(rename_all = "camelCase")]
 pub struct Account {
     /// Its key (PKCS #8, base64).
+    #[serde(serialize_with = "to_disk")]
     pub key: Private,
     /// Its URL, once the authority gave one.
     pub url: Option<String>,
@@ -317,7 +341,7 @@ pub struct Account {
     #[serde(default)]
     pub made_at: u64,
     /// The key that takes its place, from before the authority hears of it until it has answered.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "to_disk_if_any")]
     pub next: Option<Private>,
     /// What came of giving it to the authority so far.
     #[serde(default, skip_serializing_if = "Option::is_none")]
