@@ -2,7 +2,7 @@
 
 use crate::{
     acme_web::Nginx,
-    certificates::{certificate, fingerprint, is_pair, manifest, openssl, read},
+    certificates::{certificate, fingerprint, is_pair, make_regular, manifest, openssl, read},
     env::{Env, WIDE_GUARD, zone},
     pdns::Pdns,
     pebble::Pebble,
@@ -277,8 +277,15 @@ fn what_is_selected_has_its_records_written_and_taken_away() {
     }
 }
 
+/// What a process is killed at.
+#[derive(Clone, Copy, PartialEq)]
+enum Work {
+    First,
+    Renewal,
+}
+
 /// One life, killed once at `point`. True when it was reached.
-fn life(pdns: &Pdns, pebble: &Pebble, solver: &str, name: &str, hit: u32) -> bool {
+fn life(pdns: &Pdns, pebble: &Pebble, solver: &str, work: Work, name: &str, hit: u32) -> bool {
     let point = format!("{name}:{hit}");
     let zone_name = format!("{}-{hit}-{}.example.com", name.replace('.', "-"), solver.len());
     let env = desk(pdns, pebble, "");
@@ -294,16 +301,28 @@ fn life(pdns: &Pdns, pebble: &Pebble, solver: &str, name: &str, hit: u32) -> boo
         &format!("issuerRef: {{name: le}}, dnsNames: [{names}], reload: [a.service]"),
     );
     env.push("all.yaml", &(issuer(pebble, &solver_here) + &web));
+    if work == Work::Renewal {
+        env.apply();
+        if name == "certificate.link" {
+            // Only then is there another name to be switched.
+            make_regular(&env, "web");
+        }
+        env.run(&["renew", "Certificate/web"]).exits(0);
+        env.write("reloaded", "");
+    }
+    let first = read(&env, "ssl/web/tls.crt");
     let before = pebble.issued();
     let died = env.run_with(&["apply", "--yes"], &[(VARIABLE, &point)]);
     let was_reached = died.signal == Some(SIGKILL);
     assert!(was_reached || died.code == Some(0), "{point}: {died:?}");
-    if ["ssl/web/tls.crt", "ssl/web/tls.key"].iter().all(|file| env.path(file).exists()) {
+    let is_there = |file: &&str| env.path(&format!("ssl/web/{file}")).exists();
+    if work == Work::Renewal || ["tls.crt", "tls.key"].iter().all(is_there) {
         is_pair(&env, "web");
     }
     let again = env.run(&["apply", "--yes"]);
     assert_eq!(again.code, Some(0), "{point}: {}", again.all());
     is_good(&env, pebble, "web");
+    assert_ne!(read(&env, "ssl/web/tls.crt"), first, "{point}");
     is_clean(pdns, &zone_name);
     let (issued, orders) = pebble.issued();
     assert_eq!(issued - before.0, 1, "{point}: certificates issued");
@@ -316,37 +335,49 @@ fn life(pdns: &Pdns, pebble: &Pebble, solver: &str, name: &str, hit: u32) -> boo
 }
 
 /// A life for each hit of each of these failpoints, at most so many of one; all of them are reached.
-fn lives<'n>(solver: &str, names: impl IntoIterator<Item = &'n str>, most: u32) {
+fn lives<'n>(solver: &str, work: Work, names: impl IntoIterator<Item = &'n str>, most: u32) {
     let pdns = Pdns::start();
     let pebble = Pebble::start(pdns.port, "", &[]);
     for name in names {
-        let hits = (1..=most).take_while(|hit| life(&pdns, &pebble, solver, name, *hit)).count();
+        let hits = (1..=most).take_while(|hit| life(&pdns, &pebble, solver, work, name, *hit)).count();
         assert!(hits > 0, "{name} is never reached");
     }
 }
 
 #[test]
 fn a_process_killed_anywhere_burns_no_order_leaks_no_record_and_tears_no_pair() {
-    lives(DNS, CERTIFICATES.iter().copied(), u32::MAX);
+    lives(DNS, Work::First, CERTIFICATES.iter().copied(), u32::MAX);
 }
 
 #[test]
 fn nor_does_it_where_the_engine_writes_down_what_is_pending_and_what_it_claims() {
     let is_met = |name: &&str| !name.starts_with("store.migrate");
-    lives(DNS, NAMES.iter().copied().filter(is_met), 3);
+    lives(DNS, Work::First, NAMES.iter().copied().filter(is_met), 3);
 }
 
 #[test]
 fn nor_does_it_where_names_are_proven_over_http() {
-    lives(HTTP, CERTIFICATES.iter().copied(), u32::MAX);
+    lives(HTTP, Work::First, CERTIFICATES.iter().copied(), u32::MAX);
 }
 
 #[test]
 fn nor_does_it_where_names_are_proven_by_files_of_a_web_server() {
-    lives(WEBROOT, CERTIFICATES.iter().copied(), u32::MAX);
+    lives(WEBROOT, Work::First, CERTIFICATES.iter().copied(), u32::MAX);
 }
 
 #[test]
 fn nor_does_it_where_names_are_proven_in_tls() {
-    lives(TLS, CERTIFICATES.iter().copied(), u32::MAX);
+    lives(TLS, Work::First, CERTIFICATES.iter().copied(), u32::MAX);
+}
+
+#[test]
+fn nor_does_it_where_a_certificate_is_renewed() {
+    lives(HTTP, Work::Renewal, CERTIFICATES.iter().copied(), u32::MAX);
+}
+
+#[test]
+fn nor_does_it_where_one_is_renewed_that_records_prove() {
+    // The places on the way to an order are those of the first certificate.
+    let is_late = |name: &&str| name.starts_with("certificate.");
+    lives(DNS, Work::Renewal, CERTIFICATES.iter().copied().filter(is_late), u32::MAX);
 }
