@@ -1,6 +1,6 @@
 //! What the inventory remembers of a deployment, between the steps of a rolling update as well.
 
-use super::kind::Deployment;
+use super::{kind::Deployment, look::Standing, rollout::Stands};
 use crate::{balancer::Front, hands::Check};
 use bytes::Bytes;
 use reconciled_provider::{Sealed, Tracked};
@@ -83,8 +83,20 @@ pub(crate) struct Rollout {
     /// How many runs of an instance ended by themselves after its step was over.
     #[serde(default)]
     pub(crate) ended: BTreeMap<u32, u32>,
+    /// Instances that run and were not known to be available when the next step was to be chosen.
+    #[serde(default)]
+    pub(crate) doubts: BTreeMap<u32, Doubt>,
     /// Why the step is not over, as last seen.
     pub(crate) why: String,
+}
+
+/// For how long an instance was not known to be available.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Doubt {
+    /// It was asked; if not, nobody could ask it.
+    pub(crate) is_asked: bool,
+    /// In so many turns, one after the other.
+    pub(crate) turns: u32,
 }
 
 /// How far the instances are that try a revision before the others. Times are milliseconds since the epoch.
@@ -121,6 +133,9 @@ pub(crate) struct Past {
     pub(crate) result: String,
 }
 
+/// After so many turns what is said of an instance that runs is taken for true: a single answer may be late for any reason.
+const CERTAIN: u32 = 3;
+
 /// How long there may be no turn before that is a pause, in milliseconds: the longest wait between two is a second.
 const PAUSE: u64 = 10_000;
 
@@ -137,6 +152,7 @@ impl Rollout {
             marked: Vec::new(),
             started: BTreeSet::new(),
             ended: BTreeMap::new(),
+            doubts: BTreeMap::new(),
             why: String::new(),
         }
     }
@@ -152,6 +168,24 @@ impl Rollout {
         let ended = self.ended.entry(number).or_default();
         *ended += 1;
         *ended
+    }
+
+    /// What `standing` means for the choice of the next step, with what was seen in the turns before.
+    pub(crate) fn stands(&mut self, number: u32, standing: &Standing) -> Stands {
+        let (is_asked, certain) = match standing {
+            Standing::Available => (None, Stands::Available),
+            Standing::Down(_) => (None, Stands::Down),
+            Standing::Unwell(_) => (Some(true), Stands::Unwell),
+            Standing::NotAsked(_) => (Some(false), Stands::Unasked),
+        };
+        let Some(is_asked) = is_asked else {
+            self.doubts.remove(&number);
+            return certain;
+        };
+        let before = self.doubts.get(&number).filter(|doubt| doubt.is_asked == is_asked);
+        let turns = before.map_or(0, |doubt| doubt.turns).saturating_add(1);
+        self.doubts.insert(number, Doubt { is_asked, turns });
+        if turns < CERTAIN { Stands::Doubtful } else { certain }
     }
 
     /// Begins a turn. A time in which nobody took any, because the process was stopped or all was suspended, is no time in
@@ -246,6 +280,20 @@ mod tests {
         assert_eq!(rollout.batch, [(1, Stage::Watch(None))].into());
         assert_eq!(rollout.watch_again(1, 1_900_000), 2);
         assert_eq!(rollout.watch_again(2, 1_900_000), 1);
+    }
+
+    #[test]
+    fn what_is_said_of_an_instance_that_runs_counts_once_it_was_said_several_times() {
+        let mut rollout = Rollout::to("goal", 1_000);
+        let (no, lost) = (Standing::Unwell("no".into()), Standing::NotAsked("lost".into()));
+        let mut told = |standings: &[&Standing]| {
+            standings.iter().map(|standing| rollout.stands(1, standing)).collect::<Vec<_>>()
+        };
+        use Stands::{Available, Doubtful, Down, Unasked, Unwell};
+        assert_eq!(told(&[&no, &no, &no, &no]), [Doubtful, Doubtful, Unwell, Unwell]);
+        assert_eq!(told(&[&Standing::Available, &no, &no, &lost]), [Available, Doubtful, Doubtful, Doubtful]);
+        assert_eq!(told(&[&lost, &lost, &no]), [Doubtful, Unasked, Doubtful]);
+        assert_eq!(told(&[&Standing::Down("failed".into()), &no]), [Down, Doubtful]);
     }
 
     #[test]

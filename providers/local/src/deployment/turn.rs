@@ -9,11 +9,11 @@ mod watch;
 
 use super::{
     kind::{Canary, Deployment},
-    look::{Group, group, numbers},
+    look::{Group, Standing, group, numbers},
     memory::{Bad, Known, Memory, Rollout, Stage, Trial},
     observe::{deployment, settled, taken_back},
     parts,
-    rollout::{self, Member},
+    rollout::{self, Member, Stands},
 };
 use crate::{
     balancer::{self, Front},
@@ -321,9 +321,9 @@ impl<'a> Turn<'a> {
         if have.len() < canary.instances as usize {
             return None;
         }
-        let wrong =
-            group.available(hands, |_| self.memory.checks(&self.declared), have.iter().copied()).await;
-        let wrong = wrong.into_values().find_map(Result::err);
+        let stand =
+            group.standings(hands, |_| self.memory.checks(&self.declared), have.iter().copied()).await;
+        let wrong = stand.values().find_map(Standing::why).map(str::to_owned);
         let rollout = self.memory.rollout.as_mut()?;
         rollout.trial = rollout.trial.next(wrong.is_none(), canary.seconds, now);
         if rollout.trial == Trial::Over {
@@ -344,7 +344,7 @@ impl<'a> Turn<'a> {
 
     /// The instances of the next step, or why there are none now.
     async fn choose(
-        &self,
+        &mut self,
         hands: &dyn Hands,
         group: &Group,
         members: &[u32],
@@ -352,8 +352,16 @@ impl<'a> Turn<'a> {
     ) -> Result<BTreeSet<u32>, String> {
         let range = self.declared.range();
         let checks = |number| group.checks(number, means, &self.memory, &self.declared);
-        let available = group.available(hands, checks, members.iter().copied()).await;
+        let standings = group.standings(hands, checks, members.iter().copied()).await;
         let to_come = self.declared.surge().filter(|number| !members.contains(number));
+        let is_current =
+            |number: &u32| members.contains(number) && group.is_current(*number, means, &self.memory);
+        let current: BTreeSet<u32> = members.iter().copied().filter(is_current).collect();
+        let mut rollout = self.memory.rollout.as_mut();
+        let mut stands = |number: u32| match (rollout.as_mut(), standings.get(&number)) {
+            (Some(rollout), Some(standing)) => rollout.stands(number, standing),
+            _ => Stands::Down,
+        };
         let all: Vec<Member> = members
             .iter()
             .copied()
@@ -361,8 +369,8 @@ impl<'a> Turn<'a> {
             .map(|number| Member {
                 number,
                 is_surge: !range.contains(&number),
-                is_current: members.contains(&number) && group.is_current(number, means, &self.memory),
-                is_available: available.get(&number).is_some_and(Result::is_ok),
+                is_current: current.contains(&number),
+                stands: stands(number),
             })
             .collect();
         let floor = self.declared.replicas.saturating_sub(self.declared.max_unavailable);
@@ -371,7 +379,7 @@ impl<'a> Turn<'a> {
             let room = (canary.instances as usize).saturating_sub(have.len());
             batch = batch.into_iter().take(room).collect();
         }
-        let why = || available.into_values().find_map(Result::err).unwrap_or_default();
+        let why = || standings.values().find_map(Standing::why).unwrap_or_default().to_owned();
         if batch.is_empty() { Err(why()) } else { Ok(batch) }
     }
 
@@ -574,3 +582,6 @@ impl<'a> Turn<'a> {
 pub(crate) fn millis(cx: &Cx) -> u64 {
     u64::try_from(cx.clock.now().as_millis()).unwrap_or(u64::MAX)
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,8 +5,8 @@
 //! rights is done here: URLs and addresses are asked, and `systemd-analyze verify` runs, in this process.
 
 use super::{
-    Asked, Change, Check, Fault, Hands, Job, Link, Manager, Put, Remove, Run, Seen, UnitState, Watched,
-    analyze, check,
+    Asked, Change, Check, Fault, Hands, Job, Link, Manager, Put, Remove, Run, Seen, UnitState, Unwell,
+    Watched, analyze, check,
     wire::{Answer, Ask, Frames, OneCheck, Question, VERSION, send},
 };
 use crate::{path::FilePath, systemd::Places};
@@ -265,13 +265,19 @@ impl Hands for Afar {
         self.change(Ask::Remove(remove.clone())).await
     }
 
-    async fn check(&self, check: &Check, asked: Asked<'_>) -> Result<(), Error> {
+    async fn check(&self, check: &Check, asked: Asked<'_>) -> Result<(), Unwell> {
         match check {
             // The helper has no network.
             Check::Http(_) | Check::Tcp(_) => check::run(check, asked, None, SOON).await,
             Check::Command(_) => {
                 let (check, unit) = (check.clone(), asked.unit.to_owned());
-                self.read(Ask::Check(OneCheck { check, unit, instance: asked.instance })).await.map(drop)
+                let ask = Ask::Check(OneCheck { check, unit, instance: asked.instance });
+                let said = self.read(ask).await.map_err(Unwell::NotAsked)?;
+                let no = said.into_iter().find_map(|answer| match answer {
+                    Answer::Unwell(why) => Some(Unwell::No(why.into())),
+                    _ => None,
+                });
+                no.map_or(Ok(()), Err)
             }
         }
     }

@@ -1,5 +1,6 @@
 //! Running a command of the host configuration on a file: an argument list without a shell, bounded in time.
 
+use super::Unwell;
 use crate::path::FilePath;
 use reconciled_provider::Error;
 use rustix::process::{Pid, Signal};
@@ -67,26 +68,60 @@ pub(super) async fn accepts(command: &Command<'_>, shown: Shown, path: &FilePath
 
 /// Runs a command that says whether `unit` is well.
 ///
-/// Errors: `Unavailable` when it says no, cannot be run or does not end in time.
+/// Errors: it says no or does not end in time; nobody was asked when it cannot be run, does not end by itself, or says that it
+/// cannot tell now.
 pub(super) async fn accepts_unit(
     name: &str,
     words: &[String],
     limit: Duration,
     unit: &str,
-) -> Result<(), Error> {
-    let output = run(name, words, Stdio::null(), limit, unit).await?;
-    if output.status.success() {
-        return Ok(());
-    }
+) -> Result<(), Unwell> {
+    let output = match run(name, words, Stdio::null(), limit, unit).await {
+        Ok(output) if output.status.success() => return Ok(()),
+        Ok(output) => output,
+        Err(NotRun::Late(error)) => return Err(Unwell::No(error)),
+        Err(NotRun::NotBegun(error)) => return Err(Unwell::NotAsked(error)),
+    };
     let said = excerpt(&output.stdout, &output.stderr);
     let said = if said.is_empty() { said } else { format!(": {said}") };
-    Err(Error::unavailable(format!("`{name}` says that {unit} is not well ({}){said}", output.status)))
+    Err(match output.status.code() {
+        None | Some(NOT_NOW) => Unwell::NotAsked(Error::unavailable(format!(
+            "`{name}` cannot tell now of {unit} ({}){said}",
+            output.status
+        ))),
+        Some(_) => Unwell::No(Error::unavailable(format!(
+            "`{name}` says that {unit} is not well ({}){said}",
+            output.status
+        ))),
+    })
+}
+
+/// Why nothing is known of how a command ended.
+enum NotRun {
+    NotBegun(Error),
+    /// It did not end in time.
+    Late(Error),
+}
+
+impl From<NotRun> for Error {
+    fn from(not_run: NotRun) -> Error {
+        match not_run {
+            NotRun::NotBegun(error) | NotRun::Late(error) => error,
+        }
+    }
 }
 
 /// Runs `words`, whatever they end with.
-async fn run(name: &str, words: &[String], input: Stdio, limit: Duration, on: &str) -> Result<Output, Error> {
+async fn run(
+    name: &str,
+    words: &[String],
+    input: Stdio,
+    limit: Duration,
+    on: &str,
+) -> Result<Output, NotRun> {
     let Some((program, arguments)) = words.split_first() else {
-        return Err(Error::invalid(format!("command `{name}` of the host configuration is empty")));
+        let error = Error::invalid(format!("command `{name}` of the host configuration is empty"));
+        return Err(NotRun::NotBegun(error));
     };
     let child = tokio::process::Command::new(program)
         .args(arguments)
@@ -103,15 +138,17 @@ async fn run(name: &str, words: &[String], input: Stdio, limit: Duration, on: &s
     let ended = async { child?.wait_with_output().await };
     match tokio::time::timeout(limit, ended).await {
         Ok(Ok(output)) => Ok(output),
-        Ok(Err(error)) => Err(Error::unavailable(format!("run `{name}` ({program}) on {on}"))
-            .hint(format!("is {program} installed? it is looked for in {PATH}"))
-            .caused_by(error)),
+        Ok(Err(error)) => Err(NotRun::NotBegun(
+            Error::unavailable(format!("run `{name}` ({program}) on {on}"))
+                .hint(format!("is {program} installed? it is looked for in {PATH}"))
+                .caused_by(error),
+        )),
         Err(_) => {
             if let Some(group) = group {
                 let _ = rustix::process::kill_process_group(group, Signal::KILL);
             }
             let limit = limit.as_secs();
-            Err(Error::unavailable(format!("`{name}` did not end within {limit} s on {on}")))
+            Err(NotRun::Late(Error::unavailable(format!("`{name}` did not end within {limit} s on {on}"))))
         }
     }
 }

@@ -226,7 +226,7 @@ impl Hands for Here {
         self.blocking(move |me| me.take_away(&request)).await?
     }
 
-    async fn check(&self, check: &super::Check, asked: super::Asked<'_>) -> Result<(), Error> {
+    async fn check(&self, check: &super::Check, asked: super::Asked<'_>) -> Result<(), super::Unwell> {
         super::check::run(check, asked, self.0.commands.as_ref(), self.0.timeout).await
     }
 

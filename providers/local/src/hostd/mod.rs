@@ -11,8 +11,8 @@ pub use config::Allowed;
 
 use crate::{
     hands::{
-        Asked, Bus, Change, Check, Fault, Hands, Here, Manager, Run, Seen, UnitState, What,
-        wire::{self, Answer, Ask, Frames, send},
+        Asked, Bus, Change, Check, Fault, Hands, Here, Manager, Run, Seen, UnitState, Unwell, What,
+        wire::{self, Answer, Ask, Frames, OneCheck, send},
     },
     path::FilePath,
     state::Refusal,
@@ -158,13 +158,30 @@ impl Helper {
                 Ok(runs) => say(to, &Answer::Runs(runs)).await.map(Ok)?,
                 Err(error) => Err(error.into()),
             },
+            Ask::Check(one) => match self.check(&one).await {
+                Ok(()) => Ok(()),
+                Err(Unwell::No(error)) => say(to, &Answer::Unwell((&error).into())).await.map(Ok)?,
+                Err(Unwell::NotAsked(error)) => Err(error.into()),
+            },
             Ask::ListenFiles(number, watched) => return self.tell_files(number, watched, from, to).await,
             Ask::ListenUnits(number, names) => return self.tell_units(number, names, from, to).await,
             one => self.change(one, to).await,
         })
     }
 
-    /// Whatever changes something; and checks, which run commands.
+    /// Runs the command of a check.
+    async fn check(&self, one: &OneCheck) -> Result<(), Unwell> {
+        let Check::Command(name) = &one.check else {
+            let text = "the helper has no network: it asks no URLs and addresses";
+            return Err(Unwell::NotAsked(Error::unsupported(text)));
+        };
+        self.allowed.unit(&one.unit).map_err(Unwell::NotAsked)?;
+        self.allowed.command(name).map_err(Unwell::NotAsked)?;
+        let asked = Asked { unit: &one.unit, instance: one.instance };
+        self.here.check(&one.check, asked).await
+    }
+
+    /// Whatever changes something.
     async fn change(&self, ask: Ask, to: &OwnedWriteHalf) -> Result<(), Fault> {
         match ask {
             Ask::Put(put) => {
@@ -181,18 +198,6 @@ impl Helper {
                 is_wanted(to)?;
                 self.here.remove(&remove).await?;
                 info!(path = %remove.path, "removed");
-            }
-            Ask::Check(one) => {
-                let Check::Command(name) = &one.check else {
-                    return Err(Error::unsupported(
-                        "the helper has no network: it asks no URLs and addresses",
-                    )
-                    .into());
-                };
-                self.allowed.unit(&one.unit)?;
-                self.allowed.command(name)?;
-                let asked = Asked { unit: &one.unit, instance: one.instance };
-                self.here.check(&one.check, asked).await?;
             }
             Ask::Link(unit, link) => {
                 self.manager(&unit)?.link(&unit, link).await?;

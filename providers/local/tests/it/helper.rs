@@ -4,7 +4,8 @@ use crate::desk::Desk;
 use futures_util::StreamExt;
 use reconciled_local::{
     hands::{
-        Afar, Change, Fault, Hands, Job, Link, Make, Manager, Put, Remove, Watched, What,
+        Afar, Asked, Change, Check, Fault, Hands, Job, Link, Make, Manager, Put, Remove, Unwell, Watched,
+        What,
         wire::{Answer, Ask, Frames, LONGEST, Question, VERSION, send},
     },
     hostd::{Allowed, refuse, serve},
@@ -340,6 +341,32 @@ async fn a_directory_in_the_place_of_another_and_what_is_in_the_way_to_one_are_w
         desk.write(at_a, "2");
         told(&mut changes, Change::At(path(at_a))).await;
     }
+}
+
+#[tokio::test]
+async fn a_check_that_cannot_be_asked_is_told_from_one_that_says_no() {
+    let desk = Desk::new();
+    let commands = "commands: {well: [\"true\"], ill: [sh, -c, echo it is ill; exit 1], later: [sh, -c, exit 75], \
+                    killed: [sh, -c, 'kill -9 $$'], nowhere: [/nonexistent]}\n";
+    let helper = Helper::of(&desk, &format!("{WEB}{commands}"));
+    let afar = Afar::new(&helper.socket);
+    let asked = Asked { unit: "web@1.service", instance: 1 };
+    let ask = async |name: &str| afar.check(&Check::Command(name.into()), asked).await;
+    assert!(ask("well").await.is_ok());
+    let ill = ask("ill").await;
+    assert!(matches!(&ill, Err(Unwell::No(error)) if error.message.contains("it is ill")), "{ill:?}");
+    for name in ["later", "killed", "nowhere", "unknown"] {
+        let answer = ask(name).await;
+        assert!(matches!(answer, Err(Unwell::NotAsked(_))), "{name}: {answer:?}");
+    }
+    let free = crate::sockets::port();
+    let refused = afar.check(&Check::Tcp(format!("127.0.0.1:{free}")), asked).await;
+    assert!(matches!(refused, Err(Unwell::No(_))), "{refused:?}");
+    let nobody = afar.check(&Check::Tcp("nobody.invalid:80".into()), asked).await;
+    assert!(matches!(nobody, Err(Unwell::NotAsked(_))), "{nobody:?}");
+    helper.kill();
+    let answer = afar.check(&Check::Command("well".into()), asked).await;
+    assert!(matches!(answer, Err(Unwell::NotAsked(_))), "{answer:?}");
 }
 
 fn absent_stamp() -> reconciled_local::hands::Stamp {
