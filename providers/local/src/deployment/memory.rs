@@ -61,7 +61,7 @@ pub(crate) struct Rollout {
     pub(crate) goal: String,
     /// When a step was last begun or completed.
     pub(crate) progressed: u64,
-    /// When the last turn was.
+    /// When the last turn ended, or the present one began.
     #[serde(default)]
     pub(crate) turned: u64,
     /// The instances of this step. Invariant: written down before any of them is touched, and empty before the next step.
@@ -136,8 +136,11 @@ pub(crate) struct Past {
 /// After so many turns what is said of an instance that runs is taken for true: a single answer may be late for any reason.
 const CERTAIN: u32 = 3;
 
-/// How long there may be no turn before that is a pause, in milliseconds: the longest wait between two is a second.
+/// How long there may be no turn before that is a pause, in milliseconds.
 const PAUSE: u64 = 10_000;
+/// How much of a pause counts as time of the step: the longest wait between two turns. Were it nothing, what is done between
+/// them, such as slow checks of health or turns of other deployments, would put off the end for ever.
+const WAIT: u64 = 1_000;
 
 impl Rollout {
     pub(crate) fn to(goal: &str, now: u64) -> Rollout {
@@ -193,7 +196,7 @@ impl Rollout {
     pub(crate) fn turn(&mut self, now: u64) {
         let since = now.saturating_sub(self.turned);
         if self.turned > 0 && since > PAUSE {
-            self.progressed = self.progressed.saturating_add(since);
+            self.progressed = self.progressed.saturating_add(since - WAIT);
             // Nobody saw whether they were available.
             self.trial = if self.trial == Trial::Over { Trial::Over } else { Trial::Ahead };
         }
@@ -303,6 +306,6 @@ mod tests {
         rollout.turn(3_000);
         assert_eq!(rollout.progressed, 1_000);
         rollout.turn(3_000 + 3_600_000);
-        assert_eq!(rollout.progressed, 1_000 + 3_600_000);
+        assert_eq!(rollout.progressed, 1_000 + 3_600_000 - 1_000, "a second counts");
     }
 }

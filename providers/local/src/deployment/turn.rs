@@ -105,6 +105,10 @@ impl<'a> Turn<'a> {
         journal: &dyn Journal,
     ) -> Result<Outcome, Error> {
         let mut end = self.step(hands, manager, cx, journal).await;
+        if let Some(rollout) = &mut self.memory.rollout {
+            // However long it took, that was no pause.
+            rollout.turned = millis(cx);
+        }
         if let Ok(Ok(End::Back(why))) = end {
             let now = millis(cx);
             self.memory.bad = Some(Bad { revision: self.declared.revision(), why });
