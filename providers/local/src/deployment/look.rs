@@ -60,8 +60,11 @@ impl Standing {
 /// Instances that may be there: those declared, those that may come besides, and those that are remembered.
 pub(crate) fn numbers(desired: Option<&Deployment>, memory: &Memory) -> BTreeSet<u32> {
     let declared = desired.into_iter().flat_map(|desired| desired.range().chain(desired.surge()));
-    let surge = memory.rollout.iter().flat_map(|rollout| rollout.surge.iter().chain(rollout.batch.keys()));
-    declared.chain(surge.copied()).chain(memory.known.keys().copied()).collect()
+    let on_its_way = memory
+        .rollout
+        .iter()
+        .flat_map(|rollout| rollout.surge.iter().chain(rollout.batch.keys()).chain(&rollout.touched));
+    declared.chain(on_its_way.copied()).chain(memory.known.keys().copied()).collect()
 }
 
 /// Looks at the deployment called `name`.

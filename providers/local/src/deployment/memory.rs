@@ -5,7 +5,10 @@ use crate::{balancer::Front, hands::Check};
 use bytes::Bytes;
 use reconciled_provider::{Sealed, Tracked};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Range,
+};
 
 /// What is remembered.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -25,6 +28,9 @@ pub(crate) struct Memory {
     /// Seen: the balancers that are ours, by the paths of their files.
     #[serde(skip_serializing_if = "BTreeSet::is_empty", default)]
     pub(crate) ours: BTreeSet<String>,
+    /// Seen: numbers of the instances that have a row of their own, declared or not.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(crate) rows: Option<BTreeSet<u32>>,
     /// Earlier ones, the newest last.
     #[serde(default)]
     pub(crate) past: Vec<Past>,
@@ -77,6 +83,9 @@ pub(crate) struct Rollout {
     /// The balancers at which that may be so, also those that are forgotten meanwhile.
     #[serde(default)]
     pub(crate) marked: Vec<Front>,
+    /// Instances that it, or one that it overtook, may have started: written down before it does.
+    #[serde(default)]
+    pub(crate) touched: BTreeSet<u32>,
     /// Instances that it started anew. Of a run that was known before, nobody knows who ended it.
     #[serde(default)]
     pub(crate) started: BTreeSet<u32>,
@@ -153,11 +162,27 @@ impl Rollout {
             trial: Trial::Ahead,
             is_marked: false,
             marked: Vec::new(),
+            touched: BTreeSet::new(),
             started: BTreeSet::new(),
             ended: BTreeMap::new(),
             doubts: BTreeMap::new(),
             why: String::new(),
         }
+    }
+
+    /// The same, to another goal. Who was being replaced counts as what he is.
+    pub(crate) fn overtaken(self, goal: &str, now: u64) -> Rollout {
+        let Rollout { surge, touched, is_marked, marked, .. } = self;
+        Rollout { surge, touched, is_marked, marked, ..Rollout::to(goal, now) }
+    }
+
+    /// Leaves out of it what is declared no longer: nobody waits for those to come up, and nobody starts them anew.
+    pub(crate) fn keep(&mut self, declared: &Range<u32>) {
+        let is_kept = |number: &u32| declared.contains(number) || self.surge.contains(number);
+        self.batch.retain(|number, _| is_kept(number));
+        self.started.retain(is_kept);
+        self.ended.retain(|number, _| is_kept(number));
+        self.doubts.retain(|number, _| is_kept(number));
     }
 
     /// Has an instance watched again whose run ended after its step was over; returns how often that was so.

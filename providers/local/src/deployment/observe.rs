@@ -101,7 +101,9 @@ pub(crate) async fn observe(
             if desired.is_some() && group.content().is_some() {
                 group.look_beside(hands, manager.places()).await?;
             }
-            let memory = Memory { ours: ours.clone(), ..asked.memory() };
+            let rows = asked.instances.iter().filter(|(_, (_, tracked))| tracked.is_some());
+            let rows = Some(rows.map(|(number, _)| *number).collect());
+            let memory = Memory { ours: ours.clone(), rows, ..asked.memory() };
             resources.extend(observed(cx, desired, &memory, &group));
         }
         for (number, (desired, tracked)) in asked.instances.iter().filter(|(number, _)| wanted(number)) {

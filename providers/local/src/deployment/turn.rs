@@ -59,6 +59,8 @@ pub(super) struct Turn<'a> {
     declared: Deployment,
     memory: Memory,
     is_new: bool,
+    /// Instances that have a row of their own, as the plan saw them; none where it did not look.
+    rows: Option<BTreeSet<u32>>,
     /// Paths of what the plan says that differs: of the drop-ins of others, these go. What is to be ignored is in none, nor is
     /// anything while a rolling update goes on.
     named: BTreeSet<String>,
@@ -82,11 +84,11 @@ impl<'a> Turn<'a> {
             _ => None,
         };
         // What is somebody else's is neither marked nor reloaded.
-        let ours = seen.map(|seen| Memory::read(&seen.private).ours).unwrap_or_default();
+        let Memory { ours, rows, .. } = seen.map(|seen| Memory::read(&seen.private)).unwrap_or_default();
         declared.fronts.retain(|front| ours.contains(&front.path));
         let (memory, is_new) = (Memory::open(tracked), tracked.is_none());
         let named = units::planned_fields(&action.op);
-        Some(Turn { action, name, resource, declared, memory, is_new, named })
+        Some(Turn { action, name, resource, declared, memory, is_new, rows, named })
     }
 
     fn tracked(&self) -> Tracked {
@@ -191,13 +193,14 @@ impl<'a> Turn<'a> {
         let now = millis(cx);
         let rollout = self.memory.rollout.get_or_insert_with(|| Rollout::to(&means, now));
         if rollout.goal != means {
-            // Another revision overtakes this one. Who was being replaced counts as what he is: not available.
-            let (surge, marked) = (std::mem::take(&mut rollout.surge), std::mem::take(&mut rollout.marked));
-            let is_marked = rollout.is_marked;
-            *rollout = Rollout { surge, is_marked, marked, ..Rollout::to(&means, now) };
+            // Another revision overtakes this one.
+            *rollout = rollout.clone().overtaken(&means, now);
         }
         rollout.turn(now);
-        let members: Vec<u32> = self.declared.range().chain(rollout.surge.iter().copied()).collect();
+        rollout.keep(&self.declared.range());
+        // An instance that came besides may be declared by now.
+        let members: BTreeSet<u32> = self.declared.range().chain(rollout.surge.iter().copied()).collect();
+        let members: Vec<u32> = members.into_iter().collect();
         let mut left = members.clone();
         left.retain(|number| !rollout.batch.contains_key(number));
         self.heal(manager, &group, left, &means).await;
@@ -224,6 +227,7 @@ impl<'a> Turn<'a> {
                     let rollout = self.memory.rollout.get_or_insert_with(|| Rollout::to(&means, now));
                     let surge = self.declared.surge();
                     rollout.surge.extend(batch.iter().filter(|number| surge.contains(number)));
+                    rollout.touched.extend(&batch);
                     let begin = if self.declared.fronts.is_empty() { Stage::Restart } else { Stage::Drain };
                     rollout.batch = batch.into_iter().map(|number| (number, begin)).collect();
                     if begin == Stage::Drain {
@@ -551,9 +555,15 @@ impl<'a> Turn<'a> {
         goal: &str,
         now: u64,
     ) -> Result<(), Fault> {
-        let surge = self.memory.rollout.take().map(|rollout| rollout.surge).unwrap_or_default();
-        let surge = surge.into_iter().filter(|number| !self.declared.range().contains(number));
-        for number in surge.filter(|number| group.is_running(*number)) {
+        let rollout = self.memory.rollout.take();
+        let (surge, touched) = rollout.map(|rollout| (rollout.surge, rollout.touched)).unwrap_or_default();
+        // Those with a row of their own go by themselves, once the guard and their balancers let them; without one nobody would
+        // stop what was started before it had a row, and is declared no longer.
+        let has_row = |number: &u32| self.rows.as_ref().is_some_and(|rows| rows.contains(number));
+        let touched = touched.into_iter().filter(|_| self.rows.is_some());
+        let over: BTreeSet<u32> = surge.into_iter().chain(touched).collect();
+        let over = over.into_iter().filter(|number| !self.declared.range().contains(number));
+        for number in over.filter(|number| !has_row(number) && group.is_running(*number)) {
             manager.job(&super::instance(&group.name, number), Job::Stop).await?;
         }
         let had_other = self.memory.good.as_ref().is_some_and(|good| good.content != goal);

@@ -3,6 +3,7 @@
 mod world;
 
 use super::*;
+use crate::deployment::instance;
 use reconciled_provider::Clock;
 use world::{Says, World, web};
 
@@ -98,4 +99,70 @@ async fn a_time_in_which_nobody_took_a_turn_is_not_that_of_a_step() {
     }
     world.says("new", Says::Yes);
     assert!(matches!(world.until_still(&new).await, Some(Outcome::Done(_))));
+}
+
+#[tokio::test]
+async fn an_instance_that_is_declared_no_longer_is_in_no_step() {
+    let world = World::running(&web(3, "a", "")).await;
+    // Each is declared no longer while it is the one that is being replaced, and does not come up.
+    world.says("new 3", Says::No);
+    let new = |replicas: u32, first: u32| Deployment { first, ..web(replicas, "b", "new") };
+    loop {
+        world.pass(&new(3, 1)).await;
+        world.clock.advance(Duration::from_secs(1));
+        if world.memory().rollout.unwrap().batch.contains_key(&3) {
+            break;
+        }
+    }
+    world.jobs();
+    let outcome = world.until_still(&new(2, 1)).await;
+    assert!(matches!(outcome, Some(Outcome::Done(_))), "{outcome:?}");
+    assert_eq!(world.jobs(), ["stop web@3.service"]);
+    assert_eq!(world.memory().bad, None);
+
+    world.says("newest 1", Says::No);
+    let newest = |replicas: u32, first: u32| Deployment { first, ..web(replicas, "c", "newest") };
+    world.pass(&newest(2, 1)).await;
+    assert_eq!(world.memory().rollout.unwrap().batch.keys().collect::<Vec<_>>(), [&1]);
+    let outcome = world.until_still(&newest(2, 5)).await;
+    assert!(matches!(outcome, Some(Outcome::Done(_))), "{outcome:?}");
+    assert_eq!(world.running_units(), ["web@5.service", "web@6.service"]);
+    assert_eq!(world.memory().bad, None);
+    assert_eq!(world.files(), ["web@.service"]);
+}
+
+#[tokio::test]
+async fn what_a_rolling_update_started_and_nobody_declares_is_stopped_unless_it_has_a_row() {
+    let world = World::running(&web(2, "a", "")).await;
+    // A process that died before the instances had rows of their own.
+    let more = web(4, "b", "new");
+    world.pass(&more).await;
+    for number in [3, 4] {
+        world.rows.lock().unwrap().remove(&instance("web", number).as_str().into());
+    }
+    assert_eq!(world.running_units().len(), 4);
+    world.until_still(&web(2, "b", "new")).await;
+    assert_eq!(world.running_units(), ["web@1.service", "web@2.service"]);
+    assert_eq!(world.files(), ["web@.service"]);
+}
+
+#[tokio::test]
+async fn an_instance_that_came_besides_and_is_declared_by_now_is_counted_once() {
+    let surging = |replicas: u32, content: &str| Deployment {
+        max_unavailable: 0,
+        max_surge: 1,
+        ..web(replicas, content, "")
+    };
+    let world = World::running(&surging(2, "a")).await;
+    world.pass(&surging(2, "b")).await;
+    assert!(world.memory().rollout.unwrap().surge.contains(&3));
+    world.jobs();
+    // One of three, and none besides.
+    let three = Deployment { max_surge: 0, max_unavailable: 1, ..surging(3, "b") };
+    while !matches!(world.pass(&three).await, Some(Outcome::Done(_))) {
+        let jobs = world.jobs();
+        assert!(jobs.len() <= 1, "{jobs:?}");
+        world.clock.advance(Duration::from_secs(1));
+    }
+    assert_eq!(world.running_units().len(), 3);
 }
