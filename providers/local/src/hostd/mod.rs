@@ -296,6 +296,11 @@ impl Helper {
     ) -> io::Result<Result<(), Fault>> {
         let hands = Here::new(self.allowed.config.clone());
         let mut changes = hands.changes();
+        if !hands.is_told() {
+            // Before it is said that somebody listens.
+            let error = Error::unavailable("the kernel tells of no changes");
+            return Ok(Err(error.hint("raise fs.inotify.max_user_instances").into()));
+        }
         loop {
             watched.paths.retain(|path| self.allowed.told_of(path));
             watched.directories.retain(|path| self.allowed.path(path).is_ok());

@@ -18,8 +18,9 @@ use std::{
     fs,
     os::unix::fs::{PermissionsExt, symlink},
     path::{Path, PathBuf},
+    sync::{Arc, Mutex},
     thread::JoinHandle,
-    time::Duration,
+    time::{Duration, Instant},
 };
 use tokio::{
     io::AsyncWriteExt,
@@ -367,6 +368,51 @@ async fn a_check_that_cannot_be_asked_is_told_from_one_that_says_no() {
     helper.kill();
     let answer = afar.check(&Check::Command("well".into()), asked).await;
     assert!(matches!(answer, Err(Unwell::NotAsked(_))), "{answer:?}");
+}
+
+#[tokio::test]
+async fn a_helper_that_will_not_tell_of_changes_is_not_asked_again_at_once() {
+    let desk = Desk::new();
+    let socket = desk.dir.path().join("deaf.sock");
+    let listener = UnixListener::bind(&socket).unwrap();
+    // It says no, at first or once it had said that it listens.
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let times = asked.clone();
+    let deaf = async move {
+        loop {
+            let (read, mut to) = listener.accept().await.unwrap().0.into_split();
+            let question: Question = Frames::of(read).words().await.unwrap().unwrap();
+            let Ask::ListenFiles(number, _) = question.ask else { panic!("{question:?}") };
+            times.lock().unwrap().push(Instant::now());
+            if times.lock().unwrap().len() == 1 {
+                send(&mut to, &Answer::Listening(number)).await.unwrap();
+            }
+            let why = reconciled_provider::Error::unavailable("the kernel tells of no changes");
+            send(&mut to, &Answer::Failed((&why).into())).await.unwrap();
+        }
+    };
+    let afar = Afar::new(&socket);
+    let mut changes = Hands::changes(&afar);
+    let told = async {
+        let mut told = 0;
+        while asked.lock().unwrap().len() < 3 {
+            tokio::select! {
+                change = changes.next() => {
+                    assert_eq!(change.unwrap(), [Change::Anywhere]);
+                    told += 1;
+                }
+                () = tokio::time::sleep(Duration::from_millis(10)) => {}
+            }
+        }
+        told
+    };
+    let told = tokio::select! {
+        () = deaf => panic!("it ended"),
+        told = told => told,
+    };
+    assert_eq!(told, 2, "when it began, and when it was no more");
+    let asked = asked.lock().unwrap();
+    assert!(asked.windows(2).all(|two| two[1] - two[0] >= Duration::from_secs(2)), "{asked:?}");
 }
 
 fn absent_stamp() -> reconciled_local::hands::Stamp {
