@@ -17,7 +17,7 @@ use crate::{
     path::FilePath,
     state::Refusal,
 };
-use futures_util::StreamExt;
+use futures_util::{StreamExt, stream};
 use reconciled_provider::Error;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::{io, sync::Arc, time::Duration};
@@ -342,14 +342,14 @@ impl Helper {
         from: &mut Reader,
         to: &mut OwnedWriteHalf,
     ) -> io::Result<Result<(), Fault>> {
-        let Some(address) = self.allowed.config.bus_address() else {
-            return Ok(self.allowed.units().map_err(Fault::from));
-        };
-        let bus = Bus::new(&address, None);
-        let mut changes = bus.changes();
+        // Without units there is nothing to tell, which is no error: the daemon asks whatever it manages.
+        let bus = self.allowed.config.bus_address().map(|address| Bus::new(&address, None));
+        let mut changes = bus.as_ref().map_or_else(|| stream::pending().boxed(), Bus::changes);
         loop {
             names.retain(|name| self.allowed.unit(name).is_ok());
-            bus.watch("", std::mem::take(&mut names));
+            if let Some(bus) = &bus {
+                bus.watch("", std::mem::take(&mut names));
+            }
             say(to, &Answer::Listening(number)).await?;
             let frame = loop {
                 tokio::select! {

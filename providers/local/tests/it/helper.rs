@@ -415,6 +415,23 @@ async fn a_helper_that_will_not_tell_of_changes_is_not_asked_again_at_once() {
     assert!(asked.windows(2).all(|two| two[1] - two[0] >= Duration::from_secs(2)), "{asked:?}");
 }
 
+#[tokio::test]
+async fn a_helper_without_units_has_nothing_to_tell_of_them_and_that_is_no_error() {
+    let desk = Desk::new();
+    let helper = Helper::of(&desk, "paths: [/etc]\n");
+    let (read, mut to) = UnixStream::connect(&helper.socket).await.unwrap().into_split();
+    let mut answers = Frames::of(read);
+    for number in [1, 2] {
+        let ask = Ask::ListenUnits(number, ["a.service".to_owned()].into());
+        send(&mut to, &Question { version: VERSION, ask }).await.unwrap();
+        let answer: Option<Answer> = answers.words().await.unwrap();
+        assert!(matches!(answer, Some(Answer::Listening(told)) if told == number), "{answer:?}");
+    }
+    drop(to);
+    let answer: Option<Answer> = answers.words().await.unwrap();
+    assert!(matches!(answer, Some(Answer::Done)), "{answer:?}");
+}
+
 fn absent_stamp() -> reconciled_local::hands::Stamp {
     let seen =
         reconciled_local::hands::Seen { path: path("/x"), what: What::Absent, is_public: false, changed: 0 };
