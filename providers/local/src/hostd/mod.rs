@@ -158,7 +158,7 @@ impl Helper {
                 Ok(runs) => say(to, &Answer::Runs(runs)).await.map(Ok)?,
                 Err(error) => Err(error.into()),
             },
-            Ask::Check(one) => match self.check(&one).await {
+            Ask::Check(one) => match self.check(&one, to).await {
                 Ok(()) => Ok(()),
                 Err(Unwell::No(error)) => say(to, &Answer::Unwell((&error).into())).await.map(Ok)?,
                 Err(Unwell::NotAsked(error)) => Err(error.into()),
@@ -170,19 +170,21 @@ impl Helper {
     }
 
     /// Runs the command of a check.
-    async fn check(&self, one: &OneCheck) -> Result<(), Unwell> {
+    async fn check(&self, one: &OneCheck, to: &OwnedWriteHalf) -> Result<(), Unwell> {
         let Check::Command(name) = &one.check else {
             let text = "the helper has no network: it asks no URLs and addresses";
             return Err(Unwell::NotAsked(Error::unsupported(text)));
         };
         self.allowed.unit(&one.unit).map_err(Unwell::NotAsked)?;
         self.allowed.command(name).map_err(Unwell::NotAsked)?;
+        is_wanted(to).map_err(Unwell::NotAsked)?;
         let asked = Asked { unit: &one.unit, instance: one.instance };
         self.here.check(&one.check, asked).await
     }
 
-    /// Whatever changes something.
+    /// Whatever changes something. It may have waited for a connection that was free.
     async fn change(&self, ask: Ask, to: &OwnedWriteHalf) -> Result<(), Fault> {
+        is_wanted(to)?;
         match ask {
             Ask::Put(put) => {
                 self.allowed.path(&put.path)?;

@@ -1,12 +1,12 @@
 //! The helper behind a socket: what it is asked by a daemon, and by somebody who forges requests.
 
-use crate::desk::Desk;
+use crate::{desk::Desk, units::Machine};
 use futures_util::StreamExt;
 use reconciled_local::{
     hands::{
         Afar, Asked, Change, Check, Fault, Hands, Job, Link, Make, Manager, Put, Remove, Unwell, Watched,
         What,
-        wire::{Answer, Ask, Frames, LONGEST, Question, VERSION, send},
+        wire::{Answer, Ask, Frames, LONGEST, OneCheck, Question, VERSION, send},
     },
     hostd::{Allowed, refuse, serve},
     path::FilePath,
@@ -430,6 +430,38 @@ async fn a_helper_without_units_has_nothing_to_tell_of_them_and_that_is_no_error
     drop(to);
     let answer: Option<Answer> = answers.words().await.unwrap();
     assert!(matches!(answer, Some(Answer::Done)), "{answer:?}");
+}
+
+#[tokio::test]
+async fn neither_a_job_nor_a_check_of_somebody_who_is_gone_is_begun() {
+    let dir = tempfile::tempdir().unwrap();
+    let checked = dir.path().join("checked");
+    let keys = format!("units: ['*.service']\ncommands: {{touch: [touch, {}]}}\n", checked.display());
+    let Some((machine, helper)) = Machine::helped("systemd", &keys) else { return };
+    for name in ["stale.service", "later.service"] {
+        fs::write(machine.file(name), "[Service]\nExecStart=/bin/sleep 1d\n").unwrap();
+    }
+    machine.run(&["systemctl", "daemon-reload"]);
+    // So many that one more waits to be taken.
+    let mut idle = Vec::new();
+    for _ in 0..32 {
+        idle.push(UnixStream::connect(&helper.socket).await.unwrap());
+    }
+    let check = OneCheck { check: Check::Command("touch".into()), unit: "stale.service".into(), instance: 1 };
+    for ask in [
+        Ask::Job("stale.service".into(), Job::Start),
+        Ask::Link("stale.service".into(), Link::Mask),
+        Ask::Check(check),
+    ] {
+        let mut stream = UnixStream::connect(&helper.socket).await.unwrap();
+        send(&mut stream, &Question { version: VERSION, ask }).await.unwrap();
+    }
+    idle.clear();
+    // They are taken in their order, and systemd does as it is told one after the other.
+    Afar::new(&helper.socket).job("later.service", Job::Start).await.unwrap();
+    assert_eq!(machine.property("stale.service", "ActiveState"), "inactive");
+    assert_ne!(machine.property("stale.service", "UnitFileState"), "masked");
+    assert!(!checked.exists());
 }
 
 fn absent_stamp() -> reconciled_local::hands::Stamp {
