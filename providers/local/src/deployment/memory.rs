@@ -97,6 +97,9 @@ pub(crate) struct Rollout {
     pub(crate) doubts: BTreeMap<u32, Doubt>,
     /// Why the step is not over, as last seen.
     pub(crate) why: String,
+    /// As last seen, it took too long, and there is nothing to go back to.
+    #[serde(default)]
+    pub(crate) is_stuck: bool,
 }
 
 /// For how long an instance was not known to be available.
@@ -167,6 +170,7 @@ impl Rollout {
             ended: BTreeMap::new(),
             doubts: BTreeMap::new(),
             why: String::new(),
+            is_stuck: false,
         }
     }
 
@@ -226,6 +230,7 @@ impl Rollout {
             self.trial = if self.trial == Trial::Over { Trial::Over } else { Trial::Ahead };
         }
         self.turned = now;
+        self.is_stuck = false;
     }
 }
 

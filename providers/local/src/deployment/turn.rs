@@ -29,6 +29,8 @@ use tracing::warn;
 const STEP: Duration = Duration::from_millis(200);
 /// How often it is looked at what nothing can be done about now.
 const IDLE: Duration = Duration::from_secs(1);
+/// The same of what took too long, and there is nothing to go back to.
+const STUCK: Duration = Duration::from_secs(5);
 
 /// Has exactly `units` of the deployment called `name` drained at the balancers it is behind.
 async fn mark(
@@ -118,6 +120,7 @@ impl<'a> Turn<'a> {
             if let Some(rollout) = &mut self.memory.rollout {
                 rollout.batch.clear();
                 rollout.goal.clear();
+                rollout.why.clear();
             }
             end = Ok(Ok(End::Wait(Duration::ZERO)));
         }
@@ -527,7 +530,7 @@ impl<'a> Turn<'a> {
         self.memory.refusal(&self.declared).is_none() && self.memory.good.is_some()
     }
 
-    /// Waits, or gives up what took too long.
+    /// Waits, or goes back from what took too long.
     fn wait(&mut self, now: u64, wait: Duration, why: String) -> End {
         self.wait_longer(now, wait, why, 0)
     }
@@ -540,10 +543,15 @@ impl<'a> Turn<'a> {
             rollout.why = why;
         }
         let limit = u64::from(self.declared.deadline) + u64::from(more);
-        match now > rollout.progressed + limit * 1_000 && may_go_back {
-            true => End::Back(format!("no progress within {limit} s: {}", rollout.why)),
-            false => End::Wait(wait),
+        if now <= rollout.progressed + limit * 1_000 {
+            return End::Wait(wait);
         }
+        if may_go_back {
+            return End::Back(format!("no progress within {limit} s: {}", rollout.why));
+        }
+        // There is nothing else to do than to look whether it is better, and to say that it is not well.
+        rollout.is_stuck = true;
+        End::Wait(wait.max(STUCK))
     }
 
     /// Every instance runs what shall run: the template takes it over, and what was there for the way goes.

@@ -110,8 +110,10 @@ impl Turn<'_> {
             End::Wait(_) if is_hopeless && self.may_go_back() => Ok(End::Back(self.why())),
             End::Wait(_) if is_hopeless => {
                 // Whoever takes it up again, since something changed, starts them anew.
-                let rollout = self.memory.rollout.iter_mut().flat_map(|rollout| rollout.batch.values_mut());
-                rollout.for_each(|stage| *stage = Stage::Restart);
+                if let Some(rollout) = &mut self.memory.rollout {
+                    rollout.batch.values_mut().for_each(|stage| *stage = Stage::Restart);
+                    rollout.is_stuck = true;
+                }
                 Ok(End::Stuck(self.why()))
             }
             end => Ok(end),

@@ -4,7 +4,7 @@ mod world;
 
 use super::*;
 use crate::deployment::instance;
-use reconciled_provider::Clock;
+use reconciled_provider::{Clock, Health};
 use world::{Says, World, web};
 
 #[tokio::test]
@@ -165,4 +165,57 @@ async fn an_instance_that_came_besides_and_is_declared_by_now_is_counted_once() 
         world.clock.advance(Duration::from_secs(1));
     }
     assert_eq!(world.running_units().len(), 3);
+}
+
+#[tokio::test]
+async fn a_way_back_that_hangs_is_not_well_and_goes_on_once_it_can() {
+    let old = web(2, "a", "old");
+    let world = World::running(&old).await;
+    world.says("new", Says::No);
+    let new = web(2, "b", "new");
+    while world.memory().bad.is_none() {
+        let health = world.health(&new).await;
+        assert!(!matches!(health, Health::Degraded { .. }), "{health:?}");
+        assert!(matches!(world.pass(&new).await, Some(Outcome::Pending { .. })));
+        world.clock.advance(Duration::from_secs(1));
+    }
+    let told = async |part: &str| {
+        let health = world.health(&new).await;
+        assert!(matches!(&health, Health::Degraded { why } if why.contains(part)), "{health:?}");
+    };
+    told("the one before is on its way back").await;
+    // It bears the old one no better.
+    world.says("old 1", Says::No);
+    for _ in 0..70 {
+        assert!(matches!(world.pass(&new).await, Some(Outcome::Pending { .. })));
+        world.clock.advance(Duration::from_secs(1));
+    }
+    told("the one before does not come up: web@1.service: old says no").await;
+    world.says("old 1", Says::Yes);
+    assert!(matches!(world.until_still(&new).await, Some(Outcome::Partial(..))));
+    assert_eq!(world.memory().rollout, None);
+    told("the new revision was taken back: ").await;
+}
+
+#[tokio::test]
+async fn a_revision_that_hangs_and_has_none_to_go_back_to_is_not_well() {
+    let new = web(2, "b", "new");
+    let world = World::running(&web(2, "a", "old")).await;
+    // As where what is there was adopted.
+    let mut memory = world.memory();
+    memory.good = None;
+    world.rows.lock().unwrap().get_mut(&"web@.service".into()).unwrap().private = memory.seal();
+    world.says("new", Says::No);
+    for _ in 0..70 {
+        assert!(matches!(world.pass(&new).await, Some(Outcome::Pending { .. })));
+        world.clock.advance(Duration::from_secs(1));
+    }
+    let health = world.health(&new).await;
+    assert!(
+        matches!(&health, Health::Degraded { why } if why.contains("the new revision does not come up")),
+        "{health:?}"
+    );
+    world.says("new", Says::Yes);
+    assert!(matches!(world.until_still(&new).await, Some(Outcome::Done(_))));
+    assert_eq!(world.health(&new).await, Health::Healthy);
 }
