@@ -27,6 +27,18 @@ pub(crate) struct Front {
     pub(crate) drain: u32,
 }
 
+impl Front {
+    /// How long an instance that it leaves out gets its answers out, in milliseconds.
+    pub(crate) fn drain_millis(&self) -> u64 {
+        drain_millis(self.drain)
+    }
+}
+
+/// The same of `drainSeconds`. A program that is told to read its file does so a moment later.
+pub(super) fn drain_millis(seconds: u32) -> u64 {
+    u64::from(seconds.max(1)) * 1_000
+}
+
 /// Where the file of a balancer is.
 pub(crate) fn path_of(id: &str) -> Option<FilePath> {
     FilePath::parse(id).ok()

@@ -245,7 +245,7 @@ impl<'a> Turn<'a> {
             // From here on a death leaves this step to be taken up, and no other.
             journal.progress(self.action.id, self.tracked()).await?;
         }
-        match self.drain(hands, manager, now).await {
+        match self.drain(hands, manager, cx).await {
             Ok(None) => {}
             Ok(Some(left)) => return Ok(Ok(End::Wait(left))),
             Err(fault) => return Ok(Err(fault)),
@@ -399,17 +399,20 @@ impl<'a> Turn<'a> {
         &mut self,
         hands: &dyn Hands,
         manager: &dyn Manager,
-        now: u64,
+        cx: &Cx,
     ) -> Result<Option<Duration>, Fault> {
         let Some(rollout) = &mut self.memory.rollout else { return Ok(None) };
         if rollout.batch.values().any(|stage| *stage == Stage::Drain) {
             let units = rollout.batch.keys().map(|number| super::instance(self.name, *number)).collect();
             mark(hands, manager, self.name, &self.declared, &units).await?;
-            let drain = self.declared.fronts.iter().map(|front| u64::from(front.drain)).max().unwrap_or(0);
+            let drain = self.declared.fronts.iter().map(Front::drain_millis).max().unwrap_or(0);
+            // From now on they get no more.
+            let until = millis(cx) + drain;
             for stage in rollout.batch.values_mut() {
-                *stage = Stage::Drained(now + drain * 1_000);
+                *stage = Stage::Drained(until);
             }
         }
+        let now = millis(cx);
         let until = rollout.batch.values().filter_map(|stage| match stage {
             Stage::Drained(until) => Some(*until),
             _ => None,

@@ -3,7 +3,7 @@
 mod world;
 
 use super::*;
-use crate::deployment::instance;
+use crate::{balancer::Front, deployment::instance};
 use reconciled_provider::{Clock, Health};
 use world::{Says, World, web};
 
@@ -218,4 +218,28 @@ async fn a_revision_that_hangs_and_has_none_to_go_back_to_is_not_well() {
     world.says("new", Says::Yes);
     assert!(matches!(world.until_still(&new).await, Some(Outcome::Done(_))));
     assert_eq!(world.health(&new).await, Health::Healthy);
+}
+
+#[tokio::test]
+async fn an_instance_gets_its_answers_out_also_where_no_time_is_given_for_that() {
+    for (seconds, least) in [(0, 1), (3, 3)] {
+        let front = Front { path: "/etc/front.conf".into(), reload: "front.service".into(), drain: seconds };
+        let old = Deployment { fronts: vec![front], ..web(2, "a", "old") };
+        let world = World::new();
+        world.balance("server 127.0.0.1:1; # web@1.service\nserver 127.0.0.1:2; # web@2.service\n");
+        world.until_still(&old).await;
+        world.jobs();
+        // To look for who may go takes longer than an instance has.
+        world.state.lock().unwrap().takes = Duration::from_secs(10);
+        let new = Deployment { fronts: old.fronts.clone(), ..web(2, "b", "old") };
+        world.pass(&new).await;
+        assert_eq!(world.jobs(), ["reload front.service"]);
+        let drained = world.clock.now();
+        while !world.jobs().contains(&"restart web@1.service".into()) {
+            world.clock.advance(Duration::from_millis(100));
+            world.pass(&new).await;
+        }
+        let waited = world.clock.now() - drained - Duration::from_secs(10);
+        assert!(waited >= Duration::from_secs(least), "{seconds}: {waited:?}");
+    }
 }

@@ -62,6 +62,8 @@ pub(super) struct World {
     pub(super) state: Mutex<State>,
     pub(super) rows: Mutex<BTreeMap<ResourceId, Tracked>>,
     pending: Mutex<BTreeSet<ResourceId>>,
+    /// The file of a balancer, if there is one.
+    balancer: Mutex<Option<String>>,
     dir: tempfile::TempDir,
 }
 
@@ -101,6 +103,7 @@ impl World {
             state: Mutex::default(),
             rows: Mutex::default(),
             pending: Mutex::default(),
+            balancer: Mutex::default(),
             dir,
         }
     }
@@ -116,11 +119,18 @@ impl World {
         Cx { clock: self.clock.clone(), ..cx() }
     }
 
-    fn desired(declared: &Deployment) -> Vec<Resource> {
-        let resource = |id: String, declared: Declared| Resource {
+    /// Has a balancer at `/etc/front.conf`, whose unit runs.
+    pub(super) fn balance(&self, lines: &str) {
+        *self.balancer.lock().unwrap() = Some(lines.into());
+        let unit = UnitState { load: "loaded".into(), active: "active".into(), ..UnitState::default() };
+        self.state.lock().unwrap().units.insert("front.service".into(), unit);
+    }
+
+    fn desired(&self, declared: &Deployment) -> Vec<Resource> {
+        let resource = |id: String, bytes: Vec<u8>| Resource {
             id: id.as_str().into(),
             scope: Arc::new(Scope::new("host", "deployments")),
-            spec: Spec::known(declared.encode()),
+            spec: Spec::known(bytes),
             origin: Origin { manifest: 0, line: 1 },
             policy: PolicyId(0),
         };
@@ -130,15 +140,23 @@ impl World {
             checks: declared.checks.clone(),
             closed: None,
         };
-        let whole = resource(template("web"), Declared::Deployment(declared.clone()));
-        let instances =
-            declared.range().map(|number| resource(instance("web", number), Declared::Instance(one.clone())));
-        [whole].into_iter().chain(instances).collect()
+        let balancer = self.balancer.lock().unwrap().clone();
+        let balancer = balancer.map(|text| {
+            let text = serde_json::Value::from(text);
+            resource(
+                "/etc/front.conf".into(),
+                format!(r#"{{"balancer":{text},"reload":"front.service","drain":0}}"#).into(),
+            )
+        });
+        let whole = resource(template("web"), Declared::Deployment(declared.clone()).encode());
+        let one = Declared::Instance(one).encode();
+        let instances = declared.range().map(|number| resource(instance("web", number), one.clone()));
+        balancer.into_iter().chain([whole]).chain(instances).collect()
     }
 
     /// One pass; what became of the template, if anything was done to it.
     pub(super) async fn pass(&self, declared: &Deployment) -> Option<Outcome> {
-        let (desired, cx) = (World::desired(declared), self.cx());
+        let (desired, cx) = (self.desired(declared), self.cx());
         let tracked: Vec<Tracked> = self.rows.lock().unwrap().values().cloned().collect();
         let scope = Scope::new("host", "deployments");
         let want =
@@ -246,7 +264,7 @@ impl World {
 
     /// How the deployment fares.
     pub(super) async fn health(&self, declared: &Deployment) -> Health {
-        let desired = World::desired(declared);
+        let desired = self.desired(declared);
         let tracked: Vec<Tracked> = self.rows.lock().unwrap().values().cloned().collect();
         let scope = Scope::new("host", "deployments");
         let want =
