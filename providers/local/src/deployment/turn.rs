@@ -5,6 +5,7 @@
 //! written down before they are touched, so that a process that dies, wherever, leaves a step that the next turn takes up:
 //! it starts the same instances anew, and no others before they are available.
 
+mod drain;
 mod watch;
 
 use super::{
@@ -16,14 +17,12 @@ use super::{
     rollout::{self, Member, Stands},
 };
 use crate::{
-    balancer::{self, Front},
     hands::{Fault, Hands, Job, Manager},
     systemd::{apply as units, definition},
 };
 use futures_util::future::join_all;
 use reconciled_provider::{Action, Cx, Error, ErrorKind, Journal, Op, Outcome, Resource, Tracked};
 use std::{collections::BTreeSet, time::Duration};
-use tracing::warn;
 
 /// How often what is being started is looked at.
 const STEP: Duration = Duration::from_millis(200);
@@ -31,18 +30,6 @@ const STEP: Duration = Duration::from_millis(200);
 const IDLE: Duration = Duration::from_secs(1);
 /// The same of what took too long, and there is nothing to go back to.
 const STUCK: Duration = Duration::from_secs(5);
-
-/// Has exactly `units` of the deployment called `name` drained at the balancers it is behind.
-async fn mark(
-    hands: &dyn Hands,
-    manager: &dyn Manager,
-    name: &str,
-    declared: &Deployment,
-    units: &BTreeSet<String>,
-) -> Result<(), Fault> {
-    let is_of = |unit: &str| parts(unit).is_some_and(|(of, _)| of == name);
-    balancer::drain(hands, manager, &declared.fronts, is_of, units).await
-}
 
 /// How a turn of a deployment ended, besides in error.
 enum End {
@@ -392,65 +379,6 @@ impl<'a> Turn<'a> {
         }
         let why = || standings.values().find_map(Standing::why).unwrap_or_default().to_owned();
         if batch.is_empty() { Err(why()) } else { Ok(batch) }
-    }
-
-    /// Takes those of the step from the balancers, and waits until they have answered what they had got.
-    async fn drain(
-        &mut self,
-        hands: &dyn Hands,
-        manager: &dyn Manager,
-        cx: &Cx,
-    ) -> Result<Option<Duration>, Fault> {
-        let Some(rollout) = &mut self.memory.rollout else { return Ok(None) };
-        if rollout.batch.values().any(|stage| *stage == Stage::Drain) {
-            let units = rollout.batch.keys().map(|number| super::instance(self.name, *number)).collect();
-            mark(hands, manager, self.name, &self.declared, &units).await?;
-            let drain = self.declared.fronts.iter().map(Front::drain_millis).max().unwrap_or(0);
-            // From now on they get no more.
-            let until = millis(cx) + drain;
-            for stage in rollout.batch.values_mut() {
-                *stage = Stage::Drained(until);
-            }
-        }
-        let now = millis(cx);
-        let until = rollout.batch.values().filter_map(|stage| match stage {
-            Stage::Drained(until) => Some(*until),
-            _ => None,
-        });
-        match until.max() {
-            Some(until) if until > now => Ok(Some(Duration::from_millis(until - now))),
-            Some(_) => {
-                rollout.batch.values_mut().for_each(|stage| *stage = Stage::Restart);
-                // The time in which they may be away begins now.
-                rollout.progressed = now;
-                Ok(None)
-            }
-            None => Ok(None),
-        }
-    }
-
-    /// Whoever was drained serves again. A balancer that knows of nobody is not touched.
-    async fn unmark(&mut self, hands: &dyn Hands, manager: &dyn Manager) -> Result<(), Fault> {
-        let Some(rollout) = self.memory.rollout.as_mut().filter(|rollout| rollout.is_marked) else {
-            return Ok(());
-        };
-        mark(hands, manager, self.name, &self.declared, &BTreeSet::new()).await?;
-        // What is no longer ours gets its lines back, and nothing waits for it.
-        let is_left = |front: &Front| self.declared.fronts.iter().all(|ours| ours.path != front.path);
-        for front in std::mem::take(&mut rollout.marked).into_iter().filter(is_left) {
-            let is_of = |unit: &str| parts(unit).is_some_and(|(of, _)| of == self.name);
-            if let Err(Fault::NoEffect(error) | Fault::Unknown(error)) =
-                balancer::release(hands, manager, &front, is_of).await
-            {
-                warn!(
-                    path = front.path,
-                    error = error.chain(),
-                    "marks stay at a balancer that was forgotten"
-                );
-            }
-        }
-        rollout.is_marked = false;
-        Ok(())
     }
 
     /// Starts anew those of the step that were not yet. Each has its revision on the disk before.
