@@ -65,9 +65,20 @@ fn slow(seconds: u32) -> String {
     format!(
         "apiVersion: systemd/v1\nkind: Deployment\nmetadata: {{name: web, labels: {{app: web}}}}\nspec:\n  replicas: 3\n  \
          minReadySeconds: 0\n  content: |\n{content} {seconds}\n---\n\
-         apiVersion: systemd/v1\nkind: LoadBalancer\nmetadata: {{name: front}}\nspec: {{type: haproxy, path: /etc/front.cfg, \
+         apiVersion: systemd/v1\nkind: LoadBalancer\nmetadata: {{name: front}}\nspec: {{type: haproxy, path: /etc/front/front.cfg, \
          selector: {{app: web}}, listen: 8080, reload: front.service, drainSeconds: 1}}\n"
     )
+}
+
+/// The unit of the balancer, which says what it was told to read.
+fn front(machine: &Machine) {
+    machine.run(&["mkdir", "-p", "/etc/front"]);
+    machine.write(
+        "/etc/systemd/system/front.service",
+        "[Service]\nExecStart=/bin/sleep 1d\nExecReload=/bin/cp /etc/front/front.cfg /run/read\n",
+    );
+    machine.run(&["systemctl", "daemon-reload"]);
+    machine.run(&["systemctl", "start", "front.service"]);
 }
 
 #[test]
@@ -78,12 +89,7 @@ fn one_apply_of_fewer_instances_waits_until_their_requests_are_over_and_ends_wel
         "stateDir: /srv/desk/state\nsources: [{name: infra, url: /srv/desk/repo.git}]\n\
          providers: [{name: host, type: host, bus: system, paths: [/etc], guard: {maxDeletes: 9, maxUpdatePercent: 100}}]\n",
     );
-    machine.write(
-        "/etc/systemd/system/front.service",
-        "[Service]\nExecStart=/bin/sleep 1d\nExecReload=/bin/cp /etc/front.cfg /run/read\n",
-    );
-    machine.run(&["systemctl", "daemon-reload"]);
-    machine.run(&["systemctl", "start", "front.service"]);
+    front(&machine);
     let program = [env!("CARGO_BIN_EXE_reconciled"), "--config", "/srv/desk/c.yaml"];
     let three = slow(1000).replace("drainSeconds: 1", "drainSeconds: 3");
     machine.env.push("web.yaml", &three);
@@ -102,28 +108,48 @@ fn one_apply_of_fewer_instances_waits_until_their_requests_are_over_and_ends_wel
 #[test]
 fn a_rolling_update_that_is_killed_anywhere_goes_on_and_never_has_two_steps_at_once() {
     let Some(machine) = Machine::bare() else { return };
+    kill_anywhere(&machine, "bus: system, paths: [/etc]", slow);
+}
+
+/// The same through the helper, which the first health command of a rolling update kills.
+#[test]
+fn a_rolling_update_through_a_helper_is_killed_anywhere_and_so_is_the_helper() {
+    let Some(machine) = Machine::with_unit() else { return };
+    machine.write(
+        "/etc/reconciled/hostd.yaml",
+        "users: [reconciled]\npaths: [/etc/front]\nunits: ['web@*.service', front.service]\ncommands:\n  \
+         well: [sh, -c, 'test ! -e /run/watching -o -e /run/died || { touch /run/died; kill -9 $PPID; sleep 5; }']\n",
+    );
+    machine.run(&["systemctl", "start", "reconciled-hostd.socket"]);
+    let helped = |seconds: u32| {
+        let checked = "  health: [{command: well}]\n  content: |\n";
+        slow(seconds).replacen("  content: |\n", checked, 1)
+    };
+    kill_anywhere(&machine, "helper: /run/reconciled-hostd.sock", helped);
+    assert!(machine.path("/run/died").exists());
+    let log = machine.run(&["journalctl", "-u", "reconciled-hostd", "-o", "cat", "--no-pager"]);
+    assert!(log.contains("Main process exited, code=killed"), "{log}");
+}
+
+/// Kills `apply` at every point of a rolling update of what `app` says, at a host with these `keys`.
+fn kill_anywhere(machine: &Machine, keys: &str, app: impl Fn(u32) -> String) {
     let guard = "guard: {maxDeletes: 1000, maxUpdates: 1000, maxUpdatePercent: 100}";
     machine.write(
         "/srv/desk/c.yaml",
         &format!(
             "stateDir: /srv/desk/state\nsources: [{{name: infra, url: /srv/desk/repo.git}}]\n\
-             providers: [{{name: host, type: host, bus: system, paths: [/etc], {guard}}}]\n"
+             providers: [{{name: host, type: host, {keys}, {guard}}}]\n"
         ),
     );
     let program = [env!("CARGO_BIN_EXE_reconciled"), "--config", "/srv/desk/c.yaml"];
     let run = |words: &[&str]| machine.run(&[&program[..], words].concat());
-    machine.write(
-        "/etc/systemd/system/front.service",
-        "[Service]\nExecStart=/bin/sleep 1d\nExecReload=/bin/cp /etc/front.cfg /run/read\n",
-    );
-    machine.run(&["systemctl", "daemon-reload"]);
-    machine.run(&["systemctl", "start", "front.service"]);
+    front(machine);
     let mut seconds = 1000;
-    machine.env.push("web.yaml", &slow(seconds));
+    machine.env.push("web.yaml", &app(seconds));
     run(&["apply", "--yes"]);
     // Writes down whenever fewer than `replicas - maxUnavailable` are active, or more than the others are drained.
     let watch = "while :; do n=$(systemctl list-units 'web@*' --state=active --no-legend | wc -l); \
-                 [ \"$n\" -ge 2 ] || echo \"$n\" >>/run/low; n=$(grep -c ' disabled ' /etc/front.cfg); \
+                 [ \"$n\" -ge 2 ] || echo \"$n\" >>/run/low; n=$(grep -c ' disabled ' /etc/front/front.cfg); \
                  [ \"$n\" -le 1 ] || echo \"$n drained\" >>/run/low; : >/run/watching; done";
     machine.run(&["systemd-run", "--quiet", "sh", "-c", watch]);
     wait_for("somebody watches", || machine.path("/run/watching").exists());
@@ -133,7 +159,7 @@ fn a_rolling_update_that_is_killed_anywhere_goes_on_and_never_has_two_steps_at_o
         let is_often = STEPS.contains(name) || name.starts_with("call.");
         for hit in 1..=if is_often { 2 } else { 1 } {
             seconds += 1;
-            machine.env.push("web.yaml", &slow(seconds));
+            machine.env.push("web.yaml", &app(seconds));
             let armed = format!("{VARIABLE}={name}:{hit}");
             let output = machine.command(&[&["env", &armed], &program[..], &["apply", "--yes"]].concat());
             if output.status.signal() == Some(9) || output.status.code() == Some(137) {
@@ -151,11 +177,88 @@ fn a_rolling_update_that_is_killed_anywhere_goes_on_and_never_has_two_steps_at_o
             assert_eq!(log, "", "{name}:{hit}: fewer instances were left than may be");
             let read = machine.run(&["cat", "/run/read"]);
             assert!(!read.contains(" disabled "), "{name}:{hit}: {read}");
-            assert_eq!(machine.run(&["cat", "/etc/front.cfg"]), read, "{name}:{hit}");
+            assert_eq!(machine.run(&["cat", "/etc/front/front.cfg"]), read, "{name}:{hit}");
         }
     }
     for name in ["call.before", "call.after", "progress.before", "progress.after", "store.end.after"] {
         assert!(died.contains(name), "nobody died at {name}: {died:?}");
     }
     assert!(run(&["plan"]).contains("No changes."));
+}
+
+#[test]
+fn a_rolling_update_waits_in_the_middle_while_its_balancer_is_suspended() {
+    let Some(machine) = Machine::bare() else { return };
+    let guard = "guard: {maxDeletes: 1000, maxUpdates: 1000, maxUpdatePercent: 100}";
+    machine.write(
+        "/srv/desk/c.yaml",
+        &format!(
+            "stateDir: /srv/desk/state\nsources: [{{name: infra, url: /srv/desk/repo.git}}]\n\
+             providers: [{{name: host, type: host, bus: system, paths: [/etc], {guard}}}]\n"
+        ),
+    );
+    let program = [env!("CARGO_BIN_EXE_reconciled"), "--config", "/srv/desk/c.yaml"];
+    let run = |words: &[&str]| machine.run(&[&program[..], words].concat());
+    front(&machine);
+    machine.env.push("web.yaml", &slow(1000));
+    run(&["apply", "--yes"]);
+    let pids = || {
+        let show = ["systemctl", "show", "--value", "-p", "MainPID", "web@1", "web@2", "web@3"];
+        machine.run(&show)
+    };
+    let read = || machine.run(&["cat", "/etc/front/front.cfg"]);
+    let before = (pids(), read());
+
+    // It dies with the first instance drained, or about to be.
+    machine.env.push("web.yaml", &slow(1001));
+    let armed = format!("{VARIABLE}=progress.after:1");
+    machine.command(&[&["env", &armed], &program[..], &["apply", "--yes"]].concat());
+    run(&["suspend", "LoadBalancer/front", "--reason", "looking"]);
+    let file = read();
+    let output = machine.command(&[&program[..], &["apply", "--yes", "--timeout", "10s"]].concat());
+    let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    assert!(said.contains("suspended"), "{said}");
+    assert_eq!((pids(), read()), (before.0.clone(), file), "{said}");
+
+    run(&["resume", "LoadBalancer/front"]);
+    run(&["apply", "--yes"]);
+    assert_ne!(pids(), before.0);
+    assert_eq!(read(), before.1, "nobody is drained");
+    assert!(run(&["plan"]).contains("No changes."));
+}
+
+#[test]
+fn drift_of_a_unit_that_is_only_to_be_told_is_told_and_left() {
+    let Some(machine) = Machine::bare() else { return };
+    machine.write(
+        "/srv/desk/c.yaml",
+        "stateDir: /srv/desk/state\nsources: [{name: infra, url: /srv/desk/repo.git}]\n\
+         providers: [{name: host, type: host, bus: system, paths: [/etc]}]\n",
+    );
+    let program = [env!("CARGO_BIN_EXE_reconciled"), "--config", "/srv/desk/c.yaml"];
+    let unit = |seconds: u32| {
+        format!(
+            "apiVersion: systemd/v1\nkind: Unit\nmetadata: {{name: solo.service, annotations: {{reconciled/drift: warn}}}}\n\
+             spec:\n  provider: host\n  state: running\n  content: |\n    [Service]\n    ExecStart=/bin/sleep {seconds}\n"
+        )
+    };
+    let state = || machine.run(&["systemctl", "show", "solo.service", "--value", "-p", "ActiveState"]);
+    machine.env.push("unit.yaml", &unit(1000));
+    machine.run(&[&program[..], &["apply", "--yes"]].concat());
+    assert_eq!(state(), "active\n");
+
+    machine.run(&["systemctl", "stop", "solo.service"]);
+    machine.write("/etc/systemd/system/solo.service.d/by-hand.conf", "[Service]\nEnvironment=A=1\n");
+    machine.run(&["systemctl", "daemon-reload"]);
+    let output = machine.command(&[&program[..], &["apply", "--yes"]].concat());
+    let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    assert!(said.contains("by-hand.conf") && said.contains("stopped"), "{said}");
+    assert_eq!(state(), "inactive\n", "{said}");
+    assert!(machine.path("/etc/systemd/system/solo.service.d/by-hand.conf").exists(), "{said}");
+
+    // A commit is another matter.
+    machine.env.push("unit.yaml", &unit(2000));
+    machine.run(&[&program[..], &["apply", "--yes"]].concat());
+    assert_eq!(state(), "active\n");
+    assert!(machine.run(&["systemctl", "show", "solo.service", "-p", "ExecStart"]).contains("sleep 2000"));
 }

@@ -1,7 +1,16 @@
 //! The daemon without rights and its helper, as the package brings them, under a real systemd.
 
 use crate::{running::wait_for, unit::Machine};
-use std::fs;
+use reconciled_local::hands::{
+    Watched,
+    wire::{Answer, Ask, Frames, Question, VERSION, send},
+};
+use std::{
+    fs,
+    os::{fd::OwnedFd, unix::fs::PermissionsExt},
+    process::{Command, Stdio},
+};
+use tokio::net::UnixStream;
 
 const HELPED: &str = "  - {name: host, type: host, helper: /run/reconciled-hostd.sock, guard: {maxDeletes: 1000, maxUpdates: 1000}}";
 
@@ -92,10 +101,10 @@ fn a_daemon_without_rights_keeps_files_units_and_deployments_through_its_helper(
 
     // Of its group, and not among those who may ask.
     machine.run(&["useradd", "member"]);
-    let look = r#"{"version":2,"ask":{"Look":["/etc/app/a"]}}"#;
+    let look = r#"{"version":3,"ask":{"Look":["/etc/app/a"]}}"#;
     assert!(machine.ask_as("member", look).contains("may not ask the helper"));
     assert!(machine.ask_as("reconciled", look).contains("Seen"));
-    let shadow = r#"{"version":2,"ask":{"Look":["/etc/shadow"]}}"#;
+    let shadow = r#"{"version":3,"ask":{"Look":["/etc/shadow"]}}"#;
     let said = machine.ask_as("reconciled", shadow);
     assert!(said.contains("not below any of the directories") && !said.contains("content"), "{said}");
 }
@@ -145,4 +154,34 @@ fn a_configuration_that_others_can_write_is_not_believed() {
     let log = || machine.run(&["journalctl", "-u", "reconciled-hostd", "-o", "cat", "--no-pager"]);
     wait_for("it is refused", || log().contains("the configuration of the helper is not believed"));
     assert!(!machine.path("/etc/app/a").exists());
+}
+
+#[tokio::test]
+async fn a_helper_that_the_kernel_tells_nothing_says_so_before_it_says_that_it_listens() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = dir.path().canonicalize().unwrap().join("hostd.yaml");
+    fs::write(&config, "paths: [/etc]\n").unwrap();
+    fs::set_permissions(&config, fs::Permissions::from_mode(0o600)).unwrap();
+    let socket = dir.path().join("hostd.sock");
+    let listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    // The limit counts by user, and each namespace of users has one of its own.
+    let script = "echo 0 >/proc/sys/user/max_inotify_instances && exec \"$@\"";
+    let mut helper = Command::new("unshare")
+        .args(["--user", "--map-root-user", "sh", "-c", script, "-", env!("CARGO_BIN_EXE_reconciled")])
+        .arg("--config")
+        .arg(&config)
+        .arg("hostd")
+        .stdin(OwnedFd::from(listener))
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let (read, mut to) = UnixStream::connect(&socket).await.unwrap().into_split();
+    let question = Question { version: VERSION, ask: Ask::ListenFiles(1, Watched::default()) };
+    send(&mut to, &question).await.unwrap();
+    let answer = Frames::of(read).words().await.unwrap();
+    helper.kill().unwrap();
+    helper.wait().unwrap();
+    let Some(Answer::Failed(why)) = answer else { panic!("{answer:?}") };
+    let error = reconciled_provider::Error::from(why);
+    assert_eq!(error.message, "the kernel tells of no changes");
 }

@@ -3,7 +3,7 @@
 use super::{
     kind::Balancer,
     memory::{Memory, mark},
-    normalize::{Front, path_of},
+    normalize::{Front, drain_millis, path_of},
     observe::drained_in,
     render::{named, with_drained},
 };
@@ -155,7 +155,7 @@ impl<'a> Change<'a> {
 /// when they get their answers out, from now on.
 fn leaving(cx: &Cx, declared: &Balancer, seen: &Seen, memory: Option<&Memory>) -> BTreeMap<String, u64> {
     let now = millis(cx);
-    let until = now + u64::from(declared.drain.max(1)) * 1_000;
+    let until = now + drain_millis(declared.drain);
     let before = memory.map(|memory| memory.left.clone()).unwrap_or_default();
     let is_read = memory.and_then(|memory| memory.read.as_ref()) == Some(&mark(cx, &declared.balancer));
     let mut left: BTreeMap<String, u64> =

@@ -36,6 +36,9 @@ pub struct BalancerSpec {
     pub reload: At<String>,
     /// Name of a command of the host configuration that must accept the new configuration before it takes the place of the old.
     pub validate: Option<At<String>>,
+    /// Whom the processes of HAProxy that answer requests run as, once its ports are open: `USER` or `USER:GROUP`, and `none` where
+    /// the unit starts it as another user than root. Default: `haproxy:haproxy`. nginx has a user of its own.
+    pub run_as: Option<At<String>>,
     /// How long an instance gets no further requests before it is restarted by a rolling update, or stopped. Default: 5.
     pub drain_seconds: Option<At<u32>>,
 }

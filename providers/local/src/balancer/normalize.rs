@@ -1,8 +1,8 @@
 //! Manifests of balancers to resources; which balancers a deployment is behind. Pure.
 
 use super::{
-    kind::{BALANCER, Balancer, BalancerSpec},
-    render::{Member, render},
+    kind::{BALANCER, Balancer, BalancerSpec, Program},
+    render::{Member, RunAs, render},
 };
 use crate::{
     Config,
@@ -25,6 +25,18 @@ pub(crate) struct Front {
     pub(crate) path: String,
     pub(crate) reload: String,
     pub(crate) drain: u32,
+}
+
+impl Front {
+    /// How long an instance that it leaves out gets its answers out, in milliseconds.
+    pub(crate) fn drain_millis(&self) -> u64 {
+        drain_millis(self.drain)
+    }
+}
+
+/// The same of `drainSeconds`. A program that is told to read its file does so a moment later.
+pub(super) fn drain_millis(seconds: u32) -> u64 {
+    u64::from(seconds.max(1)) * 1_000
 }
 
 /// Where the file of a balancer is.
@@ -138,7 +150,13 @@ pub(crate) fn normalize(config: &Config, manifest: &Manifest, inputs: &dyn Input
     }
     let balancer = Balancer {
         access: None,
-        balancer: render(spec.program, &manifest.name, &spec.listen.value, &members),
+        balancer: render(
+            spec.program,
+            &manifest.name,
+            &spec.listen.value,
+            run_as(spec.run_as.as_ref().map(|at| &*at.value)),
+            &members,
+        ),
         reload: spec.reload.value,
         validate: spec.validate.map(|at| at.value.into()),
         drain: seconds(&spec.drain_seconds),
@@ -203,6 +221,18 @@ fn check(config: &Config, spec: &BalancerSpec, refuse: &mut impl FnMut(Span, Str
         let message = format!("`{}` is no name of a service", spec.reload.value.escape_debug());
         refuse(spec.reload.span, message, "write the unit that serves: nginx.service");
     }
+    if let Some(at) = &spec.run_as {
+        let run_as = run_as(Some(&at.value));
+        if spec.program != Program::Haproxy {
+            let message = "`runAs` is for HAProxy alone".to_owned();
+            refuse(at.span, message, "leave it out: nginx answers as the user that it was built with");
+        } else if is_known(at)
+            && run_as.is_some_and(|run_as| !is_account(run_as.user) || !is_account(run_as.group))
+        {
+            let message = format!("`{}` is no user and group", at.value.escape_debug());
+            refuse(at.span, message, "write runAs: haproxy, runAs: USER:GROUP, or runAs: none");
+        }
+    }
     if let Some(at) = &spec.drain_seconds
         && at.unknown.is_empty()
         && at.value > LONGEST
@@ -217,6 +247,23 @@ fn check(config: &Config, spec: &BalancerSpec, refuse: &mut impl FnMut(Span, Str
         let error = unknown_command(&at.value, commands.keys().map(|known| &**known));
         refuse(at.span, error.message, &error.hint.unwrap_or_default());
     }
+}
+
+/// Whom HAProxy runs as; none where that is left to its unit.
+fn run_as(text: Option<&str>) -> Option<RunAs<'_>> {
+    match text {
+        None => Some(RunAs::HAPROXY),
+        Some("none") => None,
+        Some(text) => {
+            let (user, group) = text.split_once(':').unwrap_or((text, text));
+            Some(RunAs { user, group })
+        }
+    }
+}
+
+fn is_account(name: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    !name.is_empty() && !name.starts_with('-') && name.chars().all(is_plain)
 }
 
 fn is_service(name: &str) -> bool {

@@ -11,8 +11,26 @@ pub(super) struct Member {
     pub(super) address: String,
 }
 
-/// The configuration, with nobody drained.
-pub(super) fn render(program: Program, name: &str, listen: &str, members: &[Member]) -> String {
+/// A user and a group.
+#[derive(Clone, Copy)]
+pub(super) struct RunAs<'a> {
+    pub(super) user: &'a str,
+    pub(super) group: &'a str,
+}
+
+impl RunAs<'_> {
+    /// As its packages make them.
+    pub(super) const HAPROXY: RunAs<'static> = RunAs { user: "haproxy", group: "haproxy" };
+}
+
+/// The configuration, with nobody drained. Without `run_as`, HAProxy stays whoever starts it.
+pub(super) fn render(
+    program: Program,
+    name: &str,
+    listen: &str,
+    run_as: Option<RunAs<'_>>,
+    members: &[Member],
+) -> String {
     let head = format!("# Written by reconciled: LoadBalancer/{name}. Changes are taken back.\n");
     match program {
         Program::Nginx => {
@@ -42,8 +60,11 @@ pub(super) fn render(program: Program, name: &str, listen: &str, members: &[Memb
                     format!("    server {name} {} check inter 1s # {}\n", member.address, member.unit)
                 })
                 .collect();
+            let run_as = run_as
+                .map(|RunAs { user, group }| format!("    user {user}\n    group {group}\n"))
+                .unwrap_or_default();
             format!(
-                "{head}global\n    maxconn 4096\ndefaults\n    mode http\n    timeout connect 2s\n    timeout client 60s\n    \
+                "{head}global\n{run_as}    maxconn 4096\ndefaults\n    mode http\n    timeout connect 2s\n    timeout client 60s\n    \
                  timeout server 60s\n    option redispatch\n    retries 3\nfrontend {name}\n    bind {listen}\n    \
                  default_backend members\nbackend members\n    balance roundrobin\n{servers}"
             )
@@ -115,7 +136,7 @@ mod tests {
                 "    server web-8002.service 127.0.0.1:8002 check inter 1s disabled # web@8002.service\n",
             ),
         ] {
-            let plain = render(program, "front", "8080", &members());
+            let plain = render(program, "front", "8080", Some(RunAs::HAPROXY), &members());
             assert_eq!(drained(&plain), BTreeSet::new(), "{plain}");
             let units = BTreeSet::from(["web@8002.service".to_owned()]);
             let marked = with_drained(&plain, |_| true, &units);

@@ -8,7 +8,7 @@ use super::{
     parts,
 };
 use crate::{
-    hands::{Asked, Check, Fault, Hands, Job, Link, Manager},
+    hands::{Asked, Check, Fault, Hands, Job, Link, Manager, Unwell},
     systemd::{RunState, apply as units, observe::is_enabled},
 };
 use futures_util::future::join_all;
@@ -73,8 +73,10 @@ pub(super) async fn fares(hands: &dyn Hands, number: u32, checks: &[Check], grou
     let name = instance(&group.name, number);
     let asked = Asked { unit: &name, instance: number };
     let answers = join_all(checks.iter().map(|check| hands.check(check, asked))).await;
-    match answers.into_iter().find_map(Result::err) {
-        Some(error) => Health::Degraded { why: error.chain() },
+    // One that says no counts for more than one that nobody can ask.
+    let wrong = answers.into_iter().filter_map(Result::err);
+    match wrong.min_by_key(|wrong| matches!(wrong, Unwell::NotAsked(_))) {
+        Some(wrong) => Health::Degraded { why: wrong.error().chain() },
         None => Health::Healthy,
     }
 }

@@ -7,7 +7,7 @@ use super::{
     template,
 };
 use crate::{
-    hands::{Asked, Check, Hands, Manager, Seen, UnitState},
+    hands::{Asked, Check, Hands, Manager, Seen, UnitState, Unwell},
     systemd::{
         Places, Why, definition,
         observe::{drop_ins, no_file, text},
@@ -34,11 +34,37 @@ pub(crate) struct Looked {
     pub(crate) state: UnitState,
 }
 
+/// How an instance stands; where it is not available, with the reason.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Standing {
+    /// Its unit is active, and each of its checks answers.
+    Available,
+    /// Its unit does not run.
+    Down(String),
+    /// Its unit is coming up, or runs and a check of it says no.
+    Unwell(String),
+    /// Its unit is active, and a check of it could not be asked, which says nothing of it.
+    NotAsked(String),
+}
+
+impl Standing {
+    /// Why it is not known to be available.
+    pub(crate) fn why(&self) -> Option<&str> {
+        match self {
+            Standing::Available => None,
+            Standing::Down(why) | Standing::Unwell(why) | Standing::NotAsked(why) => Some(why),
+        }
+    }
+}
+
 /// Instances that may be there: those declared, those that may come besides, and those that are remembered.
 pub(crate) fn numbers(desired: Option<&Deployment>, memory: &Memory) -> BTreeSet<u32> {
     let declared = desired.into_iter().flat_map(|desired| desired.range().chain(desired.surge()));
-    let surge = memory.rollout.iter().flat_map(|rollout| rollout.surge.iter().chain(rollout.batch.keys()));
-    declared.chain(surge.copied()).chain(memory.known.keys().copied()).collect()
+    let on_its_way = memory
+        .rollout
+        .iter()
+        .flat_map(|rollout| rollout.surge.iter().chain(rollout.batch.keys()).chain(&rollout.touched));
+    declared.chain(on_its_way.copied()).chain(memory.known.keys().copied()).collect()
 }
 
 /// Looks at the deployment called `name`.
@@ -143,25 +169,36 @@ impl Group {
         memory.known.get(&number).filter(|known| known.invocation == state.invocation)
     }
 
-    /// Which of `numbers` are available: the unit is active, and each of its `checks` answers. For the others, why not.
-    pub(crate) async fn available<'a>(
+    /// How `numbers` stand, going by their units and by what each of their `checks` says.
+    pub(crate) async fn standings<'a>(
         &self,
         hands: &dyn Hands,
         checks: impl Fn(u32) -> &'a [Check],
         numbers: impl IntoIterator<Item = u32>,
-    ) -> BTreeMap<u32, Result<(), String>> {
+    ) -> BTreeMap<u32, Standing> {
         let ask = async |number: u32| {
             let unit = instance(&self.name, number);
             let state = self.state(number).cloned().unwrap_or_default();
-            if state.active != "active" {
+            // Whoever reads its configuration again serves meanwhile.
+            if !matches!(&*state.active, "active" | "reloading") {
                 let result =
                     if state.active == "failed" { format!(": {}", state.result) } else { String::new() };
-                return (number, Err(format!("{unit} is {}{result}", state.active)));
+                let why = format!("{unit} is {}{result}", state.active);
+                return (
+                    number,
+                    if state.is_running() { Standing::Unwell(why) } else { Standing::Down(why) },
+                );
             }
             let asked = Asked { unit: &unit, instance: number };
             let answers = join_all(checks(number).iter().map(|check| hands.check(check, asked))).await;
-            let wrong = answers.into_iter().find_map(Result::err);
-            (number, wrong.map_or(Ok(()), |error| Err(format!("{unit}: {}", error.chain()))))
+            // One that says no counts for more than one that nobody can ask.
+            let wrong = answers.into_iter().filter_map(Result::err);
+            let standing = match wrong.min_by_key(|wrong| matches!(wrong, Unwell::NotAsked(_))) {
+                None => Standing::Available,
+                Some(Unwell::No(error)) => Standing::Unwell(format!("{unit}: {}", error.chain())),
+                Some(Unwell::NotAsked(error)) => Standing::NotAsked(format!("{unit}: {}", error.chain())),
+            };
+            (number, standing)
         };
         join_all(numbers.into_iter().map(ask)).await.into_iter().collect()
     }

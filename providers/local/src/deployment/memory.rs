@@ -1,11 +1,14 @@
 //! What the inventory remembers of a deployment, between the steps of a rolling update as well.
 
-use super::kind::Deployment;
+use super::{kind::Deployment, look::Standing, rollout::Stands};
 use crate::{balancer::Front, hands::Check};
 use bytes::Bytes;
 use reconciled_provider::{Sealed, Tracked};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Range,
+};
 
 /// What is remembered.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -25,6 +28,9 @@ pub(crate) struct Memory {
     /// Seen: the balancers that are ours, by the paths of their files.
     #[serde(skip_serializing_if = "BTreeSet::is_empty", default)]
     pub(crate) ours: BTreeSet<String>,
+    /// Seen: numbers of the instances that have a row of their own, declared or not.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(crate) rows: Option<BTreeSet<u32>>,
     /// Earlier ones, the newest last.
     #[serde(default)]
     pub(crate) past: Vec<Past>,
@@ -61,7 +67,7 @@ pub(crate) struct Rollout {
     pub(crate) goal: String,
     /// When a step was last begun or completed.
     pub(crate) progressed: u64,
-    /// When the last turn was.
+    /// When the last turn ended, or the present one began.
     #[serde(default)]
     pub(crate) turned: u64,
     /// The instances of this step. Invariant: written down before any of them is touched, and empty before the next step.
@@ -77,14 +83,32 @@ pub(crate) struct Rollout {
     /// The balancers at which that may be so, also those that are forgotten meanwhile.
     #[serde(default)]
     pub(crate) marked: Vec<Front>,
+    /// Instances that it, or one that it overtook, may have started: written down before it does.
+    #[serde(default)]
+    pub(crate) touched: BTreeSet<u32>,
     /// Instances that it started anew. Of a run that was known before, nobody knows who ended it.
     #[serde(default)]
     pub(crate) started: BTreeSet<u32>,
     /// How many runs of an instance ended by themselves after its step was over.
     #[serde(default)]
     pub(crate) ended: BTreeMap<u32, u32>,
+    /// Instances that run and were not known to be available when the next step was to be chosen.
+    #[serde(default)]
+    pub(crate) doubts: BTreeMap<u32, Doubt>,
     /// Why the step is not over, as last seen.
     pub(crate) why: String,
+    /// As last seen, it took too long, and there is nothing to go back to.
+    #[serde(default)]
+    pub(crate) is_stuck: bool,
+}
+
+/// For how long an instance was not known to be available.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Doubt {
+    /// It was asked; if not, nobody could ask it.
+    pub(crate) is_asked: bool,
+    /// In so many turns, one after the other.
+    pub(crate) turns: u32,
 }
 
 /// How far the instances are that try a revision before the others. Times are milliseconds since the epoch.
@@ -121,8 +145,14 @@ pub(crate) struct Past {
     pub(crate) result: String,
 }
 
-/// How long there may be no turn before that is a pause, in milliseconds: the longest wait between two is a second.
+/// After so many turns what is said of an instance that runs is taken for true: a single answer may be late for any reason.
+const CERTAIN: u32 = 3;
+
+/// How long there may be no turn before that is a pause, in milliseconds.
 const PAUSE: u64 = 10_000;
+/// How much of a pause counts as time of the step: the longest wait between two turns. Were it nothing, what is done between
+/// them, such as slow checks of health or turns of other deployments, would put off the end for ever.
+const WAIT: u64 = 1_000;
 
 impl Rollout {
     pub(crate) fn to(goal: &str, now: u64) -> Rollout {
@@ -135,10 +165,28 @@ impl Rollout {
             trial: Trial::Ahead,
             is_marked: false,
             marked: Vec::new(),
+            touched: BTreeSet::new(),
             started: BTreeSet::new(),
             ended: BTreeMap::new(),
+            doubts: BTreeMap::new(),
             why: String::new(),
+            is_stuck: false,
         }
+    }
+
+    /// The same, to another goal. Who was being replaced counts as what he is.
+    pub(crate) fn overtaken(self, goal: &str, now: u64) -> Rollout {
+        let Rollout { surge, touched, is_marked, marked, .. } = self;
+        Rollout { surge, touched, is_marked, marked, ..Rollout::to(goal, now) }
+    }
+
+    /// Leaves out of it what is declared no longer: nobody waits for those to come up, and nobody starts them anew.
+    pub(crate) fn keep(&mut self, declared: &Range<u32>) {
+        let is_kept = |number: &u32| declared.contains(number) || self.surge.contains(number);
+        self.batch.retain(|number, _| is_kept(number));
+        self.started.retain(is_kept);
+        self.ended.retain(|number, _| is_kept(number));
+        self.doubts.retain(|number, _| is_kept(number));
     }
 
     /// Has an instance watched again whose run ended after its step was over; returns how often that was so.
@@ -154,16 +202,35 @@ impl Rollout {
         *ended
     }
 
+    /// What `standing` means for the choice of the next step, with what was seen in the turns before.
+    pub(crate) fn stands(&mut self, number: u32, standing: &Standing) -> Stands {
+        let (is_asked, certain) = match standing {
+            Standing::Available => (None, Stands::Available),
+            Standing::Down(_) => (None, Stands::Down),
+            Standing::Unwell(_) => (Some(true), Stands::Unwell),
+            Standing::NotAsked(_) => (Some(false), Stands::Unasked),
+        };
+        let Some(is_asked) = is_asked else {
+            self.doubts.remove(&number);
+            return certain;
+        };
+        let before = self.doubts.get(&number).filter(|doubt| doubt.is_asked == is_asked);
+        let turns = before.map_or(0, |doubt| doubt.turns).saturating_add(1);
+        self.doubts.insert(number, Doubt { is_asked, turns });
+        if turns < CERTAIN { Stands::Doubtful } else { certain }
+    }
+
     /// Begins a turn. A time in which nobody took any, because the process was stopped or all was suspended, is no time in
     /// which the instances did not come up.
     pub(crate) fn turn(&mut self, now: u64) {
         let since = now.saturating_sub(self.turned);
         if self.turned > 0 && since > PAUSE {
-            self.progressed = self.progressed.saturating_add(since);
+            self.progressed = self.progressed.saturating_add(since - WAIT);
             // Nobody saw whether they were available.
             self.trial = if self.trial == Trial::Over { Trial::Over } else { Trial::Ahead };
         }
         self.turned = now;
+        self.is_stuck = false;
     }
 }
 
@@ -249,12 +316,26 @@ mod tests {
     }
 
     #[test]
+    fn what_is_said_of_an_instance_that_runs_counts_once_it_was_said_several_times() {
+        let mut rollout = Rollout::to("goal", 1_000);
+        let (no, lost) = (Standing::Unwell("no".into()), Standing::NotAsked("lost".into()));
+        let mut told = |standings: &[&Standing]| {
+            standings.iter().map(|standing| rollout.stands(1, standing)).collect::<Vec<_>>()
+        };
+        use Stands::{Available, Doubtful, Down, Unasked, Unwell};
+        assert_eq!(told(&[&no, &no, &no, &no]), [Doubtful, Doubtful, Unwell, Unwell]);
+        assert_eq!(told(&[&Standing::Available, &no, &no, &lost]), [Available, Doubtful, Doubtful, Doubtful]);
+        assert_eq!(told(&[&lost, &lost, &no]), [Doubtful, Unasked, Doubtful]);
+        assert_eq!(told(&[&Standing::Down("failed".into()), &no]), [Down, Doubtful]);
+    }
+
+    #[test]
     fn a_pause_is_no_time_in_which_nothing_came_up() {
         let mut rollout = Rollout::to("goal", 1_000);
         rollout.turn(1_000);
         rollout.turn(3_000);
         assert_eq!(rollout.progressed, 1_000);
         rollout.turn(3_000 + 3_600_000);
-        assert_eq!(rollout.progressed, 1_000 + 3_600_000);
+        assert_eq!(rollout.progressed, 1_000 + 3_600_000 - 1_000, "a second counts");
     }
 }

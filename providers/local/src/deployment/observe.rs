@@ -101,7 +101,9 @@ pub(crate) async fn observe(
             if desired.is_some() && group.content().is_some() {
                 group.look_beside(hands, manager.places()).await?;
             }
-            let memory = Memory { ours: ours.clone(), ..asked.memory() };
+            let rows = asked.instances.iter().filter(|(_, (_, tracked))| tracked.is_some());
+            let rows = Some(rows.map(|(number, _)| *number).collect());
+            let memory = Memory { ours: ours.clone(), rows, ..asked.memory() };
             resources.extend(observed(cx, desired, &memory, &group));
         }
         for (number, (desired, tracked)) in asked.instances.iter().filter(|(number, _)| wanted(number)) {
@@ -397,19 +399,32 @@ pub(crate) async fn health(
             (super::instance(name, *number), &looked.state, known)
         });
         let restarted = restarted(cx, manager, units).await?;
+        let mut are_well = true;
         for (number, desired) in &declared {
             let checks = group.checks(*number, &goal, &memory, &deployment);
             let health = match fares(hands, *number, checks, &group).await {
                 degraded @ Health::Degraded { .. } => degraded,
                 other => restarted.get(&*desired.id.0).cloned().unwrap_or(other),
             };
+            are_well &= health == Health::Healthy;
             told.push((desired.id.clone(), health));
         }
         let health = match (&memory.rollout, memory.refusal(&deployment)) {
-            (Some(rollout), _) => {
+            (Some(rollout), Some(refused)) if !are_well || !rollout.is_stuck => {
+                let how = match rollout.is_stuck {
+                    true => format!("does not come up: {}", rollout.why),
+                    false => "is on its way back".to_owned(),
+                };
+                let why = format!("the new revision was taken back ({refused}); the one before {how}");
+                Health::Degraded { why }
+            }
+            (_, Some(why)) => Health::Degraded { why: format!("the new revision was taken back: {why}") },
+            (Some(rollout), None) if rollout.is_stuck => {
+                Health::Degraded { why: format!("the new revision does not come up: {}", rollout.why) }
+            }
+            (Some(rollout), None) => {
                 Health::Progressing { why: on_its_way(rollout), recheck: Duration::from_secs(5) }
             }
-            (None, Some(why)) => Health::Degraded { why: format!("the new revision was taken back: {why}") },
             (None, None) => Health::Healthy,
         };
         told.push((template(name).into(), health));

@@ -5,42 +5,31 @@
 //! written down before they are touched, so that a process that dies, wherever, leaves a step that the next turn takes up:
 //! it starts the same instances anew, and no others before they are available.
 
+mod drain;
 mod watch;
 
 use super::{
     kind::{Canary, Deployment},
-    look::{Group, group, numbers},
+    look::{Group, Standing, group, numbers},
     memory::{Bad, Known, Memory, Rollout, Stage, Trial},
     observe::{deployment, settled, taken_back},
     parts,
-    rollout::{self, Member},
+    rollout::{self, Member, Stands},
 };
 use crate::{
-    balancer::{self, Front},
     hands::{Fault, Hands, Job, Manager},
     systemd::{apply as units, definition},
 };
 use futures_util::future::join_all;
 use reconciled_provider::{Action, Cx, Error, ErrorKind, Journal, Op, Outcome, Resource, Tracked};
 use std::{collections::BTreeSet, time::Duration};
-use tracing::warn;
 
 /// How often what is being started is looked at.
 const STEP: Duration = Duration::from_millis(200);
 /// How often it is looked at what nothing can be done about now.
 const IDLE: Duration = Duration::from_secs(1);
-
-/// Has exactly `units` of the deployment called `name` drained at the balancers it is behind.
-async fn mark(
-    hands: &dyn Hands,
-    manager: &dyn Manager,
-    name: &str,
-    declared: &Deployment,
-    units: &BTreeSet<String>,
-) -> Result<(), Fault> {
-    let is_of = |unit: &str| parts(unit).is_some_and(|(of, _)| of == name);
-    balancer::drain(hands, manager, &declared.fronts, is_of, units).await
-}
+/// The same of what took too long, and there is nothing to go back to.
+const STUCK: Duration = Duration::from_secs(5);
 
 /// How a turn of a deployment ended, besides in error.
 enum End {
@@ -59,6 +48,8 @@ pub(super) struct Turn<'a> {
     declared: Deployment,
     memory: Memory,
     is_new: bool,
+    /// Instances that have a row of their own, as the plan saw them; none where it did not look.
+    rows: Option<BTreeSet<u32>>,
     /// Paths of what the plan says that differs: of the drop-ins of others, these go. What is to be ignored is in none, nor is
     /// anything while a rolling update goes on.
     named: BTreeSet<String>,
@@ -82,11 +73,11 @@ impl<'a> Turn<'a> {
             _ => None,
         };
         // What is somebody else's is neither marked nor reloaded.
-        let ours = seen.map(|seen| Memory::read(&seen.private).ours).unwrap_or_default();
+        let Memory { ours, rows, .. } = seen.map(|seen| Memory::read(&seen.private)).unwrap_or_default();
         declared.fronts.retain(|front| ours.contains(&front.path));
         let (memory, is_new) = (Memory::open(tracked), tracked.is_none());
         let named = units::planned_fields(&action.op);
-        Some(Turn { action, name, resource, declared, memory, is_new, named })
+        Some(Turn { action, name, resource, declared, memory, is_new, rows, named })
     }
 
     fn tracked(&self) -> Tracked {
@@ -105,6 +96,10 @@ impl<'a> Turn<'a> {
         journal: &dyn Journal,
     ) -> Result<Outcome, Error> {
         let mut end = self.step(hands, manager, cx, journal).await;
+        if let Some(rollout) = &mut self.memory.rollout {
+            // However long it took, that was no pause.
+            rollout.turned = millis(cx);
+        }
         if let Ok(Ok(End::Back(why))) = end {
             let now = millis(cx);
             self.memory.bad = Some(Bad { revision: self.declared.revision(), why });
@@ -112,6 +107,7 @@ impl<'a> Turn<'a> {
             if let Some(rollout) = &mut self.memory.rollout {
                 rollout.batch.clear();
                 rollout.goal.clear();
+                rollout.why.clear();
             }
             end = Ok(Ok(End::Wait(Duration::ZERO)));
         }
@@ -187,13 +183,14 @@ impl<'a> Turn<'a> {
         let now = millis(cx);
         let rollout = self.memory.rollout.get_or_insert_with(|| Rollout::to(&means, now));
         if rollout.goal != means {
-            // Another revision overtakes this one. Who was being replaced counts as what he is: not available.
-            let (surge, marked) = (std::mem::take(&mut rollout.surge), std::mem::take(&mut rollout.marked));
-            let is_marked = rollout.is_marked;
-            *rollout = Rollout { surge, is_marked, marked, ..Rollout::to(&means, now) };
+            // Another revision overtakes this one.
+            *rollout = rollout.clone().overtaken(&means, now);
         }
         rollout.turn(now);
-        let members: Vec<u32> = self.declared.range().chain(rollout.surge.iter().copied()).collect();
+        rollout.keep(&self.declared.range());
+        // An instance that came besides may be declared by now.
+        let members: BTreeSet<u32> = self.declared.range().chain(rollout.surge.iter().copied()).collect();
+        let members: Vec<u32> = members.into_iter().collect();
         let mut left = members.clone();
         left.retain(|number| !rollout.batch.contains_key(number));
         self.heal(manager, &group, left, &means).await;
@@ -220,6 +217,7 @@ impl<'a> Turn<'a> {
                     let rollout = self.memory.rollout.get_or_insert_with(|| Rollout::to(&means, now));
                     let surge = self.declared.surge();
                     rollout.surge.extend(batch.iter().filter(|number| surge.contains(number)));
+                    rollout.touched.extend(&batch);
                     let begin = if self.declared.fronts.is_empty() { Stage::Restart } else { Stage::Drain };
                     rollout.batch = batch.into_iter().map(|number| (number, begin)).collect();
                     if begin == Stage::Drain {
@@ -234,7 +232,7 @@ impl<'a> Turn<'a> {
             // From here on a death leaves this step to be taken up, and no other.
             journal.progress(self.action.id, self.tracked()).await?;
         }
-        match self.drain(hands, manager, now).await {
+        match self.drain(hands, manager, cx).await {
             Ok(None) => {}
             Ok(Some(left)) => return Ok(Ok(End::Wait(left))),
             Err(fault) => return Ok(Err(fault)),
@@ -321,9 +319,9 @@ impl<'a> Turn<'a> {
         if have.len() < canary.instances as usize {
             return None;
         }
-        let wrong =
-            group.available(hands, |_| self.memory.checks(&self.declared), have.iter().copied()).await;
-        let wrong = wrong.into_values().find_map(Result::err);
+        let stand =
+            group.standings(hands, |_| self.memory.checks(&self.declared), have.iter().copied()).await;
+        let wrong = stand.values().find_map(Standing::why).map(str::to_owned);
         let rollout = self.memory.rollout.as_mut()?;
         rollout.trial = rollout.trial.next(wrong.is_none(), canary.seconds, now);
         if rollout.trial == Trial::Over {
@@ -344,7 +342,7 @@ impl<'a> Turn<'a> {
 
     /// The instances of the next step, or why there are none now.
     async fn choose(
-        &self,
+        &mut self,
         hands: &dyn Hands,
         group: &Group,
         members: &[u32],
@@ -352,8 +350,16 @@ impl<'a> Turn<'a> {
     ) -> Result<BTreeSet<u32>, String> {
         let range = self.declared.range();
         let checks = |number| group.checks(number, means, &self.memory, &self.declared);
-        let available = group.available(hands, checks, members.iter().copied()).await;
+        let standings = group.standings(hands, checks, members.iter().copied()).await;
         let to_come = self.declared.surge().filter(|number| !members.contains(number));
+        let is_current =
+            |number: &u32| members.contains(number) && group.is_current(*number, means, &self.memory);
+        let current: BTreeSet<u32> = members.iter().copied().filter(is_current).collect();
+        let mut rollout = self.memory.rollout.as_mut();
+        let mut stands = |number: u32| match (rollout.as_mut(), standings.get(&number)) {
+            (Some(rollout), Some(standing)) => rollout.stands(number, standing),
+            _ => Stands::Down,
+        };
         let all: Vec<Member> = members
             .iter()
             .copied()
@@ -361,8 +367,8 @@ impl<'a> Turn<'a> {
             .map(|number| Member {
                 number,
                 is_surge: !range.contains(&number),
-                is_current: members.contains(&number) && group.is_current(number, means, &self.memory),
-                is_available: available.get(&number).is_some_and(Result::is_ok),
+                is_current: current.contains(&number),
+                stands: stands(number),
             })
             .collect();
         let floor = self.declared.replicas.saturating_sub(self.declared.max_unavailable);
@@ -371,64 +377,8 @@ impl<'a> Turn<'a> {
             let room = (canary.instances as usize).saturating_sub(have.len());
             batch = batch.into_iter().take(room).collect();
         }
-        let why = || available.into_values().find_map(Result::err).unwrap_or_default();
+        let why = || standings.values().find_map(Standing::why).unwrap_or_default().to_owned();
         if batch.is_empty() { Err(why()) } else { Ok(batch) }
-    }
-
-    /// Takes those of the step from the balancers, and waits until they have answered what they had got.
-    async fn drain(
-        &mut self,
-        hands: &dyn Hands,
-        manager: &dyn Manager,
-        now: u64,
-    ) -> Result<Option<Duration>, Fault> {
-        let Some(rollout) = &mut self.memory.rollout else { return Ok(None) };
-        if rollout.batch.values().any(|stage| *stage == Stage::Drain) {
-            let units = rollout.batch.keys().map(|number| super::instance(self.name, *number)).collect();
-            mark(hands, manager, self.name, &self.declared, &units).await?;
-            let drain = self.declared.fronts.iter().map(|front| u64::from(front.drain)).max().unwrap_or(0);
-            for stage in rollout.batch.values_mut() {
-                *stage = Stage::Drained(now + drain * 1_000);
-            }
-        }
-        let until = rollout.batch.values().filter_map(|stage| match stage {
-            Stage::Drained(until) => Some(*until),
-            _ => None,
-        });
-        match until.max() {
-            Some(until) if until > now => Ok(Some(Duration::from_millis(until - now))),
-            Some(_) => {
-                rollout.batch.values_mut().for_each(|stage| *stage = Stage::Restart);
-                // The time in which they may be away begins now.
-                rollout.progressed = now;
-                Ok(None)
-            }
-            None => Ok(None),
-        }
-    }
-
-    /// Whoever was drained serves again. A balancer that knows of nobody is not touched.
-    async fn unmark(&mut self, hands: &dyn Hands, manager: &dyn Manager) -> Result<(), Fault> {
-        let Some(rollout) = self.memory.rollout.as_mut().filter(|rollout| rollout.is_marked) else {
-            return Ok(());
-        };
-        mark(hands, manager, self.name, &self.declared, &BTreeSet::new()).await?;
-        // What is no longer ours gets its lines back, and nothing waits for it.
-        let is_left = |front: &Front| self.declared.fronts.iter().all(|ours| ours.path != front.path);
-        for front in std::mem::take(&mut rollout.marked).into_iter().filter(is_left) {
-            let is_of = |unit: &str| parts(unit).is_some_and(|(of, _)| of == self.name);
-            if let Err(Fault::NoEffect(error) | Fault::Unknown(error)) =
-                balancer::release(hands, manager, &front, is_of).await
-            {
-                warn!(
-                    path = front.path,
-                    error = error.chain(),
-                    "marks stay at a balancer that was forgotten"
-                );
-            }
-        }
-        rollout.is_marked = false;
-        Ok(())
     }
 
     /// Starts anew those of the step that were not yet. Each has its revision on the disk before.
@@ -511,7 +461,7 @@ impl<'a> Turn<'a> {
         self.memory.refusal(&self.declared).is_none() && self.memory.good.is_some()
     }
 
-    /// Waits, or gives up what took too long.
+    /// Waits, or goes back from what took too long.
     fn wait(&mut self, now: u64, wait: Duration, why: String) -> End {
         self.wait_longer(now, wait, why, 0)
     }
@@ -524,10 +474,15 @@ impl<'a> Turn<'a> {
             rollout.why = why;
         }
         let limit = u64::from(self.declared.deadline) + u64::from(more);
-        match now > rollout.progressed + limit * 1_000 && may_go_back {
-            true => End::Back(format!("no progress within {limit} s: {}", rollout.why)),
-            false => End::Wait(wait),
+        if now <= rollout.progressed + limit * 1_000 {
+            return End::Wait(wait);
         }
+        if may_go_back {
+            return End::Back(format!("no progress within {limit} s: {}", rollout.why));
+        }
+        // There is nothing else to do than to look whether it is better, and to say that it is not well.
+        rollout.is_stuck = true;
+        End::Wait(wait.max(STUCK))
     }
 
     /// Every instance runs what shall run: the template takes it over, and what was there for the way goes.
@@ -539,9 +494,15 @@ impl<'a> Turn<'a> {
         goal: &str,
         now: u64,
     ) -> Result<(), Fault> {
-        let surge = self.memory.rollout.take().map(|rollout| rollout.surge).unwrap_or_default();
-        let surge = surge.into_iter().filter(|number| !self.declared.range().contains(number));
-        for number in surge.filter(|number| group.is_running(*number)) {
+        let rollout = self.memory.rollout.take();
+        let (surge, touched) = rollout.map(|rollout| (rollout.surge, rollout.touched)).unwrap_or_default();
+        // Those with a row of their own go by themselves, once the guard and their balancers let them; without one nobody would
+        // stop what was started before it had a row, and is declared no longer.
+        let has_row = |number: &u32| self.rows.as_ref().is_some_and(|rows| rows.contains(number));
+        let touched = touched.into_iter().filter(|_| self.rows.is_some());
+        let over: BTreeSet<u32> = surge.into_iter().chain(touched).collect();
+        let over = over.into_iter().filter(|number| !self.declared.range().contains(number));
+        for number in over.filter(|number| !has_row(number) && group.is_running(*number)) {
             manager.job(&super::instance(&group.name, number), Job::Stop).await?;
         }
         let had_other = self.memory.good.as_ref().is_some_and(|good| good.content != goal);
@@ -574,3 +535,6 @@ impl<'a> Turn<'a> {
 pub(crate) fn millis(cx: &Cx) -> u64 {
     u64::try_from(cx.clock.now().as_millis()).unwrap_or(u64::MAX)
 }
+
+#[cfg(test)]
+mod tests;

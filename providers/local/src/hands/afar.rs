@@ -5,8 +5,8 @@
 //! rights is done here: URLs and addresses are asked, and `systemd-analyze verify` runs, in this process.
 
 use super::{
-    Asked, Change, Check, Fault, Hands, Job, Link, Manager, Put, Remove, Run, Seen, UnitState, Watched,
-    analyze, check,
+    Asked, Change, Check, Fault, Hands, Job, Link, Manager, Put, Remove, Run, Seen, UnitState, Unwell,
+    Watched, analyze, check,
     wire::{Answer, Ask, Frames, OneCheck, Question, VERSION, send},
 };
 use crate::{path::FilePath, systemd::Places};
@@ -33,6 +33,8 @@ use tokio::{
 const LIMIT: Duration = Duration::from_secs(240);
 /// How long a helper that is away is left alone.
 const AWAY: Duration = Duration::from_secs(2);
+/// The same, at most, of one that says again and again that it tells of no changes.
+const LONG_AWAY: Duration = Duration::from_secs(30);
 /// How long is waited for changes to be told of something else.
 const SOON: Duration = Duration::from_secs(5);
 
@@ -186,8 +188,8 @@ impl Afar {
         U: Clone + Send + Sync + 'static,
     {
         let asked = wish(&self.0).asked.subscribe();
-        let begin = (self.clone(), asked, None::<Ear<T>>, unknown);
-        Box::pin(stream::unfold(begin, move |(afar, mut asked, mut open, unknown)| async move {
+        let begin = (self.clone(), asked, None::<Ear<T>>, unknown, Duration::ZERO);
+        Box::pin(stream::unfold(begin, move |(afar, mut asked, mut open, unknown, mut wait)| async move {
             let all = |asked: &mut watch::Receiver<u64>| {
                 asked.mark_unchanged();
                 let (number, all) = wish(&afar.0).all();
@@ -195,12 +197,13 @@ impl Afar {
             };
             loop {
                 let Some(ear) = &mut open else {
+                    tokio::time::sleep(wait).await;
                     if let Ok((answers, mut to)) = afar.connect().await
                         && send(&mut to, &all(&mut asked)).await.is_ok()
                     {
                         open = Some(Ear { afar: afar.clone(), wish, answers, to });
                     } else {
-                        tokio::time::sleep(AWAY).await;
+                        wait = AWAY;
                     }
                     continue;
                 };
@@ -215,22 +218,31 @@ impl Afar {
                     Ok(Some(Answer::Listening(number))) => {
                         let was = wish(&afar.0).heard.send_replace(Some(number));
                         if was.is_none() {
-                            return Some((unknown.clone(), (afar, asked, open, unknown)));
+                            return Some((unknown.clone(), (afar, asked, open, unknown, wait)));
+                        }
+                    }
+                    // It will not listen, or not any longer, and would say the same again at once.
+                    Ok(Some(Answer::Failed(_) | Answer::Unknown(_) | Answer::Done)) => {
+                        let was_heard = wish(&afar.0).heard.borrow().is_some();
+                        open = None;
+                        wait = if was_heard { AWAY } else { (wait * 2).clamp(AWAY, LONG_AWAY) };
+                        if was_heard {
+                            return Some((unknown.clone(), (afar, asked, open, unknown, wait)));
                         }
                     }
                     Ok(Some(answer)) => {
                         if let Some(told) = told(answer) {
-                            return Some((told, (afar, asked, open, unknown)));
+                            return Some((told, (afar, asked, open, unknown, wait)));
                         }
                     }
                     Ok(None) | Err(_) => {
                         let was_heard = wish(&afar.0).heard.borrow().is_some();
                         open = None;
                         // Once, and not for each one that goes again at once: who looks finds out whether it is away.
+                        wait = if was_heard { Duration::ZERO } else { AWAY };
                         if was_heard {
-                            return Some((unknown.clone(), (afar, asked, open, unknown)));
+                            return Some((unknown.clone(), (afar, asked, open, unknown, wait)));
                         }
-                        tokio::time::sleep(AWAY).await;
                     }
                 }
             }
@@ -265,13 +277,19 @@ impl Hands for Afar {
         self.change(Ask::Remove(remove.clone())).await
     }
 
-    async fn check(&self, check: &Check, asked: Asked<'_>) -> Result<(), Error> {
+    async fn check(&self, check: &Check, asked: Asked<'_>) -> Result<(), Unwell> {
         match check {
             // The helper has no network.
             Check::Http(_) | Check::Tcp(_) => check::run(check, asked, None, SOON).await,
             Check::Command(_) => {
                 let (check, unit) = (check.clone(), asked.unit.to_owned());
-                self.read(Ask::Check(OneCheck { check, unit, instance: asked.instance })).await.map(drop)
+                let ask = Ask::Check(OneCheck { check, unit, instance: asked.instance });
+                let said = self.read(ask).await.map_err(Unwell::NotAsked)?;
+                let no = said.into_iter().find_map(|answer| match answer {
+                    Answer::Unwell(why) => Some(Unwell::No(why.into())),
+                    _ => None,
+                });
+                no.map_or(Ok(()), Err)
             }
         }
     }

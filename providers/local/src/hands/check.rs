@@ -4,7 +4,10 @@ use super::command;
 use crate::config::Commands;
 use reconciled_provider::Error;
 use serde::{Deserialize, Serialize};
-use std::time::Duration;
+use std::{
+    io::{self, ErrorKind},
+    time::Duration,
+};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
@@ -36,6 +39,24 @@ pub struct Asked<'a> {
     pub instance: u32,
 }
 
+/// Why an instance is not known to be well.
+#[derive(Clone, Debug)]
+pub enum Unwell {
+    /// It was asked, and is not.
+    No(Error),
+    /// It could not be asked, which says nothing of it.
+    NotAsked(Error),
+}
+
+impl Unwell {
+    /// What is wrong.
+    pub fn error(self) -> Error {
+        match self {
+            Unwell::No(error) | Unwell::NotAsked(error) => error,
+        }
+    }
+}
+
 /// Host and port, and the path, of a URL that is asked without TLS.
 pub(crate) fn url(text: &str) -> Option<(&str, &str)> {
     let rest = text.strip_prefix("http://")?;
@@ -54,13 +75,13 @@ pub(crate) fn is_address(text: &str) -> bool {
 
 /// Asks once.
 ///
-/// Errors: what was asked and what came back.
+/// Errors: what was asked and what came back. Whoever does not answer in time was asked.
 pub(crate) async fn run(
     check: &Check,
     asked: Asked<'_>,
     commands: Option<&Commands>,
     limit: Duration,
-) -> Result<(), Error> {
+) -> Result<(), Unwell> {
     let fill = |text: &str| text.replace("%i", &asked.instance.to_string());
     match check {
         Check::Http(text) => {
@@ -69,14 +90,13 @@ pub(crate) async fn run(
         }
         Check::Tcp(address) => {
             let address = fill(address);
-            let connect =
-                async { TcpStream::connect(&address).await.map(drop).map_err(|error| error.to_string()) };
-            within(&address, connect).await
+            within(&address, async { connect(&address).await.map(drop) }).await
         }
         Check::Command(name) => {
             let commands = commands.into_iter().flatten();
             let Some((_, argv)) = commands.clone().find(|(known, _)| ***known == **name) else {
-                return Err(super::unknown_command(name, commands.map(|(known, _)| &**known)));
+                let error = super::unknown_command(name, commands.map(|(known, _)| &**known));
+                return Err(Unwell::NotAsked(error));
             };
             let number = asked.instance.to_string();
             let fill = |word: &String| word.replace("{unit}", asked.unit).replace("{instance}", &number);
@@ -86,30 +106,64 @@ pub(crate) async fn run(
     }
 }
 
-async fn within(what: &str, asking: impl Future<Output = Result<(), String>>) -> Result<(), Error> {
-    let failed = |why: String| Error::unavailable(format!("{what} does not answer well: {why}"));
+/// Why no answer came that counts.
+enum Trouble {
+    /// What is asked did not give one.
+    There(String),
+    /// This process could not ask.
+    Here(String),
+}
+
+impl From<io::Error> for Trouble {
+    fn from(error: io::Error) -> Trouble {
+        use ErrorKind::{
+            BrokenPipe, ConnectionAborted, ConnectionRefused, ConnectionReset, HostUnreachable,
+            NetworkUnreachable, NotConnected, TimedOut, UnexpectedEof,
+        };
+        match error.kind() {
+            BrokenPipe | ConnectionAborted | ConnectionRefused | ConnectionReset | HostUnreachable
+            | NetworkUnreachable | NotConnected | TimedOut | UnexpectedEof => {
+                Trouble::There(error.to_string())
+            }
+            // Such as no descriptor or port left, a name that nobody knows, or a sandbox.
+            _ => Trouble::Here(error.to_string()),
+        }
+    }
+}
+
+async fn within(what: &str, asking: impl Future<Output = Result<(), Trouble>>) -> Result<(), Unwell> {
+    let failed = |why: String| Unwell::No(Error::unavailable(format!("{what} does not answer well: {why}")));
     match tokio::time::timeout(LIMIT, asking).await {
-        Ok(answer) => answer.map_err(failed),
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(Trouble::There(why))) => Err(failed(why)),
+        Ok(Err(Trouble::Here(why))) => {
+            Err(Unwell::NotAsked(Error::unavailable(format!("{what} cannot be asked: {why}"))))
+        }
         Err(_) => Err(failed(format!("nothing came within {} s", LIMIT.as_secs()))),
     }
 }
 
+async fn connect(address: &str) -> Result<TcpStream, Trouble> {
+    Ok(TcpStream::connect(address).await?)
+}
+
 /// One request, of HTTP/1.0, so that the answer ends with the connection.
-async fn get(text: &str) -> Result<(), String> {
-    let (host, path) = url(text).ok_or("it is no URL that can be asked")?;
-    let mut stream = TcpStream::connect(host).await.map_err(|error| error.to_string())?;
+async fn get(text: &str) -> Result<(), Trouble> {
+    let no_url = || Trouble::Here("it is no URL that can be asked".into());
+    let (host, path) = url(text).ok_or_else(no_url)?;
+    let mut stream = connect(host).await?;
     let request = format!("GET {path} HTTP/1.0\r\nHost: {host}\r\nUser-Agent: reconciled\r\n\r\n");
-    stream.write_all(request.as_bytes()).await.map_err(|error| error.to_string())?;
+    stream.write_all(request.as_bytes()).await?;
     let mut head = Vec::new();
     while head.len() < HEAD && !head.contains(&b'\n') {
         let mut part = [0; HEAD];
-        match stream.read(&mut part).await.map_err(|error| error.to_string())? {
+        match stream.read(&mut part).await? {
             0 => break,
             length => head.extend_from_slice(&part[..length]),
         }
     }
-    let status = status(&head).ok_or("what came is no answer of HTTP")?;
-    if status < 400 { Ok(()) } else { Err(format!("its status is {status}")) }
+    let status = status(&head).ok_or_else(|| Trouble::There("what came is no answer of HTTP".into()))?;
+    if status < 400 { Ok(()) } else { Err(Trouble::There(format!("its status is {status}"))) }
 }
 
 /// The status of an answer that begins so.

@@ -40,6 +40,11 @@ impl Here {
         self.1.unwatched()
     }
 
+    /// Whether the kernel tells what changes to whoever listens to [`Hands::changes`]: its queues are limited in number.
+    pub(crate) fn is_told(&self) -> bool {
+        self.1.are_told()
+    }
+
     /// Runs `work`, which waits for the disk, where waiting hurts nobody.
     async fn blocking<T: Send + 'static>(
         &self,
@@ -226,7 +231,7 @@ impl Hands for Here {
         self.blocking(move |me| me.take_away(&request)).await?
     }
 
-    async fn check(&self, check: &super::Check, asked: super::Asked<'_>) -> Result<(), Error> {
+    async fn check(&self, check: &super::Check, asked: super::Asked<'_>) -> Result<(), super::Unwell> {
         super::check::run(check, asked, self.0.commands.as_ref(), self.0.timeout).await
     }
 

@@ -24,7 +24,7 @@ pub mod wire;
 pub(crate) use accounts::{Accounts, home};
 pub use afar::Afar;
 pub use bus::{Bus, Job, Link, Manager, Run, UnitState};
-pub use check::{Asked, Check};
+pub use check::{Asked, Check, Unwell};
 pub(crate) use check::{is_address, url};
 pub use here::Here;
 pub(crate) use here::{is_unknown_command, unknown_command};
@@ -261,7 +261,7 @@ pub trait Hands: Send + Sync + fmt::Debug {
     /// Deletes something; durable when it returns.
     async fn remove(&self, remove: &Remove) -> Result<(), Fault>;
     /// Asks whether an instance of a service is well.
-    async fn check(&self, check: &Check, asked: Asked<'_>) -> Result<(), Error>;
+    async fn check(&self, check: &Check, asked: Asked<'_>) -> Result<(), Unwell>;
     /// From now on changes of these are told for `scope`, and of no others. What cannot be watched is left to the next look.
     async fn watch(&self, scope: &'static str, watched: Watched) -> Result<(), Error>;
     /// Changes, from now on; a stream that has ended where nothing can be told. One listener.

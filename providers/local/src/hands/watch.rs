@@ -181,6 +181,11 @@ impl Watches {
         Box::pin(Changes { reader, watches: self.clone() })
     }
 
+    /// True while somebody listens, and the kernel tells what changes.
+    pub(super) fn are_told(&self) -> bool {
+        self.state().queue.is_some()
+    }
+
     fn change(&self, event: &Event<'_>) -> Vec<Change> {
         if event.mask.contains(ReadFlags::QUEUE_OVERFLOW) {
             return vec![Change::Anywhere];

@@ -16,7 +16,7 @@ use std::{
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 /// The version of these words. Two that differ do not talk.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// Longest frame: the largest file that is managed, in base64, and what is said of it.
 pub const LONGEST: usize = 24 * 1024 * 1024;
@@ -89,6 +89,8 @@ pub enum Answer {
     Names(Vec<String>),
     /// The last runs of all that were asked for, in the order of the question.
     Runs(Vec<Run>),
+    /// The instance that a check is about was asked, and is not well.
+    Unwell(Why),
     /// From now on changes are told of what was asked for with this number.
     Listening(u64),
     /// Files changed.
@@ -261,16 +263,16 @@ mod tests {
 
     #[test]
     fn what_is_no_question_is_refused_with_the_reason() {
-        assert!(question(br#"{"version":2,"ask":"ListAll"}"#).is_ok());
-        assert!(question(br#"{"version":2,"ask":{"Look":["/etc/motd"]}}"#).is_ok());
+        assert!(question(br#"{"version":3,"ask":"ListAll"}"#).is_ok());
+        assert!(question(br#"{"version":3,"ask":{"Look":["/etc/motd"]}}"#).is_ok());
         assert!(refused("").contains("no question"));
         assert!(refused("GET / HTTP/1.1").contains("no question"));
         assert!(refused(r#"{"version":1,"ask":"ListAll"}"#).contains("version 1"));
-        assert!(refused(r#"{"version":2,"ask":"Shell"}"#).contains("unknown variant `Shell`"));
-        assert!(refused(r#"{"version":2,"ask":"ListAll","as":"root"}"#).contains("unknown field `as`"));
-        assert!(refused(r#"{"version":2,"ask":{"Look":["/etc/../root"]}}"#).contains("`..` in it"));
-        assert!(refused(r#"{"version":2,"ask":{"List":"etc"}}"#).contains("slash"));
-        let put = r#"{"version":2,"ask":{"Put":{"path":"/etc/x","expect":"00","make":{"Link":{"target":"a"}},"keep":false}}}"#;
+        assert!(refused(r#"{"version":3,"ask":"Shell"}"#).contains("unknown variant `Shell`"));
+        assert!(refused(r#"{"version":3,"ask":"ListAll","as":"root"}"#).contains("unknown field `as`"));
+        assert!(refused(r#"{"version":3,"ask":{"Look":["/etc/../root"]}}"#).contains("`..` in it"));
+        assert!(refused(r#"{"version":3,"ask":{"List":"etc"}}"#).contains("slash"));
+        let put = r#"{"version":3,"ask":{"Put":{"path":"/etc/x","expect":"00","make":{"Link":{"target":"a"}},"keep":false}}}"#;
         assert!(refused(put).contains("no hash"));
     }
 
@@ -291,7 +293,7 @@ mod tests {
         #[test]
         fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..60), text in r#"[{}":,\[\]a-zA-Z0-9/.]{0,60}"#) {
             let _ = question(&bytes);
-            let _ = question(format!(r#"{{"version":2,"ask":{text}}}"#).as_bytes());
+            let _ = question(format!(r#"{{"version":3,"ask":{text}}}"#).as_bytes());
         }
     }
 }

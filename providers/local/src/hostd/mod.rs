@@ -11,13 +11,13 @@ pub use config::Allowed;
 
 use crate::{
     hands::{
-        Asked, Bus, Change, Check, Fault, Hands, Here, Manager, Run, Seen, UnitState, What,
-        wire::{self, Answer, Ask, Frames, send},
+        Asked, Bus, Change, Check, Fault, Hands, Here, Manager, Run, Seen, UnitState, Unwell, What,
+        wire::{self, Answer, Ask, Frames, OneCheck, send},
     },
     path::FilePath,
     state::Refusal,
 };
-use futures_util::StreamExt;
+use futures_util::{StreamExt, stream};
 use reconciled_provider::Error;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::{io, sync::Arc, time::Duration};
@@ -158,14 +158,33 @@ impl Helper {
                 Ok(runs) => say(to, &Answer::Runs(runs)).await.map(Ok)?,
                 Err(error) => Err(error.into()),
             },
+            Ask::Check(one) => match self.check(&one, to).await {
+                Ok(()) => Ok(()),
+                Err(Unwell::No(error)) => say(to, &Answer::Unwell((&error).into())).await.map(Ok)?,
+                Err(Unwell::NotAsked(error)) => Err(error.into()),
+            },
             Ask::ListenFiles(number, watched) => return self.tell_files(number, watched, from, to).await,
             Ask::ListenUnits(number, names) => return self.tell_units(number, names, from, to).await,
             one => self.change(one, to).await,
         })
     }
 
-    /// Whatever changes something; and checks, which run commands.
+    /// Runs the command of a check.
+    async fn check(&self, one: &OneCheck, to: &OwnedWriteHalf) -> Result<(), Unwell> {
+        let Check::Command(name) = &one.check else {
+            let text = "the helper has no network: it asks no URLs and addresses";
+            return Err(Unwell::NotAsked(Error::unsupported(text)));
+        };
+        self.allowed.unit(&one.unit).map_err(Unwell::NotAsked)?;
+        self.allowed.command(name).map_err(Unwell::NotAsked)?;
+        is_wanted(to).map_err(Unwell::NotAsked)?;
+        let asked = Asked { unit: &one.unit, instance: one.instance };
+        self.here.check(&one.check, asked).await
+    }
+
+    /// Whatever changes something. It may have waited for a connection that was free.
     async fn change(&self, ask: Ask, to: &OwnedWriteHalf) -> Result<(), Fault> {
+        is_wanted(to)?;
         match ask {
             Ask::Put(put) => {
                 self.allowed.path(&put.path)?;
@@ -181,18 +200,6 @@ impl Helper {
                 is_wanted(to)?;
                 self.here.remove(&remove).await?;
                 info!(path = %remove.path, "removed");
-            }
-            Ask::Check(one) => {
-                let Check::Command(name) = &one.check else {
-                    return Err(Error::unsupported(
-                        "the helper has no network: it asks no URLs and addresses",
-                    )
-                    .into());
-                };
-                self.allowed.unit(&one.unit)?;
-                self.allowed.command(name)?;
-                let asked = Asked { unit: &one.unit, instance: one.instance };
-                self.here.check(&one.check, asked).await?;
             }
             Ask::Link(unit, link) => {
                 self.manager(&unit)?.link(&unit, link).await?;
@@ -291,6 +298,11 @@ impl Helper {
     ) -> io::Result<Result<(), Fault>> {
         let hands = Here::new(self.allowed.config.clone());
         let mut changes = hands.changes();
+        if !hands.is_told() {
+            // Before it is said that somebody listens.
+            let error = Error::unavailable("the kernel tells of no changes");
+            return Ok(Err(error.hint("raise fs.inotify.max_user_instances").into()));
+        }
         loop {
             watched.paths.retain(|path| self.allowed.told_of(path));
             watched.directories.retain(|path| self.allowed.path(path).is_ok());
@@ -332,14 +344,14 @@ impl Helper {
         from: &mut Reader,
         to: &mut OwnedWriteHalf,
     ) -> io::Result<Result<(), Fault>> {
-        let Some(address) = self.allowed.config.bus_address() else {
-            return Ok(self.allowed.units().map_err(Fault::from));
-        };
-        let bus = Bus::new(&address, None);
-        let mut changes = bus.changes();
+        // Without units there is nothing to tell, which is no error: the daemon asks whatever it manages.
+        let bus = self.allowed.config.bus_address().map(|address| Bus::new(&address, None));
+        let mut changes = bus.as_ref().map_or_else(|| stream::pending().boxed(), Bus::changes);
         loop {
             names.retain(|name| self.allowed.unit(name).is_ok());
-            bus.watch("", std::mem::take(&mut names));
+            if let Some(bus) = &bus {
+                bus.watch("", std::mem::take(&mut names));
+            }
             say(to, &Answer::Listening(number)).await?;
             let frame = loop {
                 tokio::select! {

@@ -36,20 +36,39 @@ fn get(port: u16) -> Result<(), String> {
     stream.write_all(b"GET / HTTP/1.0\r\n\r\n").map_err(|error| error.to_string())?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer).map_err(|error| error.to_string())?;
-    let is_page = answer.starts_with("HTTP/1.1 200") && answer.ends_with("</html>\n");
+    let is_page =
+        answer.starts_with("HTTP/1.") && answer[8..].starts_with(" 200") && answer.ends_with("</html>\n");
     if is_page { Ok(()) } else { Err(answer) }
 }
 
 #[tokio::test]
 async fn no_request_fails_while_ten_instances_behind_nginx_get_a_new_revision() {
+    let unit = "[Service]\nExecStart=/usr/sbin/nginx -g 'daemon off;' -c /etc/front.conf\nExecReload=/bin/kill -HUP $MAINPID\n";
     let Some(machine) = Machine::of("deployments", |_| {}) else { return };
+    roll_under_load(&machine, "nginx", unit).await;
+}
+
+/// As Debian's unit has it: started by root, and reloaded by its master process.
+#[tokio::test]
+async fn no_request_fails_while_ten_instances_behind_haproxy_get_a_new_revision() {
+    let unit = "[Service]\nType=notify\nExecStart=/usr/sbin/haproxy -Ws -f /etc/front.conf\n\
+                ExecReload=/usr/sbin/haproxy -c -q -f /etc/front.conf\nExecReload=/bin/kill -USR2 $MAINPID\n\
+                KillMode=mixed\nSuccessExitStatus=143\n";
+    let Some(machine) = Machine::of("deployments", |_| {}) else { return };
+    roll_under_load(&machine, "haproxy", unit).await;
+    // Who answers requests has no rights of root.
+    let master = machine.pid("front.service");
+    let workers = machine.run(&["ps", "-o", "user=", "--ppid", &master]);
+    assert!(!workers.is_empty() && workers.lines().all(|user| user.trim() == "haproxy"), "{workers}");
+}
+
+async fn roll_under_load(machine: &Machine, program: &str, unit: &str) {
     let first = ports();
     let listen = first + REPLICAS;
-    let nginx = "[Service]\nExecStart=/usr/sbin/nginx -g 'daemon off;' -c /etc/front.conf\nExecReload=/bin/kill -HUP $MAINPID\n";
-    fs::write(machine.file("front.service"), nginx).unwrap();
+    fs::write(machine.file("front.service"), unit).unwrap();
     machine.run(&["systemctl", "daemon-reload"]);
     let front = format!(
-        "LoadBalancer front {{type: nginx, path: /etc/front.conf, selector: {{app: web}}, listen: '127.0.0.1:{listen}', reload: front.service, drainSeconds: 1}}"
+        "LoadBalancer front {{type: {program}, path: /etc/front.conf, selector: {{app: web}}, listen: '127.0.0.1:{listen}', reload: front.service, drainSeconds: 1}}"
     );
     let web = |revision: u32| {
         format!(
@@ -65,7 +84,7 @@ async fn no_request_fails_while_ten_instances_behind_nginx_get_a_new_revision() 
     machine.run(&["systemctl", "start", "front.service"]);
     assert_eq!(machine.desk.pass(&[&old, &front]).await.done, [""; 0]);
     wait_for("every instance serves", || (first..listen).all(get_direct));
-    wait_for("nginx serves", || get(listen).is_ok());
+    wait_for("the balancer serves", || get(listen).is_ok());
 
     let (stop, asked) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
     let load: Vec<_> = (0..4)
@@ -83,7 +102,7 @@ async fn no_request_fails_while_ten_instances_behind_nginx_get_a_new_revision() 
         .collect();
     let new = web(2);
     let range = u32::from(first)..=u32::from(listen - 1);
-    let (done, worst) = roll(&machine, &[&new, &front], range).await;
+    let (done, worst) = roll(machine, &[&new, &front], range).await;
     stop.store(true, Ordering::Relaxed);
     let failed: Vec<String> = load.into_iter().flat_map(|thread| thread.join().unwrap()).collect();
     let asked = asked.load(Ordering::Relaxed);
@@ -96,7 +115,8 @@ async fn no_request_fails_while_ten_instances_behind_nginx_get_a_new_revision() 
     assert_eq!(machine.desk.pass(&[&new, &front]).await.done, [""; 0]);
 
     // A mark that nobody can account for is drift.
-    fs::write(machine.desk_path("/etc/front.conf"), written.replacen("; #", " down; #", 1)).unwrap();
+    let marked = written.replacen("; #", " down; #", 1).replacen(" 1s #", " 1s disabled #", 1);
+    fs::write(machine.desk_path("/etc/front.conf"), marked).unwrap();
     assert_eq!(machine.desk.pass(&[&new, &front]).await.done, ["update /etc/front.conf: done"]);
     assert_eq!(machine.run(&["cat", "/etc/front.conf"]), written);
 }
@@ -232,6 +252,24 @@ fn nginx_and_haproxy_take_what_is_written() {
 }
 
 #[test]
+fn whom_haproxy_runs_as_is_written_out_or_left_to_its_unit() {
+    let desk = Desk::with(|config| config.bus = Some("system".into()));
+    let global = |rest: &str| {
+        let front = format!(
+            "LoadBalancer front {{type: haproxy, path: /etc/front.conf, selector: {{app: web}}, listen: 8080, reload: front.service{rest}}}"
+        );
+        let resource = desk.desired(&[&front, "Deployment web app=web {content: x}"]).remove(0);
+        let text = desk.provider.show(&resource.id, resource.spec.bytes().unwrap())[0].1.clone();
+        let lines = text.lines().skip_while(|line| *line != "global").skip(1);
+        lines.take_while(|line| *line != "defaults").map(|line| line.trim().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(global(""), ["user haproxy", "group haproxy", "maxconn 4096"]);
+    assert_eq!(global(", runAs: www"), ["user www", "group www", "maxconn 4096"]);
+    assert_eq!(global(", runAs: 'www:web'"), ["user www", "group web", "maxconn 4096"]);
+    assert_eq!(global(", runAs: none"), ["maxconn 4096"]);
+}
+
+#[test]
 fn balancers_that_mean_nothing_are_refused_with_what_to_write() {
     let refuse = |spec: &str, part: &str| {
         let desk = Desk::with(|config| config.bus = Some("system".into()));
@@ -247,6 +285,11 @@ fn balancers_that_mean_nothing_are_refused_with_what_to_write() {
     refuse(&good.replace("a.service", "a.timer"), "no name of a service");
     refuse(&format!("{good}, member: '127.0.0.1:80'"), "no address of an instance");
     refuse(&format!("{good}, validate: nosuch"), "no command `nosuch`");
+    refuse(&format!("{good}, runAs: www-data"), "`runAs` is for HAProxy alone");
+    let haproxy = good.replace("nginx", "haproxy");
+    refuse(&format!("{haproxy}, runAs: 'a b'"), "`a b` is no user and group");
+    refuse(&format!("{haproxy}, runAs: 'a:'"), "`a:` is no user and group");
+    refuse(&format!("{haproxy}, runAs: \"a\\nb\""), "is no user and group");
     refuse(&good.replace("/etc/f", "/etc/systemd/system/f"), "where systemd loads units from");
 }
 

@@ -1,11 +1,12 @@
 //! The helper behind a socket: what it is asked by a daemon, and by somebody who forges requests.
 
-use crate::desk::Desk;
+use crate::{desk::Desk, units::Machine};
 use futures_util::StreamExt;
 use reconciled_local::{
     hands::{
-        Afar, Change, Fault, Hands, Job, Link, Make, Manager, Put, Remove, Watched, What,
-        wire::{Answer, Ask, Frames, LONGEST, Question, VERSION, send},
+        Afar, Asked, Change, Check, Fault, Hands, Job, Link, Make, Manager, Put, Remove, Unwell, Watched,
+        What,
+        wire::{Answer, Ask, Frames, LONGEST, OneCheck, Question, VERSION, send},
     },
     hostd::{Allowed, refuse, serve},
     path::FilePath,
@@ -17,8 +18,9 @@ use std::{
     fs,
     os::unix::fs::{PermissionsExt, symlink},
     path::{Path, PathBuf},
+    sync::{Arc, Mutex},
     thread::JoinHandle,
-    time::Duration,
+    time::{Duration, Instant},
 };
 use tokio::{
     io::AsyncWriteExt,
@@ -340,6 +342,126 @@ async fn a_directory_in_the_place_of_another_and_what_is_in_the_way_to_one_are_w
         desk.write(at_a, "2");
         told(&mut changes, Change::At(path(at_a))).await;
     }
+}
+
+#[tokio::test]
+async fn a_check_that_cannot_be_asked_is_told_from_one_that_says_no() {
+    let desk = Desk::new();
+    let commands = "commands: {well: [\"true\"], ill: [sh, -c, echo it is ill; exit 1], later: [sh, -c, exit 75], \
+                    killed: [sh, -c, 'kill -9 $$'], nowhere: [/nonexistent]}\n";
+    let helper = Helper::of(&desk, &format!("{WEB}{commands}"));
+    let afar = Afar::new(&helper.socket);
+    let asked = Asked { unit: "web@1.service", instance: 1 };
+    let ask = async |name: &str| afar.check(&Check::Command(name.into()), asked).await;
+    assert!(ask("well").await.is_ok());
+    let ill = ask("ill").await;
+    assert!(matches!(&ill, Err(Unwell::No(error)) if error.message.contains("it is ill")), "{ill:?}");
+    for name in ["later", "killed", "nowhere", "unknown"] {
+        let answer = ask(name).await;
+        assert!(matches!(answer, Err(Unwell::NotAsked(_))), "{name}: {answer:?}");
+    }
+    let free = crate::sockets::port();
+    let refused = afar.check(&Check::Tcp(format!("127.0.0.1:{free}")), asked).await;
+    assert!(matches!(refused, Err(Unwell::No(_))), "{refused:?}");
+    let nobody = afar.check(&Check::Tcp("nobody.invalid:80".into()), asked).await;
+    assert!(matches!(nobody, Err(Unwell::NotAsked(_))), "{nobody:?}");
+    helper.kill();
+    let answer = afar.check(&Check::Command("well".into()), asked).await;
+    assert!(matches!(answer, Err(Unwell::NotAsked(_))), "{answer:?}");
+}
+
+#[tokio::test]
+async fn a_helper_that_will_not_tell_of_changes_is_not_asked_again_at_once() {
+    let desk = Desk::new();
+    let socket = desk.dir.path().join("deaf.sock");
+    let listener = UnixListener::bind(&socket).unwrap();
+    // It says no, at first or once it had said that it listens.
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let times = asked.clone();
+    let deaf = async move {
+        loop {
+            let (read, mut to) = listener.accept().await.unwrap().0.into_split();
+            let question: Question = Frames::of(read).words().await.unwrap().unwrap();
+            let Ask::ListenFiles(number, _) = question.ask else { panic!("{question:?}") };
+            times.lock().unwrap().push(Instant::now());
+            if times.lock().unwrap().len() == 1 {
+                send(&mut to, &Answer::Listening(number)).await.unwrap();
+            }
+            let why = reconciled_provider::Error::unavailable("the kernel tells of no changes");
+            send(&mut to, &Answer::Failed((&why).into())).await.unwrap();
+        }
+    };
+    let afar = Afar::new(&socket);
+    let mut changes = Hands::changes(&afar);
+    let told = async {
+        let mut told = 0;
+        while asked.lock().unwrap().len() < 3 {
+            tokio::select! {
+                change = changes.next() => {
+                    assert_eq!(change.unwrap(), [Change::Anywhere]);
+                    told += 1;
+                }
+                () = tokio::time::sleep(Duration::from_millis(10)) => {}
+            }
+        }
+        told
+    };
+    let told = tokio::select! {
+        () = deaf => panic!("it ended"),
+        told = told => told,
+    };
+    assert_eq!(told, 2, "when it began, and when it was no more");
+    let asked = asked.lock().unwrap();
+    assert!(asked.windows(2).all(|two| two[1] - two[0] >= Duration::from_secs(2)), "{asked:?}");
+}
+
+#[tokio::test]
+async fn a_helper_without_units_has_nothing_to_tell_of_them_and_that_is_no_error() {
+    let desk = Desk::new();
+    let helper = Helper::of(&desk, "paths: [/etc]\n");
+    let (read, mut to) = UnixStream::connect(&helper.socket).await.unwrap().into_split();
+    let mut answers = Frames::of(read);
+    for number in [1, 2] {
+        let ask = Ask::ListenUnits(number, ["a.service".to_owned()].into());
+        send(&mut to, &Question { version: VERSION, ask }).await.unwrap();
+        let answer: Option<Answer> = answers.words().await.unwrap();
+        assert!(matches!(answer, Some(Answer::Listening(told)) if told == number), "{answer:?}");
+    }
+    drop(to);
+    let answer: Option<Answer> = answers.words().await.unwrap();
+    assert!(matches!(answer, Some(Answer::Done)), "{answer:?}");
+}
+
+#[tokio::test]
+async fn neither_a_job_nor_a_check_of_somebody_who_is_gone_is_begun() {
+    let dir = tempfile::tempdir().unwrap();
+    let checked = dir.path().join("checked");
+    let keys = format!("units: ['*.service']\ncommands: {{touch: [touch, {}]}}\n", checked.display());
+    let Some((machine, helper)) = Machine::helped("systemd", &keys) else { return };
+    for name in ["stale.service", "later.service"] {
+        fs::write(machine.file(name), "[Service]\nExecStart=/bin/sleep 1d\n").unwrap();
+    }
+    machine.run(&["systemctl", "daemon-reload"]);
+    // So many that one more waits to be taken.
+    let mut idle = Vec::new();
+    for _ in 0..32 {
+        idle.push(UnixStream::connect(&helper.socket).await.unwrap());
+    }
+    let check = OneCheck { check: Check::Command("touch".into()), unit: "stale.service".into(), instance: 1 };
+    for ask in [
+        Ask::Job("stale.service".into(), Job::Start),
+        Ask::Link("stale.service".into(), Link::Mask),
+        Ask::Check(check),
+    ] {
+        let mut stream = UnixStream::connect(&helper.socket).await.unwrap();
+        send(&mut stream, &Question { version: VERSION, ask }).await.unwrap();
+    }
+    idle.clear();
+    // They are taken in their order, and systemd does as it is told one after the other.
+    Afar::new(&helper.socket).job("later.service", Job::Start).await.unwrap();
+    assert_eq!(machine.property("stale.service", "ActiveState"), "inactive");
+    assert_ne!(machine.property("stale.service", "UnitFileState"), "masked");
+    assert!(!checked.exists());
 }
 
 fn absent_stamp() -> reconciled_local::hands::Stamp {

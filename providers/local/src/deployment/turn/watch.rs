@@ -4,7 +4,7 @@
 
 use super::{
     super::{
-        look::Group,
+        look::{Group, Standing},
         memory::{Memory, Stage},
     },
     End, STEP, Turn, millis,
@@ -57,7 +57,7 @@ impl Turn<'_> {
         let checks = self.memory.checks(&self.declared).to_vec();
         let Memory { known, rollout, .. } = &mut self.memory;
         let Some(rollout) = rollout else { return Ok(End::Wait(STEP)) };
-        let available = group.available(hands, |_| &checks, rollout.batch.keys().copied()).await;
+        let standings = group.standings(hands, |_| &checks, rollout.batch.keys().copied()).await;
         let seen = millis(cx);
         let (mut is_over, mut is_hopeless, mut why) = (true, false, String::new());
         for (number, stage) in &mut rollout.batch {
@@ -71,8 +71,8 @@ impl Turn<'_> {
                 (is_over, is_hopeless, why) = (false, true, text);
                 continue;
             }
-            match available.get(number) {
-                Some(Ok(())) => {
+            match standings.get(number) {
+                Some(Standing::Available) => {
                     // A run that systemd began by itself says that the one before it ended.
                     let run = group.state(*number).map(|state| &state.invocation);
                     let other =
@@ -93,7 +93,7 @@ impl Turn<'_> {
                 other => {
                     *stage = Stage::Watch(None);
                     is_over = false;
-                    why = other.and_then(|answer| answer.clone().err()).unwrap_or_default();
+                    why = other.and_then(Standing::why).unwrap_or_default().to_owned();
                 }
             }
         }
@@ -110,8 +110,10 @@ impl Turn<'_> {
             End::Wait(_) if is_hopeless && self.may_go_back() => Ok(End::Back(self.why())),
             End::Wait(_) if is_hopeless => {
                 // Whoever takes it up again, since something changed, starts them anew.
-                let rollout = self.memory.rollout.iter_mut().flat_map(|rollout| rollout.batch.values_mut());
-                rollout.for_each(|stage| *stage = Stage::Restart);
+                if let Some(rollout) = &mut self.memory.rollout {
+                    rollout.batch.values_mut().for_each(|stage| *stage = Stage::Restart);
+                    rollout.is_stuck = true;
+                }
                 Ok(End::Stuck(self.why()))
             }
             end => Ok(end),

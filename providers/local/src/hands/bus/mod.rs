@@ -308,6 +308,11 @@ impl Manager for Bus {
             Job::Reload => ("ReloadOrRestartUnit", "reload"),
         };
         let doing = format!("{word} {name}");
+        // Which run it is says afterwards whether it is another one.
+        let before = match job {
+            Job::Restart => self.state(name).await?.invocation,
+            _ => String::new(),
+        };
         let mut ends = self.signals(&self.told().await?, Some("JobRemoved")).await?;
         let asked = self.manager(method, &(name, "replace"), CALL).await;
         let path: OwnedObjectPath = asked
@@ -320,7 +325,7 @@ impl Manager for Bus {
             Ok(Some(result)) => result,
             // The signal was lost, with the bus or in a reload: what counts is how it stands.
             Ok(None) | Err(_) => {
-                match self.state(name).await.map_err(Fault::Unknown)?.is_running() == (job != Job::Stop) {
+                match is_done(job, &before, &self.state(name).await.map_err(Fault::Unknown)?) {
                     true => "done".to_owned(),
                     false => "timeout".to_owned(),
                 }
@@ -386,6 +391,17 @@ impl Manager for Bus {
     }
 }
 
+/// Whether a job did what it should, going by how its unit stands now and by the run that it was in before.
+fn is_done(job: Job, before: &str, now: &UnitState) -> bool {
+    match job {
+        Job::Start => now.is_running(),
+        Job::Stop => !now.is_running(),
+        Job::Restart => now.is_running() && now.invocation != before,
+        // While it is `reloading` it may still have the old configuration.
+        Job::Reload => now.active == "active",
+    }
+}
+
 /// Waits for the signal that ends the job at `path`; none where no more signals come.
 async fn ended(signals: &mut MessageStream, path: &OwnedObjectPath) -> Option<String> {
     loop {
@@ -418,6 +434,34 @@ fn unescape(part: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn without_its_signal_a_job_is_done_where_the_unit_says_so() {
+        let stands = |active: &str, invocation: &str| UnitState {
+            active: active.into(),
+            invocation: invocation.into(),
+            ..UnitState::default()
+        };
+        for (job, active, invocation, expect) in [
+            (Job::Start, "active", "a", true),
+            (Job::Start, "failed", "", false),
+            (Job::Stop, "active", "a", false),
+            (Job::Stop, "inactive", "", true),
+            // The old run may not have been ended yet.
+            (Job::Restart, "active", "a", false),
+            (Job::Restart, "active", "b", true),
+            (Job::Restart, "deactivating", "a", false),
+            (Job::Reload, "reloading", "a", false),
+            (Job::Reload, "active", "a", true),
+        ] {
+            assert_eq!(
+                is_done(job, "a", &stands(active, invocation)),
+                expect,
+                "{job:?} {active} {invocation}"
+            );
+        }
+        assert!(is_done(Job::Restart, "", &stands("active", "a")), "it did not run before");
+    }
 
     #[test]
     fn a_path_on_the_bus_names_a_unit() {

@@ -1,0 +1,86 @@
+//! Instances of a step, taken from the balancers before they are started anew, and given back.
+
+use super::{
+    super::{instance, kind::Deployment, memory::Stage, parts},
+    Turn, millis,
+};
+use crate::{
+    balancer::{self, Front},
+    hands::{Fault, Hands, Manager},
+};
+use reconciled_provider::Cx;
+use std::{collections::BTreeSet, time::Duration};
+use tracing::warn;
+
+/// Has exactly `units` of the deployment called `name` drained at the balancers it is behind.
+async fn mark(
+    hands: &dyn Hands,
+    manager: &dyn Manager,
+    name: &str,
+    declared: &Deployment,
+    units: &BTreeSet<String>,
+) -> Result<(), Fault> {
+    let is_of = |unit: &str| parts(unit).is_some_and(|(of, _)| of == name);
+    balancer::drain(hands, manager, &declared.fronts, is_of, units).await
+}
+
+impl Turn<'_> {
+    /// Takes those of the step from the balancers, and waits until they have answered what they had got.
+    pub(super) async fn drain(
+        &mut self,
+        hands: &dyn Hands,
+        manager: &dyn Manager,
+        cx: &Cx,
+    ) -> Result<Option<Duration>, Fault> {
+        let Some(rollout) = &mut self.memory.rollout else { return Ok(None) };
+        if rollout.batch.values().any(|stage| *stage == Stage::Drain) {
+            let units = rollout.batch.keys().map(|number| instance(self.name, *number)).collect();
+            mark(hands, manager, self.name, &self.declared, &units).await?;
+            let drain = self.declared.fronts.iter().map(Front::drain_millis).max().unwrap_or(0);
+            // From now on they get no more.
+            let until = millis(cx) + drain;
+            for stage in rollout.batch.values_mut() {
+                *stage = Stage::Drained(until);
+            }
+        }
+        let now = millis(cx);
+        let until = rollout.batch.values().filter_map(|stage| match stage {
+            Stage::Drained(until) => Some(*until),
+            _ => None,
+        });
+        match until.max() {
+            Some(until) if until > now => Ok(Some(Duration::from_millis(until - now))),
+            Some(_) => {
+                rollout.batch.values_mut().for_each(|stage| *stage = Stage::Restart);
+                // The time in which they may be away begins now.
+                rollout.progressed = now;
+                Ok(None)
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// Whoever was drained serves again. A balancer that knows of nobody is not touched.
+    pub(super) async fn unmark(&mut self, hands: &dyn Hands, manager: &dyn Manager) -> Result<(), Fault> {
+        let Some(rollout) = self.memory.rollout.as_mut().filter(|rollout| rollout.is_marked) else {
+            return Ok(());
+        };
+        mark(hands, manager, self.name, &self.declared, &BTreeSet::new()).await?;
+        // What is no longer ours gets its lines back, and nothing waits for it.
+        let is_left = |front: &Front| self.declared.fronts.iter().all(|ours| ours.path != front.path);
+        for front in std::mem::take(&mut rollout.marked).into_iter().filter(is_left) {
+            let is_of = |unit: &str| parts(unit).is_some_and(|(of, _)| of == self.name);
+            if let Err(Fault::NoEffect(error) | Fault::Unknown(error)) =
+                balancer::release(hands, manager, &front, is_of).await
+            {
+                warn!(
+                    path = front.path,
+                    error = error.chain(),
+                    "marks stay at a balancer that was forgotten"
+                );
+            }
+        }
+        rollout.is_marked = false;
+        Ok(())
+    }
+}

@@ -1,0 +1,245 @@
+//! What cannot be had from a real systemd at will: answers that do not come, and time.
+
+mod world;
+
+use super::*;
+use crate::{balancer::Front, deployment::instance};
+use reconciled_provider::{Clock, Health};
+use world::{Says, World, web};
+
+#[tokio::test]
+async fn a_check_that_nobody_can_ask_restarts_no_more_instances_at_once_than_may_be_away() {
+    let world = World::running(&web(4, "a", "old")).await;
+    world.jobs();
+    // The command has another name from now on, so those that run cannot be asked any longer.
+    world.says("old", Says::Nothing);
+    let new = web(4, "b", "new");
+    let mut restarted = Vec::new();
+    loop {
+        let outcome = world.pass(&new).await.unwrap();
+        let jobs = world.jobs();
+        assert!(jobs.len() <= 1, "{jobs:?}");
+        restarted.extend(jobs);
+        match outcome {
+            Outcome::Pending { .. } => world.clock.advance(IDLE),
+            outcome => {
+                assert!(matches!(outcome, Outcome::Done(_)), "{outcome:?}");
+                break;
+            }
+        }
+    }
+    assert_eq!(restarted, [1, 2, 3, 4].map(|number| format!("restart web@{number}.service")));
+}
+
+#[tokio::test]
+async fn instances_that_run_and_are_not_well_go_first_once_that_is_certain_and_a_few_at_a_time() {
+    let world = World::running(&web(4, "a", "old")).await;
+    world.jobs();
+    // Once is nothing.
+    world.says("old", Says::No);
+    let new = web(4, "b", "new");
+    world.pass(&new).await;
+    assert_eq!(world.jobs(), [""; 0]);
+    world.says("old", Says::Yes);
+    world.clock.advance(IDLE);
+    world.pass(&new).await;
+    assert_eq!(world.jobs(), ["restart web@1.service"]);
+    world.until_still(&new).await;
+
+    for number in [3, 4] {
+        world.says(&format!("new {number}"), Says::No);
+    }
+    world.jobs();
+    world.until_still(&web(4, "c", "newest")).await;
+    assert_eq!(world.jobs(), [3, 4, 1, 2].map(|number| format!("restart web@{number}.service")));
+}
+
+#[tokio::test]
+async fn instances_that_do_not_run_get_a_revision_at_once() {
+    let old = web(4, "a", "old");
+    let world = World::running(&old).await;
+    world.jobs();
+    for number in [2, 3, 4] {
+        world.job(&format!("web@{number}.service"), Job::Stop).await.unwrap();
+    }
+    world.jobs();
+    world.pass(&web(4, "b", "old")).await;
+    assert_eq!(world.jobs()[..3], [2, 3, 4].map(|number| format!("start web@{number}.service")));
+}
+
+#[tokio::test]
+async fn a_step_ends_in_time_also_where_every_look_takes_longer_than_a_pause() {
+    let old = web(2, "a", "old");
+    for between in [1, 30] {
+        let world = World::running(&old).await;
+        world.says("new", Says::No);
+        world.state.lock().unwrap().takes = Duration::from_secs(20);
+        let (new, start, mut took) = (web(2, "b", "new"), world.clock.now(), None);
+        while !matches!(world.pass(&new).await, Some(Outcome::Partial(..))) {
+            world.clock.advance(Duration::from_secs(between));
+            assert!(world.clock.now() - start < Duration::from_secs(3_600), "it never ends");
+            if world.memory().bad.is_some() {
+                took.get_or_insert(world.clock.now() - start);
+            }
+        }
+        // Looks of 20 s, and a second for what is between them.
+        assert!(took.is_some_and(|took| took < Duration::from_secs(240)), "{took:?}");
+        assert!(world.memory().bad.is_some_and(|bad| bad.why.contains("no progress within 60 s")));
+    }
+}
+
+#[tokio::test]
+async fn a_time_in_which_nobody_took_a_turn_is_not_that_of_a_step() {
+    let world = World::running(&web(2, "a", "old")).await;
+    world.says("new", Says::No);
+    let new = web(2, "b", "new");
+    for _ in 0..5 {
+        assert!(matches!(world.pass(&new).await, Some(Outcome::Pending { .. })));
+        world.clock.advance(Duration::from_secs(3_600));
+    }
+    world.says("new", Says::Yes);
+    assert!(matches!(world.until_still(&new).await, Some(Outcome::Done(_))));
+}
+
+#[tokio::test]
+async fn an_instance_that_is_declared_no_longer_is_in_no_step() {
+    let world = World::running(&web(3, "a", "")).await;
+    // Each is declared no longer while it is the one that is being replaced, and does not come up.
+    world.says("new 3", Says::No);
+    let new = |replicas: u32, first: u32| Deployment { first, ..web(replicas, "b", "new") };
+    loop {
+        world.pass(&new(3, 1)).await;
+        world.clock.advance(Duration::from_secs(1));
+        if world.memory().rollout.unwrap().batch.contains_key(&3) {
+            break;
+        }
+    }
+    world.jobs();
+    let outcome = world.until_still(&new(2, 1)).await;
+    assert!(matches!(outcome, Some(Outcome::Done(_))), "{outcome:?}");
+    assert_eq!(world.jobs(), ["stop web@3.service"]);
+    assert_eq!(world.memory().bad, None);
+
+    world.says("newest 1", Says::No);
+    let newest = |replicas: u32, first: u32| Deployment { first, ..web(replicas, "c", "newest") };
+    world.pass(&newest(2, 1)).await;
+    assert_eq!(world.memory().rollout.unwrap().batch.keys().collect::<Vec<_>>(), [&1]);
+    let outcome = world.until_still(&newest(2, 5)).await;
+    assert!(matches!(outcome, Some(Outcome::Done(_))), "{outcome:?}");
+    assert_eq!(world.running_units(), ["web@5.service", "web@6.service"]);
+    assert_eq!(world.memory().bad, None);
+    assert_eq!(world.files(), ["web@.service"]);
+}
+
+#[tokio::test]
+async fn what_a_rolling_update_started_and_nobody_declares_is_stopped_unless_it_has_a_row() {
+    let world = World::running(&web(2, "a", "")).await;
+    // A process that died before the instances had rows of their own.
+    let more = web(4, "b", "new");
+    world.pass(&more).await;
+    for number in [3, 4] {
+        world.rows.lock().unwrap().remove(&instance("web", number).as_str().into());
+    }
+    assert_eq!(world.running_units().len(), 4);
+    world.until_still(&web(2, "b", "new")).await;
+    assert_eq!(world.running_units(), ["web@1.service", "web@2.service"]);
+    assert_eq!(world.files(), ["web@.service"]);
+}
+
+#[tokio::test]
+async fn an_instance_that_came_besides_and_is_declared_by_now_is_counted_once() {
+    let surging = |replicas: u32, content: &str| Deployment {
+        max_unavailable: 0,
+        max_surge: 1,
+        ..web(replicas, content, "")
+    };
+    let world = World::running(&surging(2, "a")).await;
+    world.pass(&surging(2, "b")).await;
+    assert!(world.memory().rollout.unwrap().surge.contains(&3));
+    world.jobs();
+    // One of three, and none besides.
+    let three = Deployment { max_surge: 0, max_unavailable: 1, ..surging(3, "b") };
+    while !matches!(world.pass(&three).await, Some(Outcome::Done(_))) {
+        let jobs = world.jobs();
+        assert!(jobs.len() <= 1, "{jobs:?}");
+        world.clock.advance(Duration::from_secs(1));
+    }
+    assert_eq!(world.running_units().len(), 3);
+}
+
+#[tokio::test]
+async fn a_way_back_that_hangs_is_not_well_and_goes_on_once_it_can() {
+    let old = web(2, "a", "old");
+    let world = World::running(&old).await;
+    world.says("new", Says::No);
+    let new = web(2, "b", "new");
+    while world.memory().bad.is_none() {
+        let health = world.health(&new).await;
+        assert!(!matches!(health, Health::Degraded { .. }), "{health:?}");
+        assert!(matches!(world.pass(&new).await, Some(Outcome::Pending { .. })));
+        world.clock.advance(Duration::from_secs(1));
+    }
+    let told = async |part: &str| {
+        let health = world.health(&new).await;
+        assert!(matches!(&health, Health::Degraded { why } if why.contains(part)), "{health:?}");
+    };
+    told("the one before is on its way back").await;
+    // It bears the old one no better.
+    world.says("old 1", Says::No);
+    for _ in 0..70 {
+        assert!(matches!(world.pass(&new).await, Some(Outcome::Pending { .. })));
+        world.clock.advance(Duration::from_secs(1));
+    }
+    told("the one before does not come up: web@1.service: old says no").await;
+    world.says("old 1", Says::Yes);
+    assert!(matches!(world.until_still(&new).await, Some(Outcome::Partial(..))));
+    assert_eq!(world.memory().rollout, None);
+    told("the new revision was taken back: ").await;
+}
+
+#[tokio::test]
+async fn a_revision_that_hangs_and_has_none_to_go_back_to_is_not_well() {
+    let new = web(2, "b", "new");
+    let world = World::running(&web(2, "a", "old")).await;
+    // As where what is there was adopted.
+    let mut memory = world.memory();
+    memory.good = None;
+    world.rows.lock().unwrap().get_mut(&"web@.service".into()).unwrap().private = memory.seal();
+    world.says("new", Says::No);
+    for _ in 0..70 {
+        assert!(matches!(world.pass(&new).await, Some(Outcome::Pending { .. })));
+        world.clock.advance(Duration::from_secs(1));
+    }
+    let health = world.health(&new).await;
+    assert!(
+        matches!(&health, Health::Degraded { why } if why.contains("the new revision does not come up")),
+        "{health:?}"
+    );
+    world.says("new", Says::Yes);
+    assert!(matches!(world.until_still(&new).await, Some(Outcome::Done(_))));
+    assert_eq!(world.health(&new).await, Health::Healthy);
+}
+
+#[tokio::test]
+async fn an_instance_gets_its_answers_out_also_where_no_time_is_given_for_that() {
+    for (seconds, least) in [(0, 1), (3, 3)] {
+        let front = Front { path: "/etc/front.conf".into(), reload: "front.service".into(), drain: seconds };
+        let old = Deployment { fronts: vec![front], ..web(2, "a", "old") };
+        let world = World::new();
+        world.balance("server 127.0.0.1:1; # web@1.service\nserver 127.0.0.1:2; # web@2.service\n");
+        world.until_still(&old).await;
+        world.jobs();
+        // To look for who may go takes longer than an instance has.
+        world.state.lock().unwrap().takes = Duration::from_secs(10);
+        let new = Deployment { fronts: old.fronts.clone(), ..web(2, "b", "old") };
+        world.pass(&new).await;
+        assert_eq!(world.jobs(), ["reload front.service"]);
+        let drained = world.clock.now();
+        while !world.jobs().contains(&"restart web@1.service".into()) {
+            world.clock.advance(Duration::from_millis(100));
+            world.pass(&new).await;
+        }
+        let waited = world.clock.now() - drained - Duration::from_secs(10);
+        assert!(waited >= Duration::from_secs(least), "{seconds}: {waited:?}");
+    }
+}

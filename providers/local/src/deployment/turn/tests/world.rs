@@ -1,0 +1,388 @@
+//! A machine whose units are a table and whose checks say what they are told to, under a clock that is moved by hand.
+
+use crate::{
+    Config,
+    deployment::{
+        apply::apply,
+        instance,
+        kind::{Declared, Deployment, Instance},
+        memory::Memory,
+        observe::{health, observe},
+        template,
+    },
+    hands::{
+        Asked, Change, Check, Fault, Hands, Here, Job, Link, Manager, Put, Remove, Run, Seen, UnitState,
+        Unwell, Watched,
+    },
+    path::FilePath,
+    systemd::{Places, RunState},
+};
+use async_trait::async_trait;
+use futures_core::stream::BoxStream;
+use futures_util::stream;
+use reconciled_provider::{
+    Action, ActionId, Batch, Clock, Cx, Delta, Error, Focus, Health, Journal, Observation, Op, Origin,
+    Outcome, PolicyId, Resource, ResourceId, Scope, Spec, Tracked, Version, Want,
+};
+use reconciled_testkit::context::{HandClock, cx};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+/// What a check says.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Says {
+    Yes,
+    No,
+    /// It cannot be asked.
+    Nothing,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct State {
+    pub(super) units: BTreeMap<String, UnitState>,
+    /// `start web@1.service`, in order.
+    pub(super) jobs: Vec<String>,
+    /// By the name of the command; what is not in it says yes.
+    pub(super) says: BTreeMap<String, Says>,
+    /// How long each check takes.
+    pub(super) takes: Duration,
+    /// What a start ends as, where it does not end as `active`.
+    pub(super) starts_as: Option<&'static str>,
+    runs: u32,
+}
+
+#[derive(Debug)]
+pub(super) struct World {
+    here: Here,
+    places: Places,
+    pub(super) clock: Arc<HandClock>,
+    pub(super) state: Mutex<State>,
+    pub(super) rows: Mutex<BTreeMap<ResourceId, Tracked>>,
+    pending: Mutex<BTreeSet<ResourceId>>,
+    /// The file of a balancer, if there is one.
+    balancer: Mutex<Option<String>>,
+    dir: tempfile::TempDir,
+}
+
+pub(super) fn web(replicas: u32, content: &str, check: &str) -> Deployment {
+    let checks = if check.is_empty() { Vec::new() } else { vec![Check::Command(check.into())] };
+    Deployment {
+        content: format!("[Service]\nExecStart={content}\n"),
+        replicas,
+        first: 1,
+        max_unavailable: 1,
+        max_surge: 0,
+        canary: None,
+        min_ready: 0,
+        deadline: 60,
+        history: 10,
+        checks,
+        fronts: Vec::new(),
+        beside: BTreeMap::new(),
+        stale: Vec::new(),
+        refused: None,
+        closed: None,
+    }
+}
+
+impl World {
+    pub(super) fn new() -> World {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(dir.path().join("root/etc/systemd/system")).unwrap();
+        std::fs::create_dir_all(dir.path().join("root/run")).unwrap();
+        let here = Here::new(Arc::new(Config::new(dir.path().join("root"), &["/etc", "/run"])));
+        let clock = Arc::new(HandClock::default());
+        clock.advance(Duration::from_secs(1_000));
+        World {
+            here,
+            places: Places::system(),
+            clock,
+            state: Mutex::default(),
+            rows: Mutex::default(),
+            pending: Mutex::default(),
+            balancer: Mutex::default(),
+            dir,
+        }
+    }
+
+    /// One on which `declared` runs.
+    pub(super) async fn running(declared: &Deployment) -> World {
+        let world = World::new();
+        world.until_still(declared).await;
+        world
+    }
+
+    fn cx(&self) -> Cx {
+        Cx { clock: self.clock.clone(), ..cx() }
+    }
+
+    /// Has a balancer at `/etc/front.conf`, whose unit runs.
+    pub(super) fn balance(&self, lines: &str) {
+        *self.balancer.lock().unwrap() = Some(lines.into());
+        let unit = UnitState { load: "loaded".into(), active: "active".into(), ..UnitState::default() };
+        self.state.lock().unwrap().units.insert("front.service".into(), unit);
+    }
+
+    fn desired(&self, declared: &Deployment) -> Vec<Resource> {
+        let resource = |id: String, bytes: Vec<u8>| Resource {
+            id: id.as_str().into(),
+            scope: Arc::new(Scope::new("host", "deployments")),
+            spec: Spec::known(bytes),
+            origin: Origin { manifest: 0, line: 1 },
+            policy: PolicyId(0),
+        };
+        let one = Instance {
+            state: RunState::Running,
+            enabled: None,
+            checks: declared.checks.clone(),
+            closed: None,
+        };
+        let balancer = self.balancer.lock().unwrap().clone();
+        let balancer = balancer.map(|text| {
+            let text = serde_json::Value::from(text);
+            resource(
+                "/etc/front.conf".into(),
+                format!(r#"{{"balancer":{text},"reload":"front.service","drain":0}}"#).into(),
+            )
+        });
+        let whole = resource(template("web"), Declared::Deployment(declared.clone()).encode());
+        let one = Declared::Instance(one).encode();
+        let instances = declared.range().map(|number| resource(instance("web", number), one.clone()));
+        balancer.into_iter().chain([whole]).chain(instances).collect()
+    }
+
+    /// One pass; what became of the template, if anything was done to it.
+    pub(super) async fn pass(&self, declared: &Deployment) -> Option<Outcome> {
+        let (desired, cx) = (self.desired(declared), self.cx());
+        let tracked: Vec<Tracked> = self.rows.lock().unwrap().values().cloned().collect();
+        let scope = Scope::new("host", "deployments");
+        let want =
+            Want { scope: &scope, focus: &Focus::All, desired: &desired, tracked: &tracked, claims: &[] };
+        let seen = observe(&cx, self, self, &want).await.unwrap();
+        let batch = self.plan(&desired, &seen);
+        let notes = Notes::default();
+        apply(self, self, &cx, &batch, &notes).await.unwrap();
+        for (id, tracked) in notes.0.into_inner().unwrap() {
+            let op = &batch.actions.iter().find(|action| action.id == id).unwrap().op;
+            self.rows.lock().unwrap().insert(op.id().clone(), tracked);
+        }
+        let mut of_template = None;
+        for (id, outcome) in notes.1.into_inner().unwrap() {
+            let id = batch.actions.iter().find(|action| action.id == id).unwrap().op.id().clone();
+            self.pending.lock().unwrap().remove(&id);
+            match &outcome {
+                Outcome::Done(tracked) | Outcome::Partial(tracked, _) => {
+                    self.rows.lock().unwrap().insert(id.clone(), tracked.clone());
+                }
+                Outcome::Pending { tracked, .. } => {
+                    self.pending.lock().unwrap().insert(id.clone());
+                    self.rows.lock().unwrap().insert(id.clone(), tracked.clone());
+                }
+                Outcome::Gone => drop(self.rows.lock().unwrap().remove(&id)),
+                _ => {}
+            }
+            if *id.0 == *"web@.service" {
+                of_template = Some(outcome);
+            }
+        }
+        of_template
+    }
+
+    fn plan(&self, desired: &[Resource], seen: &Observation) -> Batch {
+        let rows = self.rows.lock().unwrap().clone();
+        let mut ops = Vec::new();
+        for desired in desired.iter().cloned() {
+            let (tracked, observed) = (rows.get(&desired.id).cloned(), seen.get(&desired.id).cloned());
+            let is_pending = self.pending.lock().unwrap().contains(&desired.id);
+            match (tracked, observed) {
+                (Some(tracked), observed) if is_pending => {
+                    ops.push(Op::Continue { desired, tracked, observed, claims: Vec::new() });
+                }
+                (_, None) => ops.push(Op::Create { desired, delta: Delta::default() }),
+                (tracked, Some(observed)) if Some(&*observed.bytes) != desired.spec.bytes() => {
+                    ops.push(Op::Update { desired, delta: Delta::default(), observed, tracked });
+                }
+                _ => {}
+            }
+        }
+        for (id, row) in rows.into_iter().filter(|(id, _)| !desired.iter().any(|one| one.id == *id)) {
+            match seen.get(&id).cloned() {
+                Some(observed) => ops.push(Op::Delete { observed, tracked: Some(row) }),
+                None => drop(self.rows.lock().unwrap().remove(&id)),
+            }
+        }
+        let action = |(i, op): (usize, Op)| Action { id: ActionId(i as u64), token: "t".into(), op };
+        let actions = ops.into_iter().enumerate().map(action).collect();
+        Batch { scope: Scope::new("host", "deployments"), base: Version::Unknown, actions }
+    }
+
+    /// Passes until nothing is on its way, each a second after the one before; what the last turn came to.
+    pub(super) async fn until_still(&self, declared: &Deployment) -> Option<Outcome> {
+        let mut last = None;
+        for _ in 0..1_000 {
+            match self.pass(declared).await {
+                Some(outcome) => last = Some(outcome),
+                None => return last,
+            }
+            if !matches!(last, Some(Outcome::Pending { .. })) && self.pending.lock().unwrap().is_empty() {
+                return last;
+            }
+            self.clock.advance(Duration::from_secs(1));
+        }
+        panic!("it never ends: {:?}", self.memory())
+    }
+
+    pub(super) fn memory(&self) -> Memory {
+        Memory::open(self.rows.lock().unwrap().get(&"web@.service".into()))
+    }
+
+    pub(super) fn says(&self, check: &str, says: Says) {
+        self.state.lock().unwrap().says.insert(check.into(), says);
+    }
+
+    /// Jobs since the last time.
+    pub(super) fn jobs(&self) -> Vec<String> {
+        std::mem::take(&mut self.state.lock().unwrap().jobs)
+    }
+
+    pub(super) fn running_units(&self) -> Vec<String> {
+        let state = self.state.lock().unwrap();
+        state.units.iter().filter(|(_, unit)| unit.is_running()).map(|(name, _)| name.clone()).collect()
+    }
+
+    /// Files of units.
+    pub(super) fn files(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(self.dir.path().join("root/etc/systemd/system")).unwrap();
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    /// How the deployment fares.
+    pub(super) async fn health(&self, declared: &Deployment) -> Health {
+        let desired = self.desired(declared);
+        let tracked: Vec<Tracked> = self.rows.lock().unwrap().values().cloned().collect();
+        let scope = Scope::new("host", "deployments");
+        let want =
+            Want { scope: &scope, focus: &Focus::All, desired: &desired, tracked: &tracked, claims: &[] };
+        let told = health(&self.cx(), self, self, &want).await.unwrap();
+        told.into_iter().find(|(id, _)| *id.0 == *"web@.service").unwrap().1
+    }
+}
+
+/// Progress, and outcomes in the order they came.
+#[derive(Default)]
+struct Notes(Mutex<Vec<(ActionId, Tracked)>>, Mutex<Vec<(ActionId, Outcome)>>);
+
+#[async_trait]
+impl Journal for Notes {
+    async fn started(&self, _: &[ActionId]) -> Result<(), Error> {
+        Ok(())
+    }
+    async fn progress(&self, action: ActionId, tracked: Tracked) -> Result<(), Error> {
+        self.0.lock().unwrap().push((action, tracked));
+        Ok(())
+    }
+    async fn finished(&self, outcomes: Vec<(ActionId, Outcome)>) -> Result<(), Error> {
+        self.1.lock().unwrap().extend(outcomes);
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Hands for World {
+    async fn look(&self, paths: &[FilePath]) -> Result<Vec<Seen>, Error> {
+        self.here.look(paths).await
+    }
+    async fn list(&self, directory: &FilePath) -> Result<Vec<Seen>, Error> {
+        self.here.list(directory).await
+    }
+    async fn list_all(&self) -> Result<Vec<Seen>, Error> {
+        self.here.list_all().await
+    }
+    async fn put(&self, put: &Put) -> Result<(), Fault> {
+        self.here.put(put).await
+    }
+    async fn remove(&self, remove: &Remove) -> Result<(), Fault> {
+        self.here.remove(remove).await
+    }
+    async fn check(&self, check: &Check, asked: Asked<'_>) -> Result<(), Unwell> {
+        let Check::Command(name) = check else { panic!("{check:?}") };
+        let (says, takes) = {
+            let state = self.state.lock().unwrap();
+            let of_one = state.says.get(&format!("{name} {}", asked.instance));
+            (of_one.or_else(|| state.says.get(name)).copied().unwrap_or(Says::Yes), state.takes)
+        };
+        self.clock.sleep(takes).await;
+        match says {
+            Says::Yes => Ok(()),
+            Says::No => Err(Unwell::No(Error::unavailable(format!("{name} says no")))),
+            Says::Nothing => Err(Unwell::NotAsked(Error::invalid(format!("there is no {name}")))),
+        }
+    }
+    async fn watch(&self, _: &'static str, _: Watched) -> Result<(), Error> {
+        Ok(())
+    }
+    fn changes(&self) -> BoxStream<'static, Vec<Change>> {
+        Box::pin(stream::empty())
+    }
+}
+
+#[async_trait]
+impl Manager for World {
+    async fn units(&self, names: &[String]) -> Result<Vec<UnitState>, Error> {
+        let state = self.state.lock().unwrap();
+        let one = |name: &String| {
+            state.units.get(name).cloned().unwrap_or_else(|| UnitState {
+                load: "loaded".into(),
+                active: "inactive".into(),
+                ..UnitState::default()
+            })
+        };
+        Ok(names.iter().map(one).collect())
+    }
+    async fn triggers(&self, _: &str) -> Result<Vec<String>, Error> {
+        Ok(Vec::new())
+    }
+    async fn runs(&self, names: &[String]) -> Result<Vec<Run>, Error> {
+        Ok(names.iter().map(|_| Run::default()).collect())
+    }
+    async fn link(&self, _: &str, _: Link) -> Result<(), Fault> {
+        Ok(())
+    }
+    async fn reload(&self) -> Result<(), Fault> {
+        Ok(())
+    }
+    async fn job(&self, name: &str, job: Job) -> Result<(), Fault> {
+        let mut state = self.state.lock().unwrap();
+        state.jobs.push(format!("{} {name}", format!("{job:?}").to_lowercase()));
+        state.runs += 1;
+        let active = match job {
+            Job::Stop => "inactive",
+            Job::Reload => return Ok(()),
+            Job::Start | Job::Restart => state.starts_as.unwrap_or("active"),
+        };
+        let invocation = if job == Job::Stop { String::new() } else { state.runs.to_string() };
+        let unit =
+            UnitState { load: "loaded".into(), active: active.into(), invocation, ..UnitState::default() };
+        state.units.insert(name.into(), unit);
+        Ok(())
+    }
+    async fn reset_failed(&self, _: &str) -> Result<(), Fault> {
+        Ok(())
+    }
+    fn watch(&self, _: &'static str, _: BTreeSet<String>) {}
+    fn changes(&self) -> BoxStream<'static, Option<String>> {
+        Box::pin(stream::empty())
+    }
+    async fn verify(&self, units: &[(String, String)]) -> Vec<Result<(), Error>> {
+        units.iter().map(|_| Ok(())).collect()
+    }
+    fn places(&self) -> &Places {
+        &self.places
+    }
+}
