@@ -2,6 +2,7 @@ mod kept;
 mod marks;
 mod opening;
 mod rename;
+mod settled;
 mod sweep;
 mod together;
 mod trail;

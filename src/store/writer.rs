@@ -8,6 +8,7 @@
 use super::{
     error::{Result, StoreError},
     export,
+    inventory::MARKED,
     kept::{Kept, Touched},
     notification::{self, Notice},
     open::Lock,
@@ -301,7 +302,7 @@ impl Writer {
     async fn apply(&mut self, commit: usize, writes: &[Write]) -> Result<()> {
         let (conn, now, touched) = (&mut self.conn, self.clock.now(), Vec::new());
         let begun = BTreeSet::new();
-        let mut tx = Tx { conn, seal: &self.seal, epoch: self.epoch, now, touched, begun };
+        let mut tx = Tx { conn, seal: &self.seal, epoch: self.epoch, now, touched, begun, marked: MARKED };
         for (index, write) in writes.iter().enumerate() {
             if index > 0 {
                 failpoint::hit("store.group.middle");
@@ -326,8 +327,8 @@ impl Writer {
                 failpoint::hit("store.group.middle");
             }
             let (conn, now, touched) = (&mut self.conn, self.clock.now(), Vec::new());
-            let mut tx =
-                Tx { conn, seal: &self.seal, epoch: self.epoch, now, touched, begun: BTreeSet::new() };
+            let (seal, epoch, begun) = (&*self.seal, self.epoch, BTreeSet::new());
+            let mut tx = Tx { conn, seal, epoch, now, touched, begun, marked: MARKED };
             together::apply(&mut tx, writes).await?;
             let Tx { touched, begun, .. } = tx;
             if touched.is_empty() {
