@@ -62,7 +62,7 @@ use reconciled_engine::{
     store::{Approval, Begun, Converged, Hold, KnownVersion, Revision, ScopeMemory},
 };
 use reconciled_provider::{Clock, Error, Hash, ManifestKey, Scope};
-use sqlx::{Sqlite, SqliteConnection, SqlitePool, pool::PoolConnection};
+use sqlx::{Connection as _, Sqlite, SqliteConnection, SqlitePool, pool::PoolConnection};
 use std::{
     collections::BTreeMap,
     fmt,
@@ -161,12 +161,15 @@ impl Db {
             return Err(StoreError::NotThere(dir.to_path_buf()));
         }
         open::migrate(&mut conn, &file, schema).await?;
-        let seal = Arc::new(open::seal_of(&mut conn, dir).await.map_err(named)?);
+        let begin = conn.begin_with("BEGIN IMMEDIATE").await;
+        let mut tx = begin.map_err(|error| named(error.into()))?;
+        let seal = Arc::new(open::seal_of(&mut tx, dir).await.map_err(named)?);
         if how == Init::Recover {
-            open::set_recovering(&mut conn).await.map_err(named)?;
+            open::set_recovering(&mut tx).await.map_err(named)?;
         }
-        write::sweep_claims(&mut conn).await.map_err(named)?;
-        let epoch = open::raise_epoch(&mut conn, &*options.clock).await.map_err(named)?;
+        write::sweep_claims(&mut tx).await.map_err(named)?;
+        let epoch = open::raise_epoch(&mut tx, &*options.clock).await.map_err(named)?;
+        tx.commit().await.map_err(|error| named(error.into()))?;
         Db::begin(conn, seal, epoch, &file, options, lock).await
     }
 

@@ -17,7 +17,7 @@ use reconciled_engine::{
     store::{Approval, ClaimRow, Condition, ConditionKind, Consent, Converged, Hold, KnownVersion, Revision},
 };
 use reconciled_provider::{Address, Hash, Lives, ManifestKey, ResourceId, Scope, Version};
-use sqlx::{Connection as _, Row as _, SqliteConnection};
+use sqlx::{Row as _, SqliteConnection};
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     sync::Arc,
@@ -403,15 +403,13 @@ async fn unclaim(conn: &mut SqliteConnection, scope: &Scope, ids: &[ResourceId])
 /// Withdraws claims of what is not tracked: an earlier version of this program left them when it forgot who had made them.
 /// Nobody may conclude from a commit alone, then, that everything is in sync.
 pub(super) async fn sweep_claims(conn: &mut SqliteConnection) -> Result<()> {
-    let mut tx = conn.begin().await?;
     let swept = sqlx::query(
         "DELETE FROM claim WHERE NOT EXISTS
              (SELECT 1 FROM inventory WHERE inventory.scope = claim.owner_scope AND inventory.id = claim.owner)",
     );
-    if swept.execute(&mut *tx).await?.rows_affected() > 0 {
-        sqlx::query("DELETE FROM converged").execute(&mut *tx).await?;
+    if swept.execute(&mut *conn).await?.rows_affected() > 0 {
+        sqlx::query("DELETE FROM converged").execute(conn).await?;
     }
-    tx.commit().await?;
     Ok(())
 }
 
