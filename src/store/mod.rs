@@ -360,8 +360,8 @@ impl Store for Reader {
     async fn converged(&self, source: &str) -> Result<Option<Converged>, Error> {
         read!(self, conn, conn => memory::converged(&mut conn, source))
     }
-    async fn rows_of(&self, manifest: &ManifestKey) -> Result<Vec<Row>, Error> {
-        read!(self, conn, conn => memory::rows_of(&mut conn, self.seal.as_deref(), manifest))
+    async fn rows_with_outputs(&self, manifest: &ManifestKey) -> Result<Vec<Row>, Error> {
+        read!(self, conn, conn => memory::rows_with_outputs(&mut conn, self.seal.as_deref(), manifest))
     }
     async fn dependants(&self, manifest: &ManifestKey) -> Result<Vec<Row>, Error> {
         read!(self, conn, conn => memory::dependants(&mut conn, self.seal.as_deref(), manifest))
@@ -418,8 +418,8 @@ impl Store for Db {
     async fn converged(&self, source: &str) -> Result<Option<Converged>, Error> {
         self.reader.converged(source).await
     }
-    async fn rows_of(&self, manifest: &ManifestKey) -> Result<Vec<Row>, Error> {
-        self.reader.rows_of(manifest).await
+    async fn rows_with_outputs(&self, manifest: &ManifestKey) -> Result<Vec<Row>, Error> {
+        self.reader.rows_with_outputs(manifest).await
     }
     async fn dependants(&self, manifest: &ManifestKey) -> Result<Vec<Row>, Error> {
         self.reader.dependants(manifest).await
