@@ -247,14 +247,25 @@ pub(super) const MARKED: usize = SETTLED + 1;
 const UNSETTLED: &str = "inventory.state <> 'settled' AND (inventory.state <> 'applied' OR inventory.stamp
      > coalesce((SELECT mark.settled FROM inventory_stamp AS mark WHERE mark.scope = inventory.scope), -1))";
 
-/// Settles rows that are seen to be as written; true when that changed any. From `marked` rows on see [`MARKED`].
+/// How rows were settled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Settled {
+    /// All of them were.
+    Before,
+    /// Each was changed.
+    Each,
+    /// By a mark: none was changed.
+    Marked,
+}
+
+/// Settles rows that are seen to be as written. From `marked` rows on see [`MARKED`].
 pub(super) async fn settle(
     conn: &mut SqliteConnection,
     scope: &Scope,
     ids: &[ResourceId],
     marked: usize,
     now: Duration,
-) -> Result<bool> {
+) -> Result<Settled> {
     let mut ids: Vec<&str> = ids.iter().map(|id| &*id.0).collect();
     ids.sort_unstable();
     ids.dedup();
@@ -263,7 +274,7 @@ pub(super) async fn settle(
         let done =
             sqlx::query("UPDATE inventory_stamp SET settled = stamp, settled_at = ?2 WHERE scope = ?1");
         done.bind(&scope).bind(ms(now)).execute(&mut *conn).await?;
-        return Ok(true);
+        return Ok(Settled::Marked);
     }
     static EACH: LazyLock<String> = LazyLock::new(|| {
         format!(
@@ -276,7 +287,7 @@ pub(super) async fn settle(
         let done = done.bind(&scope).bind(json(&ids)).bind(ms(now)).execute(&mut *conn).await?;
         settled += done.rows_affected();
     }
-    Ok(settled > 0)
+    Ok(if settled > 0 { Settled::Each } else { Settled::Before })
 }
 
 /// True where these are all rows of the scope, and each was written and not seen since: a mark is about all of them, and

@@ -195,6 +195,7 @@ impl Db {
             lock,
             kept: kept.clone(),
             touched: Vec::new(),
+            spared: 0,
             clock: options.clock.clone(),
         };
         tasks.spawn(writer.run());

@@ -153,7 +153,7 @@ pub(super) async fn apply(tx: &mut Tx<'_>, all: &Together<'_>) -> Result<()> {
                         few.extend(ids.iter().map(|id| (scope, id)));
                     }
                     Write::Settled(scope, ids) => {
-                        if inventory::settle(tx.conn, scope, ids, tx.marked, tx.now).await? {
+                        if tx.settle(scope, ids).await? {
                             settled.push(scope);
                         }
                     }

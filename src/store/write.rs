@@ -6,7 +6,7 @@ use super::{
     begun, drift,
     error::{Result, StoreError},
     events, health,
-    inventory::{self, Stamp},
+    inventory::{self, Settled, Stamp},
     journal, pin,
     rows::{self, hash, json, ms},
     seal::Seal,
@@ -39,6 +39,8 @@ pub(super) struct Tx<'a> {
     pub(super) begun: BTreeSet<Scope>,
     /// As [`inventory::MARKED`], which tests vary.
     pub(super) marked: usize,
+    /// How many rows a mark spared.
+    pub(super) spared: usize,
 }
 
 impl Tx<'_> {
@@ -48,6 +50,13 @@ impl Tx<'_> {
         let stamps: BTreeMap<_, _> = scopes.iter().copied().zip(stamps).collect();
         self.touched.extend(stamps.iter().map(|(scope, stamp)| ((*scope).clone(), stamp.number)));
         Ok(stamps)
+    }
+
+    /// True when that changed what is known of any of these.
+    pub(super) async fn settle(&mut self, scope: &Scope, ids: &[ResourceId]) -> Result<bool> {
+        let settled = inventory::settle(self.conn, scope, ids, self.marked, self.now).await?;
+        self.spared += if settled == Settled::Marked { ids.len() } else { 0 };
+        Ok(settled != Settled::Before)
     }
 }
 
@@ -65,7 +74,7 @@ pub(super) async fn apply(tx: &mut Tx<'_>, write: &Write) -> Result<()> {
             unclaim(tx.conn, scope, ids).await
         }
         Write::Settled(scope, ids) => {
-            if inventory::settle(tx.conn, scope, ids, tx.marked, tx.now).await? {
+            if tx.settle(scope, ids).await? {
                 tx.touch(&[scope]).await?;
             }
             Ok(())

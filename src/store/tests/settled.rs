@@ -106,6 +106,27 @@ async fn what_is_kept_in_memory_follows_a_mark() {
 }
 
 #[tokio::test]
+async fn the_database_is_not_written_for_a_mark_while_somebody_may_wait() {
+    let (dir, db) = new().await;
+    let all = ids(0..900);
+    // The answer to the one after it says that a checkpoint is over.
+    let after = || db.commit(vec![Write::Event(event("adopt", "x"))]);
+    let file = || fs::read(dir.path().join(DATABASE)).unwrap();
+    db.commit(vec![written(&all)]).await.unwrap();
+    after().await.unwrap();
+    let before = file();
+    assert!(before.windows(6).any(|bytes| bytes == b"h899/A"), "rows are written at once");
+    db.commit(vec![Write::Settled(zone(), all.clone())]).await.unwrap();
+    after().await.unwrap();
+    assert!(file() == before, "it is only in the WAL");
+    assert_eq!(db.reader().status().await.unwrap().well, 900);
+    // Rows that are changed one by one are many pages.
+    db.commit(vec![written(&all), Write::Gone(zone(), vec![all[0].clone()])]).await.unwrap();
+    db.commit(vec![written(&all[..1])]).await.unwrap();
+    assert!(file() != before);
+}
+
+#[tokio::test]
 async fn only_what_was_written_since_a_mark_is_settled_anew() {
     let (dir, db, _) = whole(MARKED + 50).await;
     // Said again it changes nothing, and no time moves.
@@ -311,7 +332,7 @@ async fn marks_say_what_rows_that_are_settled_one_by_one_say() {
         for (conn, least) in [(&mut marked, 1), (&mut each, usize::MAX)] {
             sqlx::query("BEGIN IMMEDIATE").execute(&mut *conn).await.unwrap();
             let (seal, epoch, touched, begun) = (db.seal(), db.epoch(), Vec::new(), BTreeSet::new());
-            let mut tx = Tx { conn: &mut *conn, seal, epoch, now, touched, begun, marked: least };
+            let mut tx = Tx { conn: &mut *conn, seal, epoch, now, touched, begun, marked: least, spared: 0 };
             for write in &writes {
                 apply(&mut tx, write).await.unwrap();
             }

@@ -137,8 +137,16 @@ async fn statements_for_many_hold() {
         let slices: Vec<&[Write]> = commits.iter().map(Vec::as_slice).collect();
         sqlx::query("BEGIN IMMEDIATE").execute(&mut conn).await.unwrap();
         let (touched, begun) = (Vec::new(), BTreeSet::new());
-        let mut tx =
-            Tx { conn: &mut conn, seal: db.seal(), epoch: db.epoch(), now: NOW, touched, begun, marked: 1 };
+        let mut tx = Tx {
+            conn: &mut conn,
+            seal: db.seal(),
+            epoch: db.epoch(),
+            now: NOW,
+            touched,
+            begun,
+            marked: 1,
+            spared: 0,
+        };
         for some in &taken(&slices).unwrap() {
             carry_out(&mut tx, some).await.unwrap();
         }
