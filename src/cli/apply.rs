@@ -22,7 +22,7 @@ use reconciled_engine::{
     store::{Approval, ConditionKind},
     survey::{ByPerson, Survey, SurveyOptions},
 };
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, mem, time::Duration};
 
 /// Resources that do not do their work and are named at the end.
 const NAMED: usize = 10;
@@ -100,7 +100,11 @@ pub(super) async fn run(
     let result = out.during("applying", &session, work).await;
     let unwell = unwell(&writing, began).await;
     writing.db.close().await;
-    report(&plan, &outlook, &result?, &unwell?, apply.output, out)
+    let exit = report(&plan, &outlook, &result?, &unwell?, apply.output, out)?;
+    // The process ends now, and all of its memory with it. To give back what is large piece by piece takes as long as to
+    // plan it; the rest comes to its end as ever: it may be a process of its own.
+    mem::forget((outlook.desired, session.parsed(), writing.db.clone()));
+    Ok(exit)
 }
 
 /// Shows the plan; false where a person was asked and does not want it.

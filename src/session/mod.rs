@@ -254,6 +254,11 @@ impl Session {
         Ok(reader)
     }
 
+    /// What was parsed, for who ends with it.
+    pub fn parsed(&self) -> Arc<Mutex<Cache>> {
+        self.cache.clone()
+    }
+
     /// The observer of an entry, for showing values.
     pub fn observer(&self, entry: &str) -> Option<&dyn Observer> {
         self.surveyor.entries.get(entry).map(|watched| &*watched.observer)

@@ -19,7 +19,7 @@ impl KnownOutputs {
     ) -> Result<KnownOutputs, Failure> {
         let mut known = KnownOutputs::default();
         for manifest in manifests {
-            let rows = store.rows_of(&manifest).await?;
+            let rows = store.rows_with_outputs(&manifest).await?;
             known.0.insert(manifest, ready::outputs_of(&rows));
         }
         Ok(known)

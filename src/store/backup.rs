@@ -13,7 +13,10 @@ use super::{
 use reconciled_engine::store::Event;
 use reconciled_provider::Clock;
 use serde::Serialize;
-use sqlx::{ConnectOptions as _, Connection as _, SqliteConnection, sqlite::SqliteConnectOptions};
+use sqlx::{
+    ConnectOptions as _, Connection as _, SqliteConnection,
+    sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous},
+};
 use std::{
     fs::{self, File},
     io::ErrorKind,
@@ -86,16 +89,26 @@ async fn copy(conn: &mut SqliteConnection, to: &Path) -> Result<()> {
     File::open(to).and_then(|file| file.sync_all()).map_err(StoreError::file("write", to))
 }
 
-/// Makes an empty database where none is: whole and durable, or not at all. Migrations run in memory, as each of them
-/// would wait for the disk several times.
+/// Makes an empty database where none is: whole and durable, or not at all. It waits for the disk once, as a whole: each
+/// migration by itself would several times, and so would the change to a WAL.
 pub(super) async fn make(file: &Path) -> Result<()> {
     let fail = |error: sqlx::Error| StoreError::from(error).of(file);
-    // Not `sqlite::memory:`: what such a connection copies would be in memory as well.
-    let mut conn = SqliteConnectOptions::new().filename(":memory:").connect().await.map_err(fail)?;
-    open::migrate(&mut conn, file, Schema::Empty).await?;
     let new = file.with_extension("db.new");
-    copy(&mut conn, &new).await?;
+    for suffix in ["-wal", "-shm", "-journal", ""] {
+        remove(&beside(&new, suffix)?)?;
+    }
+    open::make_file(&new)?;
+    // Whatever goes wrong, this file is thrown away.
+    let options = SqliteConnectOptions::new()
+        .filename(&new)
+        .journal_mode(SqliteJournalMode::Memory)
+        .synchronous(SqliteSynchronous::Off)
+        .disable_statement_logging();
+    let mut conn = options.connect().await.map_err(fail)?;
+    open::migrate(&mut conn, file, Schema::Empty).await?;
+    sqlx::query("PRAGMA journal_mode = WAL").execute(&mut conn).await.map_err(fail)?;
     conn.close().await.map_err(fail)?;
+    File::open(&new).and_then(|file| file.sync_all()).map_err(StoreError::file("write", &new))?;
     fs::rename(&new, file).map_err(StoreError::file("create", file))?;
     sync_dir(file)
 }

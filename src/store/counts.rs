@@ -22,7 +22,7 @@ async fn counts(conn: &mut SqliteConnection) -> Result<Counts> {
         Ok(sqlx::query_scalar::<_, i64>(sql).fetch_one(conn).await? as u64)
     };
     Ok(Counts {
-        resources: by_word(conn, "SELECT state, count(*) FROM inventory GROUP BY state").await?,
+        resources: by_word(conn, "SELECT state, count(*) FROM inventory_now GROUP BY state").await?,
         conditions: by_word(conn, "SELECT kind, count(*) FROM condition GROUP BY kind").await?,
         drifts: by_word(conn, "SELECT mode, count(*) FROM drift WHERE ended_at IS NULL GROUP BY mode")
             .await?,

@@ -7,6 +7,7 @@ use super::{
     Reader,
     entry::{DriftEntry, Stamp},
     error::{Result, StoreError},
+    inventory,
     read::is_meant,
     rows::{address, at, json, ms, parse_json, scope},
 };
@@ -99,6 +100,7 @@ pub(super) async fn over(
         .fetch_optional(&mut *conn)
         .await?;
         let Some(was_missing) = was_missing else { continue };
+        inventory::unmark(conn, &scope.to_string(), &[&*id.0]).await?;
         sqlx::query(
             "UPDATE inventory SET synced_at = ?3, healthy_at = iif(?4, ?3, healthy_at) WHERE scope = ?1 AND id = ?2",
         )

@@ -5,6 +5,7 @@ use super::{
     Reader,
     entry::Stamp,
     error::{Result, StoreError},
+    inventory,
     memory::Many,
     rows::{at, json, ms, scope},
 };
@@ -31,6 +32,7 @@ pub(super) async fn put(
     .bind(json(&keys))
     .fetch_all(&mut *conn)
     .await?;
+    inventory::unmark(conn, &name, &well.iter().map(String::as_str).collect::<Vec<_>>()).await?;
     sqlx::query(
         "UPDATE inventory SET healthy_at = ?3 WHERE scope = ?1 AND id IN (SELECT value FROM json_each(?2))",
     )
@@ -169,7 +171,7 @@ pub type PartsByName = BTreeMap<(String, String), Part>;
 const PARTS: &str = "SELECT i.scope, i.id, i.manifest, i.state, nullif(i.written_at, 0), i.synced_at, i.healthy_at,
         m.generation, m.previous, r.at, coalesce(m.content = d.content, 0), l.generation,
         EXISTS (SELECT 1 FROM revision WHERE source = substr(i.manifest, 1, instr(i.manifest, '/') - 1))
-     FROM inventory i LEFT JOIN manifest m ON m.key = i.manifest LEFT JOIN revision r ON r.number = m.generation
+     FROM inventory_now i LEFT JOIN manifest m ON m.key = i.manifest LEFT JOIN revision r ON r.number = m.generation
      LEFT JOIN looked_at l ON l.scope = i.scope
      LEFT JOIN document d ON d.scope = i.scope AND d.manifest = i.manifest";
 

@@ -1,11 +1,13 @@
 //! What is written to the inventory: rows put, settled and removed, and what is remembered of their scopes.
 //!
-//! Rows that differ in little are one statement that is given once what they have in common. What a row looks like in its
+//! Rows that differ in little are one statement that is given once what they have in common. A scope of which all rows are
+//! settled at once is marked, and its rows stay as they are: `inventory_now` says what a row is by its mark, and whoever
+//! changes a row of which only the mark says that it is settled puts that down in it first. What a row looks like in its
 //! columns is in [`super::rows`].
 
 use super::{
     error::{Result, StoreError},
-    rows::{deletion_word, edges, json, ms, state_columns},
+    rows::{deletion_word, edges, json, ms, parse_json, state_columns},
     seal::{Part, Seal},
 };
 use futures_util::future::join;
@@ -13,7 +15,8 @@ use reconciled_engine::{Row, RowState};
 use reconciled_provider::{Hash, ManifestKey, ResourceId, Scope, Tracked};
 use sqlx::{AssertSqlSafe, SqliteConnection};
 use std::{
-    collections::{HashMap, HashSet},
+    borrow::Cow,
+    collections::{BTreeMap, HashMap, HashSet},
     sync::LazyLock,
     time::Duration,
 };
@@ -28,7 +31,7 @@ static UPSERTS: LazyLock<[String; SIZES.len()]> =
 static ALIKE: LazyLock<String> = LazyLock::new(|| upsert(SIZES[0], Bound::Once));
 
 /// Columns in which rows of one batch are alike.
-const COMMON: [&str; 13] = [
+const COMMON: [&str; 14] = [
     "scope",
     "manifest",
     "file",
@@ -42,6 +45,7 @@ const COMMON: [&str; 13] = [
     "revision",
     "depends_on",
     "synced_at",
+    "stamp",
 ];
 /// The others.
 const OWN: [&str; 7] = ["id", "address", "template", "applied", "remote", "private", "outputs"];
@@ -91,15 +95,28 @@ pub(super) async fn stamp(conn: &mut SqliteConnection, scope: &str) -> Result<i6
     Ok(found.fetch_optional(conn).await?.unwrap_or(0))
 }
 
+/// What the rows of a scope are given when they change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stamp {
+    pub(super) number: i64,
+    /// A mark may say of rows of the scope that they are settled.
+    is_marked: bool,
+}
+
 /// Gives the rows of these scopes a new stamp, and returns those in the same order. None is named twice.
-pub(super) async fn touch(conn: &mut SqliteConnection, scopes: &[&Scope]) -> Result<Vec<i64>> {
+///
+/// Comes before rows are put: they bear it, so that no mark that is there is about them.
+pub(super) async fn touch(conn: &mut SqliteConnection, scopes: &[&Scope]) -> Result<Vec<Stamp>> {
     let names: Vec<String> = scopes.iter().map(ToString::to_string).collect();
     let raised = sqlx::query_as(
         "INSERT INTO inventory_stamp (scope, stamp) SELECT value, 1 FROM json_each(?1) WHERE true
-         ON CONFLICT (scope) DO UPDATE SET stamp = stamp + 1 RETURNING scope, stamp",
+         ON CONFLICT (scope) DO UPDATE SET stamp = stamp + 1 RETURNING scope, stamp, settled IS NOT NULL",
     );
-    let raised: Vec<(String, i64)> = raised.bind(json(&names)).fetch_all(conn).await?;
-    let raised: HashMap<&str, i64> = raised.iter().map(|(scope, stamp)| (&**scope, *stamp)).collect();
+    let raised: Vec<(String, i64, bool)> = raised.bind(json(&names)).fetch_all(conn).await?;
+    let raised: HashMap<&str, Stamp> = raised
+        .iter()
+        .map(|(scope, number, is_marked)| (&**scope, Stamp { number: *number, is_marked: *is_marked }))
+        .collect();
     let stamp = |name: &String| {
         raised.get(&**name).copied().ok_or_else(|| StoreError::Unreadable(format!("stamp of `{name}`")))
     };
@@ -118,16 +135,26 @@ pub(super) async fn counts(conn: &mut SqliteConnection, scopes: &[Scope]) -> Res
     Ok(counts.into_iter().map(|(scope, count)| (scope, count as usize)).collect())
 }
 
-/// Puts or replaces rows by scope and id.
+/// Puts or replaces rows by scope and id; `stamps` has the new one of each scope.
 pub(super) async fn put(
     conn: &mut SqliteConnection,
     seal: &Seal,
     rows: &[&Row],
+    stamps: &BTreeMap<&Scope, Stamp>,
     now: Duration,
 ) -> Result<()> {
     // In the order of the table, so that each page is filled once and not written again and again.
     let mut rows = rows.to_vec();
     rows.sort_unstable_by_key(|row| (&row.scope, &row.tracked.id));
+    for rows in rows.chunk_by(|one, other| one.scope == other.scope) {
+        let scope = &rows[0].scope;
+        if stamps[scope].is_marked {
+            // Of the others it is no matter what they were.
+            let settled = rows.iter().filter(|row| row.state == RowState::Settled);
+            unmark(conn, &scope.to_string(), &settled.map(|row| &*row.tracked.id.0).collect::<Vec<_>>())
+                .await?;
+        }
+    }
     let mut rest = &rows[..];
     let mut next = || {
         let (first, most) = (rest.first()?, SIZES[0]);
@@ -143,8 +170,10 @@ pub(super) async fn put(
         rest = after;
         let query = sqlx::query(AssertSqlSafe(sql.as_str()));
         Some(chunk.iter().enumerate().try_fold(query, |query, (number, row)| {
-            let query =
-                if common == Bound::EachRow || number == 0 { bind_common(query, row, now) } else { query };
+            let query = match common == Bound::EachRow || number == 0 {
+                true => bind_common(query, row, stamps[&row.scope], now),
+                false => query,
+            };
             bind_own(query, row, seal)
         }))
     };
@@ -176,7 +205,7 @@ fn is_alike(one: &Row, other: &Row) -> bool {
 }
 
 /// Binds [`COMMON`].
-fn bind_common<'q>(query: Query<'q>, row: &Row, now: Duration) -> Query<'q> {
+fn bind_common<'q>(query: Query<'q>, row: &Row, stamp: Stamp, now: Duration) -> Query<'q> {
     let (state, recheck_at) = state_columns(&row.state);
     query
         .bind(row.scope.to_string())
@@ -192,6 +221,7 @@ fn bind_common<'q>(query: Query<'q>, row: &Row, now: Duration) -> Query<'q> {
         .bind(row.revision.clone())
         .bind(edges(&row.tracked.after))
         .bind((row.state == RowState::Settled).then(|| ms(now)))
+        .bind(stamp.number)
 }
 
 /// Binds [`OWN`].
@@ -210,28 +240,91 @@ fn bind_own<'q>(query: Query<'q>, row: &Row, seal: &Seal) -> Result<Query<'q>> {
 /// Rows that one statement settles: what it would undo should it fail stays in memory, where more goes to a file.
 const SETTLED: usize = 128;
 
-/// Marks rows as seen to be as written; true when that changed any.
+/// From how many rows on a scope of which all are settled at once is marked: of fewer each is changed.
+pub(super) const MARKED: usize = SETTLED + 1;
+
+/// A row that neither says that it is settled nor is marked so.
+const UNSETTLED: &str = "inventory.state <> 'settled' AND (inventory.state <> 'applied' OR inventory.stamp
+     > coalesce((SELECT mark.settled FROM inventory_stamp AS mark WHERE mark.scope = inventory.scope), -1))";
+
+/// How rows were settled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Settled {
+    /// All of them were.
+    Before,
+    /// Each was changed.
+    Each,
+    /// By a mark: none was changed.
+    Marked,
+}
+
+/// Settles rows that are seen to be as written. From `marked` rows on see [`MARKED`].
 pub(super) async fn settle(
     conn: &mut SqliteConnection,
     scope: &Scope,
     ids: &[ResourceId],
+    marked: usize,
     now: Duration,
-) -> Result<bool> {
+) -> Result<Settled> {
     let mut ids: Vec<&str> = ids.iter().map(|id| &*id.0).collect();
     ids.sort_unstable();
+    ids.dedup();
     let (scope, mut settled) = (scope.to_string(), 0);
-    for ids in ids.chunks(SETTLED) {
-        let done = sqlx::query(
+    if ids.len() >= marked && can_be_marked(conn, &scope, &ids).await? {
+        let done =
+            sqlx::query("UPDATE inventory_stamp SET settled = stamp, settled_at = ?2 WHERE scope = ?1");
+        done.bind(&scope).bind(ms(now)).execute(&mut *conn).await?;
+        return Ok(Settled::Marked);
+    }
+    static EACH: LazyLock<String> = LazyLock::new(|| {
+        format!(
             "UPDATE inventory SET state = 'settled', recheck_at = NULL, synced_at = ?3, healthy_at = ?3
-             WHERE scope = ?1 AND id IN (SELECT value FROM json_each(?2)) AND state <> 'settled'",
-        );
+             WHERE scope = ?1 AND id IN (SELECT value FROM json_each(?2)) AND {UNSETTLED}"
+        )
+    });
+    for ids in ids.chunks(SETTLED) {
+        let done = sqlx::query(AssertSqlSafe(EACH.as_str()));
         let done = done.bind(&scope).bind(json(&ids)).bind(ms(now)).execute(&mut *conn).await?;
         settled += done.rows_affected();
     }
-    Ok(settled > 0)
+    Ok(if settled > 0 { Settled::Each } else { Settled::Before })
 }
 
-/// As [`settle`], of many scopes; returns those that changed.
+/// True where these are all rows of the scope, and each was written and not seen since: a mark is about all of them, and
+/// has one time for all.
+///
+/// `ids` are sorted. Looks at no more rows than they are: it costs less than to change each.
+async fn can_be_marked(conn: &mut SqliteConnection, scope: &str, ids: &[&str]) -> Result<bool> {
+    let found: String = sqlx::query_scalar(
+        "SELECT json_group_array(iif(can, id, NULL)) FROM (
+             SELECT id, state = 'applied' AND inventory.stamp > coalesce(mark.settled, -1)
+                 AND inventory.stamp <= mark.stamp AS can
+             FROM inventory JOIN inventory_stamp AS mark USING (scope) WHERE scope = ?1 ORDER BY id LIMIT ?2)",
+    )
+    .bind(scope)
+    .bind(ids.len() as i64 + 1)
+    .fetch_one(conn)
+    .await?;
+    let found: Vec<Option<Cow<'_, str>>> = parse_json(&found)?;
+    Ok(found.len() == ids.len() && found.iter().zip(ids).all(|(one, id)| one.as_deref() == Some(*id)))
+}
+
+/// Puts down in these rows what the mark of their scope says of them, for what then changes them one by one.
+pub(super) async fn unmark(conn: &mut SqliteConnection, scope: &str, ids: &[&str]) -> Result<()> {
+    if ids.is_empty() {
+        return Ok(());
+    }
+    let done = sqlx::query(
+        "UPDATE inventory SET state = 'settled', synced_at = mark.settled_at, healthy_at = mark.settled_at
+         FROM inventory_stamp AS mark
+         WHERE mark.scope = ?1 AND inventory.scope = ?1 AND inventory.id IN (SELECT value FROM json_each(?2))
+             AND inventory.state = 'applied' AND inventory.stamp <= mark.settled",
+    );
+    done.bind(scope).bind(json(&ids)).execute(conn).await?;
+    Ok(())
+}
+
+/// As [`settle`], of many scopes and row by row; returns those that changed.
 pub(super) async fn settle_all(
     conn: &mut SqliteConnection,
     rows: &[(&Scope, &ResourceId)],
@@ -239,14 +332,17 @@ pub(super) async fn settle_all(
 ) -> Result<HashSet<String>> {
     let mut rows: Vec<(String, &str)> = rows.iter().map(|(scope, id)| (scope.to_string(), &*id.0)).collect();
     rows.sort_unstable();
-    let mut changed = HashSet::new();
-    for rows in rows.chunks(SETTLED) {
-        let done = sqlx::query_scalar(
+    static EACH: LazyLock<String> = LazyLock::new(|| {
+        format!(
             "UPDATE inventory SET state = 'settled', recheck_at = NULL, synced_at = ?2, healthy_at = ?2
              FROM json_each(?1) AS seen
-             WHERE inventory.scope = seen.value ->> 0 AND inventory.id = seen.value ->> 1 AND state <> 'settled'
-             RETURNING scope",
-        );
+             WHERE inventory.scope = seen.value ->> 0 AND inventory.id = seen.value ->> 1 AND {UNSETTLED}
+             RETURNING scope"
+        )
+    });
+    let mut changed = HashSet::new();
+    for rows in rows.chunks(SETTLED) {
+        let done = sqlx::query_scalar(AssertSqlSafe(EACH.as_str()));
         let done: Vec<String> = done.bind(json(&rows)).bind(ms(now)).fetch_all(&mut *conn).await?;
         changed.extend(done);
     }

@@ -298,12 +298,12 @@ pub(super) async fn converged(conn: &mut SqliteConnection, source: &str) -> Resu
     Ok(Some(Converged { source: source.into(), commit: text(&row, 0)?, inputs: hash(row.try_get(1)?)? }))
 }
 
-pub(super) async fn rows_of(
+pub(super) async fn rows_with_outputs(
     conn: &mut SqliteConnection,
     seal: Option<&Seal>,
     manifest: &ManifestKey,
 ) -> Result<Vec<Row>> {
-    let sql = format!("{} WHERE manifest = ?1 ORDER BY scope, id", rows::SELECT);
+    let sql = format!("{} WHERE manifest = ?1 AND outputs IS NOT NULL ORDER BY scope, id", rows::SELECT);
     rows_by(conn, seal, sql, manifest).await
 }
 

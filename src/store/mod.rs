@@ -62,7 +62,7 @@ use reconciled_engine::{
     store::{Approval, Begun, Converged, Hold, KnownVersion, Revision, ScopeMemory},
 };
 use reconciled_provider::{Clock, Error, Hash, ManifestKey, Scope};
-use sqlx::{Sqlite, SqliteConnection, SqlitePool, pool::PoolConnection};
+use sqlx::{Connection as _, Sqlite, SqliteConnection, SqlitePool, pool::PoolConnection};
 use std::{
     collections::BTreeMap,
     fmt,
@@ -161,12 +161,15 @@ impl Db {
             return Err(StoreError::NotThere(dir.to_path_buf()));
         }
         open::migrate(&mut conn, &file, schema).await?;
-        let seal = Arc::new(open::seal_of(&mut conn, dir).await.map_err(named)?);
+        let begin = conn.begin_with("BEGIN IMMEDIATE").await;
+        let mut tx = begin.map_err(|error| named(error.into()))?;
+        let seal = Arc::new(open::seal_of(&mut tx, dir).await.map_err(named)?);
         if how == Init::Recover {
-            open::set_recovering(&mut conn).await.map_err(named)?;
+            open::set_recovering(&mut tx).await.map_err(named)?;
         }
-        write::sweep_claims(&mut conn).await.map_err(named)?;
-        let epoch = open::raise_epoch(&mut conn, &*options.clock).await.map_err(named)?;
+        write::sweep_claims(&mut tx).await.map_err(named)?;
+        let epoch = open::raise_epoch(&mut tx, &*options.clock).await.map_err(named)?;
+        tx.commit().await.map_err(|error| named(error.into()))?;
         Db::begin(conn, seal, epoch, &file, options, lock).await
     }
 
@@ -192,6 +195,7 @@ impl Db {
             lock,
             kept: kept.clone(),
             touched: Vec::new(),
+            spared: 0,
             clock: options.clock.clone(),
         };
         tasks.spawn(writer.run());
@@ -357,8 +361,8 @@ impl Store for Reader {
     async fn converged(&self, source: &str) -> Result<Option<Converged>, Error> {
         read!(self, conn, conn => memory::converged(&mut conn, source))
     }
-    async fn rows_of(&self, manifest: &ManifestKey) -> Result<Vec<Row>, Error> {
-        read!(self, conn, conn => memory::rows_of(&mut conn, self.seal.as_deref(), manifest))
+    async fn rows_with_outputs(&self, manifest: &ManifestKey) -> Result<Vec<Row>, Error> {
+        read!(self, conn, conn => memory::rows_with_outputs(&mut conn, self.seal.as_deref(), manifest))
     }
     async fn dependants(&self, manifest: &ManifestKey) -> Result<Vec<Row>, Error> {
         read!(self, conn, conn => memory::dependants(&mut conn, self.seal.as_deref(), manifest))
@@ -415,8 +419,8 @@ impl Store for Db {
     async fn converged(&self, source: &str) -> Result<Option<Converged>, Error> {
         self.reader.converged(source).await
     }
-    async fn rows_of(&self, manifest: &ManifestKey) -> Result<Vec<Row>, Error> {
-        self.reader.rows_of(manifest).await
+    async fn rows_with_outputs(&self, manifest: &ManifestKey) -> Result<Vec<Row>, Error> {
+        self.reader.rows_with_outputs(manifest).await
     }
     async fn dependants(&self, manifest: &ManifestKey) -> Result<Vec<Row>, Error> {
         self.reader.dependants(manifest).await

@@ -242,9 +242,9 @@ async fn scopes(conn: &mut SqliteConnection) -> Result<Vec<ScopeStatus>> {
     let found = sqlx::query(
         "SELECT scope, sum(tracked), sum(applied), sum(pending), max(foreigners), sum(well) FROM (
              SELECT scope, count(*) AS tracked, sum(state = 'applied') AS applied,
-                    sum(state = 'pending') AS pending, NULL AS foreigners, 0 AS well FROM inventory GROUP BY scope
+                    sum(state = 'pending') AS pending, NULL AS foreigners, 0 AS well FROM inventory_now GROUP BY scope
              UNION ALL SELECT scope, 0, 0, 0, foreigners, 0 FROM scope_version
-             UNION ALL SELECT scope, 0, 0, 0, NULL, count(*) FROM inventory WHERE state = 'settled'
+             UNION ALL SELECT scope, 0, 0, 0, NULL, count(*) FROM inventory_now WHERE state = 'settled'
                  AND scope NOT IN (SELECT scope FROM condition WHERE id IS NULL AND kind IN ('waiting', 'stalled')) AND (scope, id) NOT IN
                  (SELECT scope, id FROM condition WHERE id IS NOT NULL
                   UNION ALL SELECT scope, id FROM drift WHERE ended_at IS NULL
@@ -296,7 +296,7 @@ async fn conditions(conn: &mut SqliteConnection) -> Result<Vec<ConditionEntry>> 
 async fn faring(conn: &mut SqliteConnection, state: HealthState) -> Result<Vec<DegradedEntry>> {
     let found = sqlx::query(
         "SELECT i.address, h.scope, h.id, h.message, h.since
-         FROM health h JOIN inventory i ON i.scope = h.scope AND i.id = h.id
+         FROM health h JOIN inventory_now i ON i.scope = h.scope AND i.id = h.id
          WHERE h.state = ?1 AND (h.state = 'Degraded' OR i.state = 'settled') AND (h.scope, h.id) NOT IN
              (SELECT scope, id FROM condition WHERE id IS NOT NULL
               AND (kind IN ('stalled', 'held') OR (kind = 'waiting' AND ?1 <> 'Degraded')))
@@ -365,9 +365,9 @@ pub(super) fn is_meant(pattern: Option<&Pattern>, address: Option<&str>, group: 
 
 async fn tracked(conn: &mut SqliteConnection, pattern: Option<&Pattern>) -> Result<Vec<TrackedEntry>> {
     let mut found = sqlx::query(
-        "SELECT address, manifest, scope, id, remote, file, inventory.state, recheck_at, written_at, revision, deletion, drift, merged,
+        "SELECT address, manifest, scope, id, remote, file, inventory_now.state, recheck_at, written_at, revision, deletion, drift, merged,
                 applied, depends_on, scope_version.token
-         FROM inventory LEFT JOIN scope_version USING (scope) ORDER BY scope, id",
+         FROM inventory_now LEFT JOIN scope_version USING (scope) ORDER BY scope, id",
     )
     .fetch(conn);
     let mut list = Vec::new();

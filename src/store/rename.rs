@@ -155,6 +155,7 @@ impl Rename {
         let mut scopes: BTreeSet<String> = self.scopes(conn).await?;
         if self.what == Named::Provider {
             self.seal_again(conn, seal).await?;
+            self.unmark(conn).await?;
             // What is left of a plan is known by the name before: it is held again.
             self.run(conn, &format!("DELETE FROM begun WHERE {}", is_of("domain"))).await?;
         }
@@ -237,6 +238,22 @@ impl Rename {
                 "UPDATE OR REPLACE announcement SET subject = 'source ' || ?2 WHERE subject = 'source ' || ?1",
             ],
         }
+    }
+
+    /// A mark is about the rows that a scope had when it was made, and none that come from another.
+    async fn unmark(&self, conn: &mut SqliteConnection) -> Result<()> {
+        let is_meant = |column| format!("({} OR {})", is_of(column), is_of(column).replace("?1", "?2"));
+        let rows = format!(
+            "UPDATE inventory SET state = 'settled', synced_at = mark.settled_at, healthy_at = mark.settled_at
+             FROM inventory_stamp AS mark
+             WHERE mark.scope = inventory.scope AND {} AND inventory.state = 'applied' AND inventory.stamp <= mark.settled",
+            is_meant("inventory.scope")
+        );
+        self.run(conn, &rows).await?;
+        let marks =
+            "UPDATE inventory_stamp SET settled = NULL, settled_at = NULL WHERE settled IS NOT NULL AND";
+        self.run(conn, &format!("{marks} {}", is_meant("scope"))).await?;
+        Ok(())
     }
 
     /// What is sealed is bound to its scope, so it is sealed for the new one.

@@ -15,7 +15,7 @@ use std::{borrow::Cow, path::PathBuf, str::FromStr, sync::Arc, time::Duration};
 /// Inventory rows, each as one JSON array that [`Line`] reads: handing over twenty values costs more than their text.
 pub(super) const SELECT: &str = "SELECT json_array(scope, id, manifest, address, file, hex(template), \
      hex(applied), normalizer, deletion, drift, merged, state, recheck_at, written_at, revision, remote, depends_on, \
-     hex(private), hex(outputs)) FROM inventory";
+     hex(private), hex(outputs)) FROM inventory_now";
 
 /// A row of [`SELECT`], in its order.
 #[derive(Deserialize)]

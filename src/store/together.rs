@@ -146,16 +146,24 @@ pub(super) async fn apply(tx: &mut Tx<'_>, all: &Together<'_>) -> Result<()> {
             write::rows(tx, &rows.collect::<Vec<_>>()).await
         }
         Write::Settled(..) => {
-            let rows = each().flat_map(|write| match write {
-                Write::Settled(scope, ids) => ids.iter().map(|id| (scope, id)).collect(),
-                _ => Vec::new(),
-            });
-            let settled = inventory::settle_all(tx.conn, &rows.collect::<Vec<_>>(), tx.now).await?;
-            let scopes = each().filter_map(|write| match write {
-                Write::Settled(scope, _) => settled.contains(&scope.to_string()).then_some(scope),
-                _ => None,
-            });
-            tx.touch(&scopes.collect::<Vec<_>>()).await
+            let (mut few, mut settled) = (Vec::new(), Vec::new());
+            for write in each() {
+                match write {
+                    Write::Settled(scope, ids) if ids.len() < tx.marked => {
+                        few.extend(ids.iter().map(|id| (scope, id)));
+                    }
+                    Write::Settled(scope, ids) => {
+                        if tx.settle(scope, ids).await? {
+                            settled.push(scope);
+                        }
+                    }
+                    _ => {}
+                }
+            }
+            let changed = inventory::settle_all(tx.conn, &few, tx.now).await?;
+            let few: BTreeSet<&Scope> = few.iter().map(|(scope, _)| *scope).collect();
+            settled.extend(few.into_iter().filter(|scope| changed.contains(&scope.to_string())));
+            tx.touch(&settled).await.map(drop)
         }
         Write::Documents(..) => {
             let documents = each().flat_map(|write| match write {

@@ -5,7 +5,9 @@
 use super::{
     begun, drift,
     error::{Result, StoreError},
-    events, health, inventory, journal, pin,
+    events, health,
+    inventory::{self, Settled, Stamp},
+    journal, pin,
     rows::{self, hash, json, ms},
     seal::Seal,
     suspension,
@@ -15,7 +17,7 @@ use reconciled_engine::{
     store::{Approval, ClaimRow, Condition, ConditionKind, Consent, Converged, Hold, KnownVersion, Revision},
 };
 use reconciled_provider::{Address, Hash, Lives, ManifestKey, ResourceId, Scope, Version};
-use sqlx::{Connection as _, Row as _, SqliteConnection};
+use sqlx::{Row as _, SqliteConnection};
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     sync::Arc,
@@ -35,14 +37,26 @@ pub(super) struct Tx<'a> {
     pub(super) touched: Vec<(Scope, i64)>,
     /// Of those, the ones that had no rows before this and have these alone now.
     pub(super) begun: BTreeSet<Scope>,
+    /// As [`inventory::MARKED`], which tests vary.
+    pub(super) marked: usize,
+    /// How many rows a mark spared.
+    pub(super) spared: usize,
 }
 
 impl Tx<'_> {
     /// Gives the rows of these scopes a new stamp.
-    pub(super) async fn touch(&mut self, scopes: &[&Scope]) -> Result<()> {
+    pub(super) async fn touch<'s>(&mut self, scopes: &[&'s Scope]) -> Result<BTreeMap<&'s Scope, Stamp>> {
         let stamps = inventory::touch(self.conn, scopes).await?;
-        self.touched.extend(scopes.iter().map(|scope| (*scope).clone()).zip(stamps));
-        Ok(())
+        let stamps: BTreeMap<_, _> = scopes.iter().copied().zip(stamps).collect();
+        self.touched.extend(stamps.iter().map(|(scope, stamp)| ((*scope).clone(), stamp.number)));
+        Ok(stamps)
+    }
+
+    /// True when that changed what is known of any of these.
+    pub(super) async fn settle(&mut self, scope: &Scope, ids: &[ResourceId]) -> Result<bool> {
+        let settled = inventory::settle(self.conn, scope, ids, self.marked, self.now).await?;
+        self.spared += if settled == Settled::Marked { ids.len() } else { 0 };
+        Ok(settled != Settled::Before)
     }
 }
 
@@ -60,7 +74,7 @@ pub(super) async fn apply(tx: &mut Tx<'_>, write: &Write) -> Result<()> {
             unclaim(tx.conn, scope, ids).await
         }
         Write::Settled(scope, ids) => {
-            if inventory::settle(tx.conn, scope, ids, tx.now).await? {
+            if tx.settle(scope, ids).await? {
                 tx.touch(&[scope]).await?;
             }
             Ok(())
@@ -97,15 +111,14 @@ pub(super) async fn apply(tx: &mut Tx<'_>, write: &Write) -> Result<()> {
 
 /// Puts or replaces rows, of any scopes.
 pub(super) async fn rows(tx: &mut Tx<'_>, list: &[&Row]) -> Result<()> {
-    inventory::put(tx.conn, tx.seal, list, tx.now).await?;
     let mut written: BTreeMap<&Scope, usize> = BTreeMap::new();
     for row in list {
         *written.entry(&row.scope).or_default() += 1;
     }
-    let before = tx.touched.len();
-    tx.touch(&written.keys().copied().collect::<Vec<_>>()).await?;
-    let new = tx.touched[before..].iter().filter(|(_, stamp)| *stamp == 1);
-    let new: Vec<Scope> = new.map(|(scope, _)| scope.clone()).collect();
+    let stamps = tx.touch(&written.keys().copied().collect::<Vec<_>>()).await?;
+    inventory::put(tx.conn, tx.seal, list, &stamps, tx.now).await?;
+    let new = stamps.iter().filter(|(_, stamp)| stamp.number == 1);
+    let new: Vec<Scope> = new.map(|(scope, _)| (*scope).clone()).collect();
     if !new.is_empty() {
         let counts = inventory::counts(tx.conn, &new).await?;
         let begun = new.into_iter().filter(|scope| counts.get(&scope.to_string()) == written.get(scope));
@@ -141,6 +154,7 @@ async fn conditions(
     let named: HashSet<&ResourceId> = new.iter().filter_map(|condition| condition.id.as_ref()).collect();
     let well = old.iter().filter_map(|condition| condition.id.as_ref()).filter(|id| !named.contains(id));
     let well: Vec<&str> = well.map(|id| &*id.0).collect();
+    inventory::unmark(conn, &name, &well).await?;
     sqlx::query(
         "UPDATE inventory SET synced_at = ?3, healthy_at = ?3
          WHERE scope = ?1 AND id IN (SELECT value FROM json_each(?2)) AND state = 'settled'",
@@ -398,15 +412,13 @@ async fn unclaim(conn: &mut SqliteConnection, scope: &Scope, ids: &[ResourceId])
 /// Withdraws claims of what is not tracked: an earlier version of this program left them when it forgot who had made them.
 /// Nobody may conclude from a commit alone, then, that everything is in sync.
 pub(super) async fn sweep_claims(conn: &mut SqliteConnection) -> Result<()> {
-    let mut tx = conn.begin().await?;
     let swept = sqlx::query(
         "DELETE FROM claim WHERE NOT EXISTS
              (SELECT 1 FROM inventory WHERE inventory.scope = claim.owner_scope AND inventory.id = claim.owner)",
     );
-    if swept.execute(&mut *tx).await?.rows_affected() > 0 {
-        sqlx::query("DELETE FROM converged").execute(&mut *tx).await?;
+    if swept.execute(&mut *conn).await?.rows_affected() > 0 {
+        sqlx::query("DELETE FROM converged").execute(conn).await?;
     }
-    tx.commit().await?;
     Ok(())
 }
 

@@ -8,6 +8,7 @@
 use super::{
     error::{Result, StoreError},
     export,
+    inventory::MARKED,
     kept::{Kept, Touched},
     notification::{self, Notice},
     open::Lock,
@@ -68,6 +69,8 @@ pub(super) struct Writer {
     pub(super) kept: Arc<Kept>,
     /// What the transaction under way has touched.
     pub(super) touched: Vec<Touched>,
+    /// How many rows marks have spared it.
+    pub(super) spared: usize,
     pub(super) clock: Arc<dyn Clock>,
 }
 
@@ -121,7 +124,7 @@ impl Writer {
         if group.is_empty() {
             return;
         }
-        let is_large = size(&group) > LARGE;
+        let rows = size(&group);
         let answers = match self.transact(&mut group).await {
             Ok(answers) => answers,
             Err(error) if group.len() == 1 => vec![Err(error)],
@@ -141,14 +144,16 @@ impl Writer {
             let _ = commit.reply.send(answer.map_err(|error| error.of(&self.file).into()));
         }
         // Meanwhile the remote does its part.
-        if is_large {
-            self.checkpoint().await;
+        if rows > LARGE {
+            self.checkpoint(rows.saturating_sub(self.spared) > LARGE).await;
         }
     }
 
-    /// Moves what is in the WAL into the database: nobody waits for it but the next commit.
-    async fn checkpoint(&mut self) {
-        for sql in ["PRAGMA wal_checkpoint(PASSIVE)", "PRAGMA wal_autocheckpoint = 1000"] {
+    /// Moves what is in the WAL into the database: nobody waits for it but the next commit. Where there is little it is
+    /// left for later.
+    async fn checkpoint(&mut self, is_due: bool) {
+        let due = is_due.then_some("PRAGMA wal_checkpoint(PASSIVE)");
+        for sql in due.into_iter().chain(["PRAGMA wal_autocheckpoint = 1000"]) {
             if let Err(error) = sqlx::query(sql).execute(&mut self.conn).await {
                 tracing::warn!(error = %error, "a checkpoint failed, and is tried again with a later commit");
             }
@@ -180,6 +185,7 @@ impl Writer {
     /// `apart`: a commit that fails takes none of the others with it.
     async fn try_transact(&mut self, group: &mut [Commit], apart: bool) -> Result<Vec<Result<()>>> {
         self.touched.clear();
+        self.spared = 0;
         if size(group) > LARGE {
             sqlx::query("PRAGMA wal_autocheckpoint = 0").execute(&mut self.conn).await?;
         }
@@ -301,7 +307,8 @@ impl Writer {
     async fn apply(&mut self, commit: usize, writes: &[Write]) -> Result<()> {
         let (conn, now, touched) = (&mut self.conn, self.clock.now(), Vec::new());
         let begun = BTreeSet::new();
-        let mut tx = Tx { conn, seal: &self.seal, epoch: self.epoch, now, touched, begun };
+        let (seal, epoch, spared) = (&*self.seal, self.epoch, 0);
+        let mut tx = Tx { conn, seal, epoch, now, touched, begun, marked: MARKED, spared };
         for (index, write) in writes.iter().enumerate() {
             if index > 0 {
                 failpoint::hit("store.group.middle");
@@ -314,6 +321,7 @@ impl Writer {
             });
             self.touched.extend(touched);
         }
+        self.spared += tx.spared;
         Ok(())
     }
 }
@@ -326,10 +334,11 @@ impl Writer {
                 failpoint::hit("store.group.middle");
             }
             let (conn, now, touched) = (&mut self.conn, self.clock.now(), Vec::new());
-            let mut tx =
-                Tx { conn, seal: &self.seal, epoch: self.epoch, now, touched, begun: BTreeSet::new() };
+            let (seal, epoch, begun, spared) = (&*self.seal, self.epoch, BTreeSet::new(), 0);
+            let mut tx = Tx { conn, seal, epoch, now, touched, begun, marked: MARKED, spared };
             together::apply(&mut tx, writes).await?;
-            let Tx { touched, begun, .. } = tx;
+            let Tx { touched, begun, spared, .. } = tx;
+            self.spared += spared;
             if touched.is_empty() {
                 continue;
             }

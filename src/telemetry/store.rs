@@ -100,8 +100,8 @@ impl Store for Measured {
     async fn converged(&self, source: &str) -> Result<Option<Converged>, Error> {
         self.inner.converged(source).await
     }
-    async fn rows_of(&self, manifest: &ManifestKey) -> Result<Vec<Row>, Error> {
-        self.inner.rows_of(manifest).await
+    async fn rows_with_outputs(&self, manifest: &ManifestKey) -> Result<Vec<Row>, Error> {
+        self.inner.rows_with_outputs(manifest).await
     }
     async fn dependants(&self, manifest: &ManifestKey) -> Result<Vec<Row>, Error> {
         self.inner.dependants(manifest).await

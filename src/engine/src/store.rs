@@ -471,8 +471,8 @@ pub trait Store: Send + Sync {
     async fn versions(&self) -> Result<Vec<(Scope, KnownVersion)>, Error>;
     /// The revision of a source that was last found in sync as a whole.
     async fn converged(&self, source: &str) -> Result<Option<Converged>, Error>;
-    /// Rows whose manifest has this key, in any scope: for readiness and reverse deletes.
-    async fn rows_of(&self, manifest: &ManifestKey) -> Result<Vec<Row>, Error>;
+    /// Rows whose manifest has this key, in any scope, as far as they put something out.
+    async fn rows_with_outputs(&self, manifest: &ManifestKey) -> Result<Vec<Row>, Error>;
     /// Rows anywhere that depend on this manifest.
     async fn dependants(&self, manifest: &ManifestKey) -> Result<Vec<Row>, Error>;
     /// Generation of each manifest of a source in force.

@@ -298,9 +298,14 @@ async fn a_restore_into_a_new_directory_needs_no_database_there() {
 async fn a_new_database_is_whole_before_it_has_its_name() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join(DATABASE);
+    // What a process left that was killed meanwhile.
+    for name in ["state.db.new", "state.db.new-wal", "state.db.new-shm", "state.db.new-journal"] {
+        fs::write(dir.path().join(name), "half of it").unwrap();
+    }
     backup::make(&file).await.unwrap();
     let made: Vec<_> = fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(made, [DATABASE]);
+    assert_eq!(fs::read(&file).unwrap()[18..20], [2, 2], "it has a WAL from the beginning");
     let mut conn = open::connect(&file).await.unwrap();
     assert_eq!(open::identify(&mut conn, &file).await.unwrap(), Schema::Ours(open::newest_schema()));
 }

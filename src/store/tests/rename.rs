@@ -52,11 +52,12 @@ async fn what_is_known_of_an_entry_goes_along_and_can_be_opened() {
 #[tokio::test]
 async fn what_is_known_of_a_source_goes_along() {
     let (_dir, db) = new().await;
-    let row = Row { tracked: Tracked { after: [key("b")].into(), ..row("a").tracked }, ..row("a") };
+    let outputs = rich_row("a").tracked.outputs;
+    let row = Row { tracked: Tracked { after: [key("b")].into(), outputs, ..row("a").tracked }, ..row("a") };
     db.commit(vec![in_force("c1", &[("example.com", "1")]), Write::Rows(vec![row])]).await.unwrap();
     db.rename(&[renamed(Named::Source, "infra", "main")]).await.unwrap();
     let new = |name: &str| ManifestKey::new("main", "dns", "Zone", "", name);
-    let rows = db.rows_of(&new("example.com")).await.unwrap();
+    let rows = db.rows_with_outputs(&new("example.com")).await.unwrap();
     assert_eq!(rows.len(), 1);
     assert_eq!(*rows[0].tracked.after, [new("b")]);
     assert_eq!(db.dependants(&new("b")).await.unwrap().len(), 1, "edges follow");

@@ -80,7 +80,7 @@ async fn dump(dir: &TempDir, db: &Db) -> Vec<String> {
         "SELECT json_array(scope, epoch, started_at, total, ended, outcomes, numbers, rows IS NULL, actions)
              FROM journal JOIN intent USING (number) ORDER BY scope, number",
         "SELECT json_array(scope, stamp) FROM inventory_stamp",
-        "SELECT json_array(scope, id, synced_at, healthy_at) FROM inventory",
+        "SELECT json_array(scope, id, state, synced_at, healthy_at) FROM inventory_now",
         "SELECT json_array(scope, state, hex(token), foreigners) FROM scope_version",
         "SELECT json_array(scope, manifest, hex(content)) FROM document",
         "SELECT json_array(scope, generation) FROM looked_at",
@@ -137,7 +137,16 @@ async fn statements_for_many_hold() {
         let slices: Vec<&[Write]> = commits.iter().map(Vec::as_slice).collect();
         sqlx::query("BEGIN IMMEDIATE").execute(&mut conn).await.unwrap();
         let (touched, begun) = (Vec::new(), BTreeSet::new());
-        let mut tx = Tx { conn: &mut conn, seal: db.seal(), epoch: db.epoch(), now: NOW, touched, begun };
+        let mut tx = Tx {
+            conn: &mut conn,
+            seal: db.seal(),
+            epoch: db.epoch(),
+            now: NOW,
+            touched,
+            begun,
+            marked: 1,
+            spared: 0,
+        };
         for some in &taken(&slices).unwrap() {
             carry_out(&mut tx, some).await.unwrap();
         }

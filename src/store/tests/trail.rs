@@ -167,7 +167,7 @@ async fn the_views_for_people_can_all_be_read() {
         .fetch_all(&mut *conn)
         .await
         .unwrap();
-    assert_eq!(views.len(), 11);
+    assert_eq!(views.len(), 12);
     for view in views {
         let rows =
             sqlx::query(AssertSqlSafe(format!("SELECT * FROM {view}"))).fetch_all(&mut *conn).await.unwrap();

@@ -248,14 +248,12 @@ impl NewZone<'_> {
         started?;
         loop {
             let size = body.len();
-            let failure = match self.post(body).await {
-                Ok(()) => {
-                    delivery.sender.sent = Some(true);
-                    let mut outcomes = batch::done(&chunk);
-                    outcomes.push((self.create.id, zone_done(self.create)));
-                    return self.journal.finished(outcomes).await;
-                }
-                Err(failure) => failure,
+            // What is remembered of it is put together while the server works, for a no as well, which is rare.
+            let (answer, mut outcomes) = join(self.post(body), async { batch::done(&chunk) }).await;
+            let Err(failure) = answer else {
+                delivery.sender.sent = Some(true);
+                outcomes.push((self.create.id, zone_done(self.create)));
+                return self.journal.finished(outcomes).await;
             };
             let is_size = delivery.sender.learn(&failure, size);
             let is_refusal = failure.is_refusal();

@@ -331,13 +331,13 @@ impl Store for Memory {
     async fn converged(&self, source: &str) -> Result<Option<Converged>, Error> {
         Ok(self.disk.lock().unwrap().converged.get(source).cloned())
     }
-    async fn rows_of(&self, manifest: &ManifestKey) -> Result<Vec<Row>, Error> {
+    async fn rows_with_outputs(&self, manifest: &ManifestKey) -> Result<Vec<Row>, Error> {
         let disk = self.disk.lock().unwrap();
         Ok(disk
             .scopes
             .values()
             .flat_map(|m| m.rows.iter())
-            .filter(|r| r.manifest == *manifest)
+            .filter(|r| r.manifest == *manifest && !r.tracked.outputs.0.is_empty())
             .cloned()
             .collect())
     }
