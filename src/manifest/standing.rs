@@ -173,7 +173,15 @@ fn awaited<'a>(loading: &'a Loading<'_>, document: &Document) -> Option<&'a Aili
         let entry = loading.entries.iter().find(|entry| entry.name == ailing.name);
         entry.is_some_and(|entry| entry.kinds.find(&document.api_version, &document.kind).is_some())
     };
-    ailing.find(|ailing| ailing.group.as_deref() == Some(document.group()) || is_of_its_kind(ailing))
+    // What names no entry is for the one that is called as its group, whoever else could take it.
+    let is_of_another = loading.entries.iter().any(|entry| {
+        *entry.name == *document.group()
+            && !loading.request.ailing.contains_key(&entry.name)
+            && entry.kinds.find(&document.api_version, &document.kind).is_some()
+    });
+    let is_of_its_group =
+        |ailing: &Ailing| !is_of_another && ailing.groups.iter().any(|group| **group == *document.group());
+    ailing.find(|ailing| is_of_its_group(ailing) || is_of_its_kind(ailing))
 }
 
 /// True for a manifest that waits for an entry which is configured and cannot be used.

@@ -4,8 +4,8 @@
 //! to a scope that a Thing declares.
 
 use super::{
-    Absent, Cache, EntryView, Files, Loaded, Output, Outputs, Owners, Request, SecretMarks, SourceRequest,
-    SourceRules, load,
+    Absent, Ailing, Cache, EntryView, Files, Loaded, Output, Outputs, Owners, Request, SecretMarks,
+    SourceRequest, SourceRules, load,
 };
 use crate::config::Host;
 use crate::{config::Wanted, sops::Refused};
@@ -305,6 +305,7 @@ impl Setup {
             sources: vec![("infra", folder(files), SourceRules::default())],
             entries: vec![entry("one")],
             host: Host { name: "h1".into(), labels },
+    pub(crate) ailing: BTreeMap<Arc<str>, Ailing>,
             absent: Vec::new(),
             secret: 1,
             owners: Owners::new(),
@@ -319,6 +320,7 @@ impl Setup {
             (*name, files.clone(), rules.clone())
         };
         let owned: Vec<_> = self.sources.iter().map(source).collect();
+            ailing: BTreeMap::new(),
         let sources: Vec<SourceRequest<'_>> = owned
             .iter()
             .map(|(name, files, rules)| SourceRequest {
@@ -334,7 +336,7 @@ impl Setup {
             &Request {
                 sources: &sources,
                 entries: &self.entries,
-                ailing: &BTreeMap::new(),
+                ailing: &self.ailing,
                 known: &Kinds(kinds().0.iter().cloned().chain([other_kind()]).collect()),
                 absent: &self.absent,
                 host: &self.host,

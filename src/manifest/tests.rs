@@ -7,7 +7,7 @@ use super::{
 };
 use crate::config::AllowRule;
 use insta::assert_snapshot;
-use reconciled_provider::{Node, yaml};
+use reconciled_provider::{Kind, Node, yaml};
 
 fn thing(name: &str, spec: &str) -> String {
     format!("apiVersion: test/v1\nkind: Thing\nmetadata: {{name: {name}}}\nspec: {spec}\n")

@@ -194,6 +194,40 @@ fn a_provider_of_another_host_is_unassigned_and_a_misspelt_one_is_an_error() {
     );
 }
 
+/// An entry that has one kind of this group.
+fn remote(name: &str, group: &str) -> EntryView {
+    let kind = Kind { api_versions: [format!("{group}/v1").into()].into(), ..other_kind() };
+    EntryView { kinds: Arc::new(Kinds(vec![kind])), ..entry(name) }
+}
+
+fn ailing(name: &str, groups: &[&str]) -> Ailing {
+    let groups = groups.iter().map(|group| Arc::from(*group)).collect();
+    Ailing { name: name.into(), groups, why: "it is not there".into(), hint: None }
+}
+
+#[test]
+fn a_remote_that_cannot_be_used_has_what_may_be_its_wait_and_nothing_else() {
+    let other = |group: &str| format!("apiVersion: {group}/v1\nkind: Other\nmetadata: {{name: a}}\n");
+    let check = |text: &str, entries: Vec<EntryView>, waits: bool| {
+        let mut setup = Setup::new(&[("a.yaml", text)]);
+        setup.host.labels.clear();
+        setup.entries = entries;
+        setup.entries.push(EntryView { kinds: Arc::default(), ..entry("beta") });
+        setup.ailing = [("beta".into(), ailing("beta", &["google-beta", "google"]))].into();
+        let loaded = setup.once();
+        let said = shown(&loaded);
+        assert_eq!(said.contains("provider `beta` cannot be used: it is not there"), waits, "{said}");
+        assert_eq!(loaded.desired.sources["infra"].unassigned.len(), usize::from(waits), "{text}{said}");
+        assert!(!loaded.has_errors(), "{said}");
+    };
+    check(&other("google"), vec![], true);
+    check(&other("google-beta"), vec![], true);
+    check(&other("google"), vec![remote("g", "google")], true);
+    // This one would be the other's in any case.
+    check(&other("google"), vec![remote("google", "google")], false);
+    check(&thing("a", "{}"), vec![entry("one")], false);
+}
+
 #[test]
 fn a_kind_that_no_entry_knows_for_a_reason_of_the_host_is_refused_with_it() {
     let mut setup = Setup::new(&[("a.yaml", "apiVersion: other/v1\nkind: Other\nmetadata: {name: a}\n")]);
