@@ -194,7 +194,11 @@ fn a_provider_of_another_host_is_unassigned_and_a_misspelt_one_is_an_error() {
     );
 }
 
-/// An entry that has one kind of this group.
+/// A manifest of a kind that a Terraform provider has, and a configured entry that has one such kind.
+fn queue(api_version: &str, spec: &str) -> String {
+    format!("apiVersion: {api_version}\nkind: Queue\nmetadata: {{name: jobs}}\nspec: {spec}\n")
+}
+
 fn remote(name: &str, group: &str) -> EntryView {
     let kind = Kind { api_versions: [format!("{group}/v1").into()].into(), ..other_kind() };
     EntryView { kinds: Arc::new(Kinds(vec![kind])), ..entry(name) }
@@ -203,6 +207,47 @@ fn remote(name: &str, group: &str) -> EntryView {
 fn ailing(name: &str, groups: &[&str]) -> Ailing {
     let groups = groups.iter().map(|group| Arc::from(*group)).collect();
     Ailing { name: name.into(), groups, why: "it is not there".into(), hint: None }
+}
+
+#[test]
+fn a_kind_of_a_remote_that_is_configured_elsewhere_is_unassigned_and_a_misspelt_group_is_an_error() {
+    let check = |text: &str, labels: bool, expect: &str| {
+        let mut setup = Setup::new(&[("a.yaml", text)]);
+        setup.entries = vec![entry("pdns"), remote("cloud", "hcloud")];
+        if !labels {
+            setup.host.labels.clear();
+        }
+        let loaded = setup.once();
+        let state = &loaded.desired.sources["infra"];
+        match expect {
+            "unassigned" => {
+                let found = (shown(&loaded), state.unassigned.len(), state.prunes);
+                assert_eq!(found, (String::new(), 1, true), "{text}");
+            }
+            _ => {
+                assert!(shown(&loaded).contains(expect), "{text}{}", shown(&loaded));
+                assert_eq!((state.unassigned.len(), state.broken.len()), (0, 1), "{text}");
+            }
+        }
+    };
+    check(&queue("aws/v1", "{}"), true, "unassigned");
+    check(&queue("google-beta/v1", "{provider: europe}"), true, "unassigned");
+    check(&queue("aws/v1", "{}"), false, "unknown kind Queue of aws/v1");
+    check(&queue("aws/v1", "{provider: europe}"), false, "unknown kind Queue of aws/v1");
+    // Near what is configured here, or what this program has.
+    check(&queue("aws/v1", "{provider: pdsn}"), true, "did you mean `pdns`?");
+    check(&queue("aws/v1", "{provider: pdns}"), true, "unknown kind Queue of aws/v1");
+    check(&queue("pdnz/v1", "{}"), true, "did you mean the group of provider `pdns`?");
+    check(&queue("hclod/v1", "{}"), true, "did you mean a kind of group `hcloud`?");
+    check(&queue("tset/v1", "{}"), true, "did you mean a kind of group `test`?");
+    check(&queue("reconcild/v1", "{}"), true, "did you mean a kind of group `reconciled`?");
+    // A kind that its group does not have is no other provider's.
+    check(&queue("test/v1", "{}"), true, "unknown kind Queue of test/v1");
+    check(&queue("reconciled/v1", "{}"), true, "unknown kind Queue of reconciled/v1");
+    check(&queue("hcloud/v1", "{}"), true, "unknown kind Queue of hcloud/v1");
+    check(&queue("pdns/v1", "{}"), true, "unknown kind Queue of pdns/v1");
+    check(&queue("aws/v2", "{}"), true, "unknown kind Queue of aws/v2");
+    check(&queue("apps.example/v1", "{}"), true, "unknown kind Queue of apps.example/v1");
 }
 
 #[test]
