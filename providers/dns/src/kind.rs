@@ -48,7 +48,8 @@ pub struct ZoneSpec {
     pub providers: Option<Vec<String>>,
     /// Seconds that resolvers may keep records which say nothing else. Default: 300.
     pub ttl: Option<At<u32>>,
-    /// Also delete what nobody declared. The first deletion of this kind is always held. Default: false.
+    /// Also delete what nobody declared. Such a deletion is held while `guard.always` names `foreign-delete`, as it does by
+    /// default. Default: false.
     #[serde(default)]
     pub exclusive: bool,
     /// Consent to manage the NS and SOA records of the zone itself. Default: false.
