@@ -206,10 +206,13 @@ fn attempt(
     if let Some(merged) = &unit.merged {
         problems.iter_mut().for_each(|problem| merged.settle(problem));
     }
-    let Normalized { resources, places, exclusive, ignored, remotes, .. } = normalized;
+    let Normalized { resources, places, exclusive, ignored, remotes, unselected, .. } = normalized;
     let lacks_secret = uses.lack_secret() && problems.iter().any(Problem::is_error);
     let runs = cache::runs(&resources);
-    (uses, Product { resources, runs, places, exclusive, ignored, remotes, problems, lacks_secret })
+    (
+        uses,
+        Product { resources, runs, places, exclusive, ignored, remotes, unselected, problems, lacks_secret },
+    )
 }
 
 /// A secret that another manifest puts out, where none can stand.
@@ -262,9 +265,6 @@ fn vain_move(loading: &Loading<'_>, unit: &Unit, entry: usize, manifest: &Manife
     Some(manifest.error(manifest.span, text).hint(hint))
 }
 
-/// Gives resources whose references are all known the template hash they had while they were not.
-fn put_templates(normalized: &mut Normalized, templates: &Normalized, manifest: &Manifest) {
-    let by_id: BTreeMap<(&Scope, &ResourceId), &Spec> =
 /// An id where no remote gives one: told in the same way.
 fn vain_import(loading: &Loading<'_>, unit: &Unit, entry: usize, manifest: &Manifest) -> Option<Problem> {
     if !manifest.annotations.contains_key("reconciled/import") || !is_known_by_its_key(loading, unit, entry) {
@@ -287,6 +287,9 @@ fn is_known_by_its_key(loading: &Loading<'_>, unit: &Unit, entry: usize) -> bool
     !entries.iter().any(assigns) && entries.first() == Some(&entry)
 }
 
+/// Gives resources whose references are all known the template hash they had while they were not.
+fn put_templates(normalized: &mut Normalized, templates: &Normalized, manifest: &Manifest) {
+    let by_id: BTreeMap<(&Scope, &ResourceId), &Spec> =
         templates.resources.iter().map(|r| ((&*r.scope, &r.id), &r.spec)).collect();
     let mut moved = Vec::new();
     for resource in &mut normalized.resources {

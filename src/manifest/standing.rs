@@ -331,6 +331,6 @@ pub(super) fn is_sole(loading: &Loading<'_>, unit: &Unit, entry: &EntryView) -> 
 }
 
 /// What a selector of hosts sees of this one: its labels, and its name as `name`.
-fn label<'h>(host: &'h Host, key: &str) -> Option<&'h Arc<str>> {
+pub(super) fn label<'h>(host: &'h Host, key: &str) -> Option<&'h Arc<str>> {
     if key == "name" { Some(&host.name) } else { host.labels.get(key) }
 }

@@ -92,6 +92,8 @@ pub(crate) struct Record {
     remote: Option<String>,
     #[serde(default)]
     merge: bool,
+    #[schemars(skip)]
+    hosts: Option<String>,
 }
 
 fn hour() -> u32 {
@@ -171,6 +173,17 @@ impl Observer for Fake {
             push("scope".to_string(), manifest.span, Spec::known(b"scope".to_vec()), policy);
         }
         for At { span, unknown, value: record } in &*spec.records {
+            match record.hosts.as_deref().map_or(Ok(true), |hosts| inputs.selects(hosts)) {
+                Ok(true) => {}
+                Ok(false) => {
+                    out.unselected.push((scope.clone(), record.name.as_str().into()));
+                    continue;
+                }
+                Err(error) => {
+                    out.problems.push(manifest.error(*span, error.message));
+                    continue;
+                }
+            }
             let text = format!("{} {}", record.ttl, record.value.as_deref().unwrap_or(""));
             let content = match unknown.is_empty() {
                 true => Spec::known(text.into_bytes()),
@@ -292,6 +305,7 @@ pub(crate) struct Setup {
     pub(crate) entries: Vec<EntryView>,
     pub(crate) host: Host,
     pub(crate) absent: Vec<Absent>,
+    pub(crate) ailing: BTreeMap<Arc<str>, Ailing>,
     pub(crate) secret: u8,
     pub(crate) owners: Owners,
     /// By name of the manifest and path; `secret:` before a value makes a secret of it.
@@ -305,8 +319,8 @@ impl Setup {
             sources: vec![("infra", folder(files), SourceRules::default())],
             entries: vec![entry("one")],
             host: Host { name: "h1".into(), labels },
-    pub(crate) ailing: BTreeMap<Arc<str>, Ailing>,
             absent: Vec::new(),
+            ailing: BTreeMap::new(),
             secret: 1,
             owners: Owners::new(),
             outputs: BTreeMap::new(),
@@ -320,7 +334,6 @@ impl Setup {
             (*name, files.clone(), rules.clone())
         };
         let owned: Vec<_> = self.sources.iter().map(source).collect();
-            ailing: BTreeMap::new(),
         let sources: Vec<SourceRequest<'_>> = owned
             .iter()
             .map(|(name, files, rules)| SourceRequest {

@@ -213,6 +213,8 @@ pub struct RecordSpec {
     /// No writes; observing goes on.
     #[serde(default)]
     pub suspend: bool,
+    /// The hosts that it is for, as `role=web,env!=staging`; on others it is not declared. Default: all that the manifest is for.
+    pub hosts: Option<At<String>>,
     /// Fields that are left as they are: `ttl`, `values`.
     pub ignore: Option<Words>,
     /// Rules of `reconciled validate` that are not told of this record; only warnings can be silenced.
@@ -340,6 +342,7 @@ impl RecordSpec {
             drift: None,
             adopt: None,
             suspend: false,
+            hosts: None,
             ignore: None,
             lint_ignore: None,
             cloudflare: None,

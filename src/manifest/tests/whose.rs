@@ -165,6 +165,27 @@ fn a_host_that_is_not_selected_wants_nothing_of_the_manifest() {
 }
 
 #[test]
+fn a_part_for_other_hosts_is_not_desired_and_known_as_such() {
+    let records =
+        "{records: [{name: x, hosts: \"role=web,name=h1\"}, {name: y, hosts: \"role=db\"}, {name: z}]}";
+    let mut setup = Setup::new(&[("a.yaml", &thing("a", records))]);
+    let mut cache = Cache::default();
+    let mut check = |setup: &Setup, expect: &str, unselected: &[&str]| {
+        let loaded = setup.load(&mut cache);
+        assert_eq!((shown(&loaded), resources(&loaded).as_str()), (String::new(), expect));
+        let parts = loaded.desired.sources["infra"].unselected_parts.iter();
+        assert_eq!(parts.map(|(scope, id)| format!("{scope} {id}")).collect::<Vec<_>>(), unselected);
+        loaded.counts.kept
+    };
+    check(&setup, "one/a x = 3600 \none/a z = 3600 ", &["one/a y"]);
+    assert_eq!(check(&setup, "one/a x = 3600 \none/a z = 3600 ", &["one/a y"]), 1);
+    setup.host.labels.insert("role".into(), "db".into());
+    check(&setup, "one/a y = 3600 \none/a z = 3600 ", &["one/a x"]);
+    let wrong = thing("a", "{records: [{name: x, hosts: \"a=b=c\"}]}");
+    assert!(problems(&wrong).contains("`a=b=c` is not a term of a selector"), "{}", problems(&wrong));
+}
+
+#[test]
 fn a_provider_of_another_host_is_unassigned_and_a_misspelt_one_is_an_error() {
     let check = |text: &str, labels: bool, expect: &str| {
         let mut setup = Setup::new(&[("a.yaml", text)]);
