@@ -31,6 +31,16 @@ pub(crate) enum CallError {
         /// `: ` and what it said, or nothing.
         said: String,
     },
+    /// The server said no, by gRPC.
+    #[error("{host} answered gRPC status {code}{said}")]
+    Status {
+        /// Who.
+        host: String,
+        /// Code of gRPC.
+        code: u32,
+        /// `: ` and what it said, or nothing.
+        said: String,
+    },
     /// No answer came, or nothing could be sent.
     #[error("{host}: {why}")]
     NoAnswer {
@@ -87,12 +97,16 @@ pub(crate) async fn send(request: RequestBuilder) -> Result<Vec<u8>, CallError> 
     let text = String::from_utf8_lossy(&body);
     // Some servers repeat the path or a header in what they say.
     let is_echo = secrets.iter().any(|secret| text.contains(secret.as_str()));
-    let text = if is_echo { String::new() } else { clean(&cut(text.trim(), EXCERPT)).into_owned() };
-    Err(CallError::Refused {
-        host: host.unwrap_or_default(),
-        status: status.as_u16(),
-        said: if text.is_empty() { text } else { format!(": {text}") },
-    })
+    let said = if is_echo { String::new() } else { excerpt(&text) };
+    Err(CallError::Refused { host: host.unwrap_or_default(), status: status.as_u16(), said })
+}
+
+/// `: ` and what a server said, short and clean; nothing where it said nothing.
+pub(crate) fn excerpt(said: &str) -> String {
+    match clean(&cut(said.trim(), EXCERPT)) {
+        text if text.is_empty() => String::new(),
+        text => format!(": {text}"),
+    }
 }
 
 /// Parts of a request that may be a token: long parts of the path and the query, words of headers that say who asks.

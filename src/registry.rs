@@ -185,9 +185,12 @@ pub async fn take_over(
     reconciled_cloud::take_over(cx, &terraform::entries(config), file, with_secrets).await
 }
 
-/// The group of an entry's kinds, where only its program tells the kinds themselves.
-pub fn group(entry: &ProviderEntry) -> Option<Arc<str>> {
-    (&*entry.type_name == reconciled_cloud::INFO.type_name).then(|| terraform::group(entry)).flatten()
+/// The groups that an entry's kinds may have, where only its program tells the kinds themselves.
+pub fn groups(entry: &ProviderEntry) -> Vec<Arc<str>> {
+    match &*entry.type_name == reconciled_cloud::INFO.type_name {
+        true => terraform::groups(entry),
+        false => Vec::new(),
+    }
 }
 
 fn dns(entry: &ProviderEntry, instance: &str, options: Options) -> Result<Arc<dyn Provider>, Vec<Problem>> {

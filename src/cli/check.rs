@@ -16,6 +16,7 @@ use crate::{
     session::{self, Failure, Session, Snapshot, SourceAsk, TreeFiles, renames},
     sops::Identities,
     store::{Holder, KEY_FILE, Reader, StoreError, holder},
+    telemetry::collector::{self, Collector, Protocol},
     trust::Keys,
 };
 use clap::Args as ClapArgs;
@@ -132,6 +133,7 @@ pub(super) async fn run(
     reach(&config, &environment, &mut report);
     signatures(&config, &mut report);
     upkeep(&config, &mut report);
+    spans(&config, &mut report).await;
     socket(&config, &mut report);
     let clock = crate::clock::SystemClock;
     state(&config, std::sync::Arc::new(clock), &mut report).await;
@@ -333,7 +335,7 @@ fn socket(config: &Config, report: &mut Report<'_>) {
     }
 }
 
-/// Where backups and the audit trail go, and traces.
+/// Where backups and the audit trail go.
 fn upkeep(config: &Config, report: &mut Report<'_>) {
     let backup = config.backup.as_ref().map(|backup| ("backup", Some(&*backup.dir)));
     let export = config.audit.export.as_deref().map(|file| ("audit.export", file.parent()));
@@ -354,16 +356,23 @@ fn upkeep(config: &Config, report: &mut Report<'_>) {
             }
         }
     }
-    // The number that OpenTelemetry gives to OTLP over gRPC, which is not spoken here.
-    let otlp = config.telemetry.otlp.as_ref().filter(|url| url.port() == Some(4317));
-    if let Some(url) = otlp {
-        let text = format!("{url} looks like the port of OTLP over gRPC, and traces are sent by HTTP");
-        report.say(
-            Verdict::Warn,
-            "telemetry.otlp",
-            &text,
-            Some("name the HTTP port of the collector, usually 4318"),
-        );
+}
+
+/// Whether the collector of spans takes them, in what is spoken to it.
+async fn spans(config: &Config, report: &mut Report<'_>) {
+    let Some(url) = &config.telemetry.otlp else { return };
+    let way = Protocol::of(url).name();
+    let asked = match Collector::new(url) {
+        Ok(mut collector) => collector.probe().await,
+        Err(error) => Err(error),
+    };
+    match asked {
+        Ok(()) => report.ok("telemetry.otlp", &format!("{url} takes spans, by {way}")),
+        // The daemon does its work without it.
+        Err(error) => {
+            let text = format!("{url} does not take spans, by {way}: {error}");
+            report.say(Verdict::Warn, "telemetry.otlp", &text, Some(collector::hint(url)));
+        }
     }
 }
 

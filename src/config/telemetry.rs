@@ -9,7 +9,7 @@ use url::Url;
 pub struct TelemetryConfig {
     /// The form of log lines.
     pub log: LogFormat,
-    /// A collector of spans, over OTLP/HTTP.
+    /// A collector of spans; what is spoken to it is told by its port and path.
     pub otlp: Option<Url>,
 }
 
@@ -35,16 +35,19 @@ pub(super) struct RawTelemetry {
 
 impl RawTelemetry {
     pub(super) fn read(self, root: &Node, file: &SourceFile, problems: &mut Vec<Problem>) -> TelemetryConfig {
-        let otlp = self.otlp.and_then(|text| {
-            let url = http(&text);
-            if url.is_none() {
-                let node =
-                    root.get("telemetry").and_then(|node| node.get("otlp")).map_or(root.span, |n| n.span);
-                let problem = Problem::error("`otlp` is not the address of a collector");
-                problems.push(problem.at(file, node).hint("write http://HOST:4318 or https://HOST:4318"));
-            }
-            url
-        });
+        let otlp =
+            self.otlp.and_then(|text| {
+                let url = http(&text);
+                if url.is_none() {
+                    let node =
+                        root.get("telemetry").and_then(|node| node.get("otlp")).map_or(root.span, |n| n.span);
+                    let problem = Problem::error("`otlp` is not the address of a collector");
+                    problems.push(problem.at(file, node).hint(
+                        "write http://HOST:4317 (gRPC), or http://HOST:4318 or https://HOST:4318 (HTTP)",
+                    ));
+                }
+                url
+            });
         TelemetryConfig { log: self.log, otlp }
     }
 }

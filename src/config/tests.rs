@@ -184,7 +184,7 @@ fn a_collector_has_an_address_of_http() {
       --> config.yaml:1:19
     1 | telemetry: {otlp: "collector:4318"}
       |                   ^
-    hint: write http://HOST:4318 or https://HOST:4318
+    hint: write http://HOST:4317 (gRPC), or http://HOST:4318 or https://HOST:4318 (HTTP)
     "#);
 }
 

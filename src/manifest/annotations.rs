@@ -30,6 +30,9 @@ pub(super) const KNOWN: [&str; 15] = [
     "interval",
 ];
 
+/// How a selector is written.
+pub(super) const SELECTOR: &str = "write terms as in role=web,env!=staging,!gpu,name in (a,b)";
+
 /// Longest `interval`: whoever means longer means never.
 const LONGEST_INTERVAL: Duration = Duration::from_secs(3_650 * 86_400);
 
@@ -176,8 +179,7 @@ impl Settings {
                 self.policy.interval = Some(interval);
             }
             "hosts" => {
-                let wrong = "write terms as in role=web,env!=staging,!gpu,name in (a,b)";
-                self.hosts = Some(text.parse().map_err(|e| (format!("{e}"), wrong.into()))?);
+                self.hosts = Some(text.parse().map_err(|e| (format!("{e}"), SELECTOR.into()))?);
             }
             "moved-from" => self.moved_from = Some(address(text)?),
             "import" if text.is_empty() => {

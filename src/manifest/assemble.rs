@@ -82,7 +82,7 @@ pub(super) fn assemble(
         }
     }
     let desired = Desired {
-        sources: source_states(&loading, &withheld),
+        sources: source_states(&loading, &withheld, &taken),
         manifests: unit_of.iter().map(|unit| meta(&loading, *unit, &after, contents.get(unit))).collect(),
         policies: cache.policies.clone(),
         places: places(&loading, &taken),
@@ -326,7 +326,16 @@ fn meta(loading: &Loading<'_>, number: usize, after: &After, content: Option<&Ha
     }
 }
 
-fn source_states(loading: &Loading<'_>, withheld: &BTreeSet<Arc<str>>) -> BTreeMap<Arc<str>, SourceState> {
+fn source_states(
+    loading: &Loading<'_>,
+    withheld: &BTreeSet<Arc<str>>,
+    taken: &[Taken],
+) -> BTreeMap<Arc<str>, SourceState> {
+    let parts = |source: usize| {
+        let of = taken.iter().filter(|taken| loading.units[taken.unit].source == source);
+        let each = of.flat_map(|taken| &taken.product.unselected);
+        each.map(|(scope, id)| ((**scope).clone(), id.clone())).collect()
+    };
     let keys = |source: usize, standing: &Standing| {
         let of = loading.units.iter().filter(|unit| unit.source == source && unit.standing == *standing);
         of.map(|unit| unit.key.clone()).collect()
@@ -345,6 +354,7 @@ fn source_states(loading: &Loading<'_>, withheld: &BTreeSet<Arc<str>>) -> BTreeM
             unassigned: keys(source, &Standing::Unassigned),
             elsewhere: elsewhere(loading, source),
             unselected: keys(source, &Standing::Unselected),
+            unselected_parts: parts(source),
             path_changed: false,
             needs_consent: side.request.rules.needs_consent,
             drift: side.request.rules.drift,

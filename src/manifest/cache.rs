@@ -77,6 +77,8 @@ pub(super) struct Product {
     pub(super) ignored: Vec<(Scope, Arc<str>)>,
     /// What the remote calls them, where a manifest says so.
     pub(super) remotes: Vec<(Arc<Scope>, ResourceId, Arc<str>)>,
+    /// Those that it declares for other hosts.
+    pub(super) unselected: Vec<(Arc<Scope>, ResourceId)>,
     pub(super) problems: Vec<Problem>,
     /// A secret could not be had: what is wrong may be that alone.
     pub(super) lacks_secret: bool,

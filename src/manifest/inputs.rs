@@ -1,13 +1,14 @@
 //! What a backend may look at while it normalizes, with every use recorded.
 
 use super::{
-    EntryView,
+    EntryView, Mode, annotations,
     read::{Loading, Unit},
     standing::{self, Standing},
     substitute::Put,
 };
 use crate::config::HostSecrets;
 use bytes::Bytes;
+use reconciled_engine::Selector;
 use reconciled_provider::{
     Error, Hash, Inputs, Manifest, ManifestKey, Policies, Policy, PolicyId, Reference, Scope, SecretMark,
     SecretRef, Value,
@@ -26,6 +27,8 @@ pub(super) struct Uses {
     secrets: BTreeMap<(ManifestKey, SecretRef), Option<SecretMark>>,
     outputs: BTreeMap<Reference, Option<Arc<str>>>,
     siblings: BTreeMap<Arc<str>, Hash>,
+    /// Selectors of hosts.
+    selectors: BTreeMap<Arc<str>, bool>,
     /// Hash of the scopes, if they were asked for.
     pub(super) scopes: Option<Hash>,
 }
@@ -53,6 +56,7 @@ impl Uses {
                 owner.and_then(|owner| mark_of(loading, owner, secret).ok()) == *mark
             })
             && self.outputs.iter().all(|(reference, value)| loading.output(reference).text() == *value)
+            && self.selectors.iter().all(|(text, is_this)| selects(loading, text).ok() == Some(*is_this))
             && self.siblings.iter().all(|(kind, hash)| siblings_hash(loading, unit, kind) == *hash)
     }
 }
@@ -80,6 +84,13 @@ fn mark_of(loading: &Loading<'_>, unit: &Unit, reference: &SecretRef) -> Result<
     let mark = loading.request.secrets.mark(unit.key.source(), &kind, reference);
     loading.secrets.borrow_mut().note(unit.key.source(), &kind, reference, mark.as_ref().ok().copied());
     mark
+}
+
+/// Whether a selector is for this host, where there is one.
+fn selects(loading: &Loading<'_>, selector: &str) -> Result<bool, Error> {
+    let parsed = selector.parse::<Selector>();
+    let selector = parsed.map_err(|error| Error::invalid(error.to_string()).hint(annotations::SELECTOR))?;
+    Ok(loading.mode == Mode::Anywhere || selector.matches(|key| standing::label(loading.request.host, key)))
 }
 
 fn siblings<'a>(loading: &'a Loading<'_>, unit: &'a Unit, kind: &str) -> impl Iterator<Item = &'a Unit> {
@@ -165,6 +176,12 @@ impl Inputs for Recorder<'_, '_> {
         let hash = siblings_hash(self.loading, self.unit, kind);
         self.uses.borrow_mut().siblings.insert(kind.into(), hash);
         siblings(self.loading, self.unit, kind).map(|other| self.loading.manifest(other)).collect()
+    }
+
+    fn selects(&self, selector: &str) -> Result<bool, Error> {
+        let is_this = selects(self.loading, selector)?;
+        self.uses.borrow_mut().selectors.insert(selector.into(), is_this);
+        Ok(is_this)
     }
 
     fn policy(&self, policy: Policy) -> PolicyId {

@@ -184,8 +184,8 @@ impl fmt::Debug for EntryView {
 pub struct Ailing {
     /// Its name.
     pub name: Arc<str>,
-    /// The group of its kinds, as far as its configuration tells.
-    pub group: Option<Arc<str>>,
+    /// The groups that its kinds may have, as far as its configuration tells.
+    pub groups: Vec<Arc<str>>,
     /// What keeps it from telling them.
     pub why: Arc<str>,
     /// What to do about that.

@@ -202,13 +202,17 @@ fn attempt(
     problems.extend(refused.iter().map(|placed| misplaced(manifest, placed)));
     problems.extend(vain_interval(loading, unit, entry, manifest));
     problems.extend(vain_move(loading, unit, entry, manifest));
+    problems.extend(vain_import(loading, unit, entry, manifest));
     if let Some(merged) = &unit.merged {
         problems.iter_mut().for_each(|problem| merged.settle(problem));
     }
-    let Normalized { resources, places, exclusive, ignored, remotes, .. } = normalized;
+    let Normalized { resources, places, exclusive, ignored, remotes, unselected, .. } = normalized;
     let lacks_secret = uses.lack_secret() && problems.iter().any(Problem::is_error);
     let runs = cache::runs(&resources);
-    (uses, Product { resources, runs, places, exclusive, ignored, remotes, problems, lacks_secret })
+    (
+        uses,
+        Product { resources, runs, places, exclusive, ignored, remotes, unselected, problems, lacks_secret },
+    )
 }
 
 /// A secret that another manifest puts out, where none can stand.
@@ -249,10 +253,7 @@ fn vain_interval(loading: &Loading<'_>, unit: &Unit, entry: usize, manifest: &Ma
 /// A move where the key is all that a resource is known by, so that one of another key is another one: told in the same way.
 fn vain_move(loading: &Loading<'_>, unit: &Unit, entry: usize, manifest: &Manifest) -> Option<Problem> {
     unit.document.settings.moved_from.as_ref()?;
-    let Standing::Offered { entries, .. } = &unit.standing else { return None };
-    let assigns =
-        |entry: &usize| matches!(loading.entries[*entry].observer.info().identity, Identity::Assigned { .. });
-    if entries.iter().any(assigns) || entries.first() != Some(&entry) {
+    if !is_known_by_its_key(loading, unit, entry) {
         return None;
     }
     let text = format!(
@@ -262,6 +263,28 @@ fn vain_move(loading: &Loading<'_>, unit: &Unit, entry: usize, manifest: &Manife
     let hint = "leave it out: what keeps its key is kept anyway, and what has another key is made anew while the old one \
                 goes; to have both for a while, declare both, and remove the old manifest in a later commit";
     Some(manifest.error(manifest.span, text).hint(hint))
+}
+
+/// An id where no remote gives one: told in the same way.
+fn vain_import(loading: &Loading<'_>, unit: &Unit, entry: usize, manifest: &Manifest) -> Option<Problem> {
+    if !manifest.annotations.contains_key("reconciled/import") || !is_known_by_its_key(loading, unit, entry) {
+        return None;
+    }
+    let text =
+        format!("reconciled/import means nothing for a {}: no remote gives it an identity", manifest.kind);
+    let hint = format!(
+        "leave it out: what is declared is found by its key; to take over what exists and differs: reconciled adopt {}/{}",
+        manifest.kind, manifest.name
+    );
+    Some(manifest.error(manifest.span, text).hint(hint))
+}
+
+/// True for the first entry that a manifest is offered to, where the key is all that any of them knows its resources by.
+fn is_known_by_its_key(loading: &Loading<'_>, unit: &Unit, entry: usize) -> bool {
+    let Standing::Offered { entries, .. } = &unit.standing else { return false };
+    let assigns =
+        |entry: &usize| matches!(loading.entries[*entry].observer.info().identity, Identity::Assigned { .. });
+    !entries.iter().any(assigns) && entries.first() == Some(&entry)
 }
 
 /// Gives resources whose references are all known the template hash they had while they were not.

@@ -1,8 +1,8 @@
 //! Which files of a source hold manifests.
 //!
-//! Every `*.yaml` and `*.yml` under one of the paths, except: names that begin with a dot, the YAML files that
-//! Flux excludes by default, what `.reconciledignore` files say (gitignore's syntax), and the `ignore` globs of
-//! the configuration (the same syntax).
+//! Every `*.yaml` and `*.yml` under one of the paths, except: what has a name below it that begins with a dot, the YAML
+//! files that Flux excludes by default, what `.reconciledignore` files say (gitignore's syntax), and the `ignore` globs
+//! of the configuration (the same syntax). A path itself may begin with a dot: whoever configures it means it.
 
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use reconciled_provider::Problem;
@@ -15,7 +15,7 @@ const IGNORE_FILE: &str = ".reconciledignore";
 const CI_FILES: [&str; 4] =
     ["appveyor.yml", "cloudbuild.yaml", "codeship-services.yml", "codeship-steps.yml"];
 
-/// A file chosen, and under which of the paths it lies: the last one that holds it.
+/// A file chosen, and under which of the paths it lies: the last one that holds it and below which it is not hidden.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Chosen {
     pub(super) path: Arc<str>,
@@ -40,8 +40,9 @@ pub(super) fn choose(files: &dyn super::Files, paths: &[String], ignore: &[Arc<s
     entries.sort();
     let paths: Vec<&str> = paths.iter().map(|path| clean(path)).collect();
     let matchers = matchers(files, &entries, ignore, &mut choice.problems);
-    let excluded = |path: &str| is_hidden(path) || is_ci(path) || is_ignored(path, &matchers);
-    let layer = |path: &str| paths.iter().rposition(|folder| is_under(path, folder));
+    let excluded = |path: &str| is_ci(path) || is_ignored(path, &matchers);
+    let is_seen = |path: &str, folder: &str| is_under(path, folder) && !is_hidden(&path[folder.len()..]);
+    let layer = |path: &str| paths.iter().rposition(|folder| is_seen(path, folder));
     for (index, folder) in paths.iter().enumerate() {
         let is_empty = !entries.iter().any(|(path, _)| is_under(path, folder));
         if is_empty && !folder.is_empty() && !paths[..index].contains(folder) {
@@ -50,11 +51,12 @@ pub(super) fn choose(files: &dyn super::Files, paths: &[String], ignore: &[Arc<s
         }
     }
     for (path, oid) in &entries {
-        let Some(layer) = layer(path).filter(|_| is_yaml(path)) else { continue };
-        if excluded(path) {
-            choice.excluded += 1;
-        } else {
-            choice.files.push(Chosen { path: path.clone(), oid: *oid, layer });
+        if !is_yaml(path) || !paths.iter().any(|folder| is_under(path, folder)) {
+            continue;
+        }
+        match layer(path).filter(|_| !excluded(path)) {
+            Some(layer) => choice.files.push(Chosen { path: path.clone(), oid: *oid, layer }),
+            None => choice.excluded += 1,
         }
     }
     for problem in files.refused() {
@@ -83,8 +85,9 @@ fn is_yaml(path: &str) -> bool {
     path.ends_with(".yaml") || path.ends_with(".yml") || path == crate::source::STDIN
 }
 
-fn is_hidden(path: &str) -> bool {
-    path.split('/').any(|part| part.starts_with('.'))
+/// True where `below`, the part of a path below a folder, has a name that begins with a dot.
+fn is_hidden(below: &str) -> bool {
+    below.split('/').any(|part| part.starts_with('.'))
 }
 
 fn is_ci(path: &str) -> bool {
@@ -178,6 +181,27 @@ mod tests {
     fn a_file_belongs_to_the_last_path_that_holds_it() {
         let files = [("common/a.yaml", ""), ("env/prod/a.yaml", ""), ("envy/a.yaml", "")];
         check(&files, &["common", "./env/prod/"], &[], &["0:common/a.yaml", "1:env/prod/a.yaml"]);
+    }
+
+    #[test]
+    fn a_path_may_begin_with_a_dot_and_nothing_below_it() {
+        let files = [
+            (".deploy/.cache/x.yaml", ""),
+            (".deploy/.x.yaml", ""),
+            (".deploy/a.yaml", ""),
+            (".deploy/env/b.yaml", ""),
+            ("c.yaml", ""),
+        ];
+        let expect = ["0:.deploy/a.yaml", "0:.deploy/env/b.yaml"];
+        assert_eq!(check(&files, &[".deploy"], &[], &expect).excluded, 2);
+        check(&files, &["./.deploy/env/"], &[], &["0:.deploy/env/b.yaml"]);
+        assert_eq!(check(&files, &["."], &[], &["0:c.yaml"]).excluded, 4);
+        let both = ["0:.deploy/a.yaml", "0:.deploy/env/b.yaml", "1:c.yaml"];
+        assert_eq!(check(&files, &[".deploy", "."], &[], &both).excluded, 2);
+        let mut linked = folder(&files);
+        linked.refused = vec![Problem::error("it is a link").in_file(".deploy/linked.yaml")];
+        assert_eq!(choose(&linked, &[".deploy".into()], &[]).broken.len(), 1);
+        assert_eq!(choose(&linked, &[".".into()], &[]).broken.len(), 0);
     }
 
     #[test]

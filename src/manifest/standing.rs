@@ -32,6 +32,9 @@ pub(super) enum Standing {
 /// Name of the stand-in entry for manifests that name none, when no configuration is at hand.
 pub(super) const ANY: &str = "any";
 
+/// A group that is this program's, and has no kinds yet.
+const RESERVED: &str = "reconciled";
+
 /// Decides for every manifest, and numbers those that are desired.
 pub(super) fn settle(loading: &mut Loading<'_>) {
     if loading.mode == Mode::Anywhere {
@@ -125,13 +128,8 @@ fn decide(loading: &Loading<'_>, document: &Document) -> Verdict {
     let able: Vec<usize> =
         loading.entries.iter().enumerate().filter(|(_, e)| knows(e)).map(|(index, _)| index).collect();
     let is_known = !able.is_empty() || request.known.find(&document.api_version, &document.kind).is_some();
-    if !is_known && loading.mode == Mode::Anywhere && may_be_of_a_remote(loading, document) {
-        let text = format!("kind {} of {} is not checked here", document.kind, document.api_version);
-        let hint = "which kinds a Terraform provider has is known where it is configured";
-        return (Standing::Unassigned, Some((Problem::warning(text).hint(hint), document.kind_span)));
-    }
     if !is_known {
-        return (Standing::Faulty, Some((unknown_kind(loading, document), document.kind_span)));
+        return unknown(loading, document);
     }
     if loading.mode == Mode::Anywhere {
         let names: Vec<&str> = match document.providers.is_empty() {
@@ -173,7 +171,15 @@ fn awaited<'a>(loading: &'a Loading<'_>, document: &Document) -> Option<&'a Aili
         let entry = loading.entries.iter().find(|entry| entry.name == ailing.name);
         entry.is_some_and(|entry| entry.kinds.find(&document.api_version, &document.kind).is_some())
     };
-    ailing.find(|ailing| ailing.group.as_deref() == Some(document.group()) || is_of_its_kind(ailing))
+    // What names no entry is for the one that is called as its group, whoever else could take it.
+    let is_of_another = loading.entries.iter().any(|entry| {
+        *entry.name == *document.group()
+            && !loading.request.ailing.contains_key(&entry.name)
+            && entry.kinds.find(&document.api_version, &document.kind).is_some()
+    });
+    let is_of_its_group =
+        |ailing: &Ailing| !is_of_another && ailing.groups.iter().any(|group| **group == *document.group());
+    ailing.find(|ailing| is_of_its_group(ailing) || is_of_its_kind(ailing))
 }
 
 /// True for a manifest that waits for an entry which is configured and cannot be used.
@@ -181,14 +187,60 @@ pub(super) fn waits_for_entry(loading: &Loading<'_>, document: &Document) -> boo
     awaited(loading, document).is_some()
 }
 
-/// True where a kind may be one that only a configured provider tells of: its group is none of this program's, and is
+/// What becomes of a manifest of a kind that nobody here knows. It may be one of a provider that is configured elsewhere, and a
+/// misspelt one must not be taken for that: nothing would be made of it, and nobody told.
+fn unknown(loading: &Loading<'_>, document: &Document) -> Verdict {
+    let faulty = |problem: Problem| (Standing::Faulty, Some((problem, document.kind_span)));
+    let are_all_hosts_alike = loading.mode == Mode::Host && loading.request.host.labels.is_empty();
+    if are_all_hosts_alike || !may_be_of_a_remote(loading, document) {
+        return faulty(unknown_kind(loading, document));
+    }
+    if loading.mode == Mode::Anywhere {
+        let text = format!("kind {} of {} is not checked here", document.kind, document.api_version);
+        let hint = "which kinds a Terraform provider has is known where it is configured";
+        return (Standing::Unassigned, Some((Problem::warning(text).hint(hint), document.kind_span)));
+    }
+    let names = || loading.entries.iter().map(|entry| &*entry.name);
+    for (name, span) in &document.providers {
+        match did_you_mean(name, names()) {
+            Some(near) if *near == **name => return faulty(unknown_kind(loading, document)),
+            Some(near) => return (Standing::Faulty, Some((not_configured_but(name, near), *span))),
+            None => {}
+        }
+    }
+    match did_you_mean(document.group(), names()) {
+        Some(near) if near != document.group() => {
+            let text =
+                format!("no provider on this host has kind {} of {}", document.kind, document.api_version);
+            faulty(Problem::error(text).hint(format!("did you mean the group of provider `{near}`?")))
+        }
+        Some(_) => faulty(unknown_kind(loading, document)),
+        None => (Standing::Unassigned, None),
+    }
+}
+
+fn not_configured_but(name: &str, near: &str) -> Problem {
+    let problem = Problem::error(format!("provider `{name}` is not configured on this host"));
+    problem.hint(format!("did you mean `{near}`?"))
+}
+
+/// True where a kind may be one that only a configured provider tells of: its group is none that is known here, and is
 /// not meant to be one.
 fn may_be_of_a_remote(loading: &Loading<'_>, document: &Document) -> bool {
     let Some(group) = document.api_version.strip_suffix("/v1") else { return false };
-    let groups: BTreeSet<&str> = loading.request.known.0.iter().map(Kind::group).collect();
     let is_plain =
         group.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-');
-    is_plain && !groups.contains(group) && did_you_mean(group, groups.iter().copied()).is_none()
+    is_plain && did_you_mean(group, groups(loading)).is_none()
+}
+
+/// The groups of this program, and of those that are configured.
+fn groups<'a>(loading: &'a Loading<'_>) -> BTreeSet<&'a str> {
+    let configured = loading.entries.iter().flat_map(|entry| entry.kinds.0.iter());
+    let versions = configured.chain(&loading.request.known.0).flat_map(|kind| kind.api_versions.iter());
+    let known = versions.map(|version| version.split('/').next().unwrap_or_default());
+    let ailing =
+        loading.request.ailing.values().flat_map(|ailing| ailing.groups.iter().map(|group| &**group));
+    known.chain(ailing).chain([RESERVED]).collect()
 }
 
 fn named(loading: &Loading<'_>, document: &Document, able: &[usize], all_hosts_are_alike: bool) -> Verdict {
@@ -197,14 +249,11 @@ fn named(loading: &Loading<'_>, document: &Document, able: &[usize], all_hosts_a
     for (name, span) in &document.providers {
         let Some(index) = names.iter().position(|known| *known == &**name) else {
             let near = did_you_mean(name, names.iter().copied());
-            let problem = Problem::error(format!("provider `{name}` is not configured on this host"));
             match near {
-                Some(near) => {
-                    let problem = problem.hint(format!("did you mean `{near}`?"));
-                    return (Standing::Faulty, Some((problem, *span)));
-                }
+                Some(near) => return (Standing::Faulty, Some((not_configured_but(name, near), *span))),
                 None if all_hosts_are_alike => {
                     let known = if names.is_empty() { "none".to_string() } else { names.join(", ") };
+                    let problem = Problem::error(format!("provider `{name}` is not configured on this host"));
                     let problem = problem.hint(format!("configured: {known}"));
                     return (Standing::Faulty, Some((problem, *span)));
                 }
@@ -240,6 +289,10 @@ fn unknown_kind(loading: &Loading<'_>, document: &Document) -> Problem {
     match near.and_then(|near| all.iter().find(|kind| &*kind.name == near)) {
         Some(kind) => problem.hint(format!("did you mean `{}` of {}?", kind.name, kind.api_versions[0])),
         None => {
+            let (group, groups) = (document.group(), groups(loading));
+            if let Some(near) = did_you_mean(group, groups.iter().copied()).filter(|near| *near != group) {
+                return problem.hint(format!("did you mean a kind of group `{near}`?"));
+            }
             let known: BTreeSet<&str> = all.iter().map(|kind| &*kind.name).collect();
             let known: Vec<&str> = known.into_iter().collect();
             problem.hint(format!("known: {}", known.join(", ")))
@@ -278,6 +331,6 @@ pub(super) fn is_sole(loading: &Loading<'_>, unit: &Unit, entry: &EntryView) -> 
 }
 
 /// What a selector of hosts sees of this one: its labels, and its name as `name`.
-fn label<'h>(host: &'h Host, key: &str) -> Option<&'h Arc<str>> {
+pub(super) fn label<'h>(host: &'h Host, key: &str) -> Option<&'h Arc<str>> {
     if key == "name" { Some(&host.name) } else { host.labels.get(key) }
 }

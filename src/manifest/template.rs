@@ -93,9 +93,7 @@ impl<'a> Template<'a> {
                 match classify(literal) {
                     Some(root @ Root::Output(..)) => references.insert(literal.to_owned(), root),
                     _ => {
-                        return refuse(format!(
-                            "`{literal}` is no ADDRESS:path, as in Zone/example.com:status.serial"
-                        ));
+                        return refuse(format!("`{literal}` is no ADDRESS:path, as in File/motd:spec.path"));
                     }
                 };
             }
@@ -388,7 +386,7 @@ mod unit {
             ("{% set a = 1 %}", 1, "`set` is not available"),
             ("\n{% with a = 1 %}{% endwith %}", 2, "`with` is not available"),
             ("{% include 'x' %}", 1, ""),
-            ("{{ ref('vars.x') }}", 1, "no ADDRESS:path"),
+            ("{{ ref('vars.x') }}", 1, "no ADDRESS:path, as in File/motd:spec.path"),
             ("{{ ref(vars.domain) }}", 1, "one literal"),
             ("{{ 'a' * 1000000 }}", 1, "`*`"),
             ("{% for b in [vars.a, vars.a] %}{% endfor %}", 1, "a list of other"),

@@ -4,8 +4,8 @@
 //! to a scope that a Thing declares.
 
 use super::{
-    Absent, Cache, EntryView, Files, Loaded, Output, Outputs, Owners, Request, SecretMarks, SourceRequest,
-    SourceRules, load,
+    Absent, Ailing, Cache, EntryView, Files, Loaded, Output, Outputs, Owners, Request, SecretMarks,
+    SourceRequest, SourceRules, load,
 };
 use crate::config::Host;
 use crate::{config::Wanted, sops::Refused};
@@ -92,6 +92,8 @@ pub(crate) struct Record {
     remote: Option<String>,
     #[serde(default)]
     merge: bool,
+    #[schemars(skip)]
+    hosts: Option<String>,
 }
 
 fn hour() -> u32 {
@@ -171,6 +173,17 @@ impl Observer for Fake {
             push("scope".to_string(), manifest.span, Spec::known(b"scope".to_vec()), policy);
         }
         for At { span, unknown, value: record } in &*spec.records {
+            match record.hosts.as_deref().map_or(Ok(true), |hosts| inputs.selects(hosts)) {
+                Ok(true) => {}
+                Ok(false) => {
+                    out.unselected.push((scope.clone(), record.name.as_str().into()));
+                    continue;
+                }
+                Err(error) => {
+                    out.problems.push(manifest.error(*span, error.message));
+                    continue;
+                }
+            }
             let text = format!("{} {}", record.ttl, record.value.as_deref().unwrap_or(""));
             let content = match unknown.is_empty() {
                 true => Spec::known(text.into_bytes()),
@@ -292,6 +305,7 @@ pub(crate) struct Setup {
     pub(crate) entries: Vec<EntryView>,
     pub(crate) host: Host,
     pub(crate) absent: Vec<Absent>,
+    pub(crate) ailing: BTreeMap<Arc<str>, Ailing>,
     pub(crate) secret: u8,
     pub(crate) owners: Owners,
     /// By name of the manifest and path; `secret:` before a value makes a secret of it.
@@ -306,6 +320,7 @@ impl Setup {
             entries: vec![entry("one")],
             host: Host { name: "h1".into(), labels },
             absent: Vec::new(),
+            ailing: BTreeMap::new(),
             secret: 1,
             owners: Owners::new(),
             outputs: BTreeMap::new(),
@@ -334,7 +349,7 @@ impl Setup {
             &Request {
                 sources: &sources,
                 entries: &self.entries,
-                ailing: &BTreeMap::new(),
+                ailing: &self.ailing,
                 known: &Kinds(kinds().0.iter().cloned().chain([other_kind()]).collect()),
                 absent: &self.absent,
                 host: &self.host,

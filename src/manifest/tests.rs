@@ -7,7 +7,7 @@ use super::{
 };
 use crate::config::AllowRule;
 use insta::assert_snapshot;
-use reconciled_provider::{Node, yaml};
+use reconciled_provider::{Kind, Node, yaml};
 
 fn thing(name: &str, spec: &str) -> String {
     format!("apiVersion: test/v1\nkind: Thing\nmetadata: {{name: {name}}}\nspec: {spec}\n")
@@ -49,6 +49,22 @@ fn documents_lists_and_json_are_manifests_and_the_rest_is_skipped_and_counted() 
         (counts.files, counts.manifests, counts.skipped_documents, counts.excluded_files),
         (3, 3, 1, 1)
     );
+}
+
+#[test]
+fn an_id_where_no_remote_gives_one_is_an_error_that_says_what_to_do() {
+    let text = thing("a", "{}").replace("{name: a}", "{name: a, annotations: {reconciled/import: id-1}}");
+    let mut setup = Setup::new(&[("a.yaml", &text)]);
+    setup.entries.push(entry("two"));
+    assert_eq!(shown(&setup.once()).matches("reconciled/import").count(), 1);
+    setup.entries.pop();
+    assert_snapshot!(shown(&setup.once()), @r#"
+    error: reconciled/import means nothing for a Thing: no remote gives it an identity
+      --> a.yaml:1:1
+    1 | apiVersion: test/v1
+      | ^
+    hint: leave it out: what is declared is found by its key; to take over what exists and differs: reconciled adopt Thing/a
+    "#);
 }
 
 #[test]

@@ -39,6 +39,7 @@ fn same_sources(before: &Desired, after: &Desired) -> bool {
                 && old.broken == new.broken
                 && old.unassigned == new.unassigned
                 && old.unselected == new.unselected
+                && old.unselected_parts == new.unselected_parts
                 && old.path_changed == new.path_changed
                 && old.needs_consent == new.needs_consent
                 && old.drift == new.drift

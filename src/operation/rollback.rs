@@ -76,9 +76,12 @@ pub async fn rollback(
     }
     let then = session.desired_at(&source, &commit, &newest.outputs, db).await?.desired;
     // What is meant for another host, or for a provider of another name, is not gone in that revision.
-    let elsewhere = then.sources.get(&source).map(|state| (&state.unassigned, &state.unselected));
-    let is_elsewhere = |manifest: &ManifestKey| {
-        elsewhere.is_some_and(|(one, other)| one.contains(manifest) || other.contains(manifest))
+    let is_elsewhere = |manifest: &ManifestKey, (scope, id): &Place<'_>| {
+        then.sources.get(&source).is_some_and(|state| {
+            state.unassigned.contains(manifest)
+                || state.unselected.contains(manifest)
+                || state.unselected_parts.contains(&((*scope).clone(), (*id).clone()))
+        })
     };
     let (was, is) = (declared(&then, &source), declared(&newest.desired, &source));
     let is_meant = |place: &Place<'_>, found: &Found<'_>| {
@@ -95,7 +98,7 @@ pub async fn rollback(
         let (old, new) = (was.get(&place), is.get(&place));
         let Some(found) = new.or(old) else { continue };
         let Some(address) = is_meant(&place, found) else { continue };
-        if old.is_none() && is_elsewhere(found.manifest) {
+        if old.is_none() && is_elsewhere(found.manifest, &place) {
             return Err(Failure::hinted(
                 format!("{address} was not meant for this host, or for a provider it has, at {label}"),
                 "choose a later revision, or leave it out with --target",

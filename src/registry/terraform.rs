@@ -139,9 +139,14 @@ pub async fn serve_plugin(connection: UnixStream) -> Result<(), Failure> {
     Ok(reconciled_cloud::wire::serve(connection).await?)
 }
 
-/// `aws` of `source: hashicorp/aws`.
-pub(super) fn group(entry: &ProviderEntry) -> Option<Arc<str>> {
-    Some(entry.rest.get("source")?.as_str()?.rsplit('/').next()?.into())
+/// `aws` of `source: hashicorp/aws`; of `hashicorp/google-beta`, whose types are called as those of `google` are, also that.
+/// A group of this program is no provider's, whatever that is called.
+pub(super) fn groups(entry: &ProviderEntry) -> Vec<Arc<str>> {
+    let source = entry.rest.get("source").and_then(|source| source.as_str());
+    let Some(name) = source.and_then(|source| source.rsplit('/').next()) else { return Vec::new() };
+    let first = name.split_once('-').map(|(first, _)| first);
+    let all = [Some(name), first].into_iter().flatten();
+    all.filter(|group| !reconciled_cloud::kind::is_ours(group)).map(Arc::from).collect()
 }
 
 /// This very program, with the verb that ends a provider with us, whatever it is called and whether or not its file was
@@ -151,4 +156,30 @@ fn keeper() -> Vec<PathBuf> {
         return Vec::new();
     }
     vec!["/proc/self/exe".into(), "plugin-exec".into(), std::process::id().to_string().into()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{self, Environment};
+    use reconciled_provider::SourceFile;
+
+    #[test]
+    fn what_a_terraform_provider_may_have_is_told_by_its_source_and_no_group_of_this_program() {
+        let groups_of = |source: &str| {
+            let text = format!("providers:\n  - {{name: x, type: terraform, source: {source}, path: /x}}\n");
+            let (config, problems) =
+                config::parse(SourceFile::new("config.yaml", text).into(), &Environment::of([]));
+            assert!(problems.is_empty(), "{problems:?}");
+            groups(&config.unwrap().providers[0]).iter().map(|group| group.to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(groups_of("hashicorp/aws"), ["aws"]);
+        assert_eq!(groups_of("registry.example.com/hashicorp/google-beta"), ["google-beta", "google"]);
+        for source in
+            ["hashicorp/local", "hashicorp/dns", "team/systemd", "team/cert", "x/terraform", "x/reconciled"]
+        {
+            assert_eq!(groups_of(source), [""; 0], "{source}");
+        }
+        assert_eq!(groups_of("team/local-files"), ["local-files"]);
+    }
 }

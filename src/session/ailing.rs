@@ -101,7 +101,7 @@ impl Infirmary {
     pub(super) fn ask(&self, entry: &ProviderEntry, observer: &Arc<dyn Observer>, cx: &Cx) -> Answered {
         let ailing = Ailing {
             name: entry.name.clone(),
-            group: registry::group(entry),
+            groups: registry::groups(entry),
             why: "it has not told its kinds yet".into(),
             hint: Some("its manifests wait until its program is there and has said what it can do".into()),
         };

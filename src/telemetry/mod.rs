@@ -4,6 +4,8 @@
 //! of what is told, slow or dead, delays what is done, and what it does not take is dropped, not kept.
 //! It deliberately decides nothing, and nothing reads it back.
 
+pub(crate) mod collector;
+mod grpc;
 mod journald;
 mod log;
 pub mod metrics;

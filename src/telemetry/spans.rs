@@ -1,17 +1,17 @@
-//! Spans, sent to a collector: OTLP over HTTP (OpenTelemetry protocol, "OTLP/HTTP", binary).
+//! Spans, sent to a collector by OTLP, the protocol of OpenTelemetry.
 //!
 //! Guarantees: ending a span never waits; what the collector does not take, or what is more than [`WAITING`], is
 //! dropped. While it cannot be reached it is asked every [`REST`] and that is said once.
 //! It deliberately is no SDK: no sampling, no events, no links, one resource.
 
 use super::{
+    collector::{self, Collector},
     names,
     wire::{
         self, ExportTraceServiceRequest, InstrumentationScope, Resource, ResourceSpans, ScopeSpans, Span,
     },
 };
-use crate::{clock::SystemClock, http};
-use prost::Message;
+use crate::clock::SystemClock;
 use reconciled_provider::Clock;
 use reqwest::Url;
 use ring::rand::{SecureRandom, SystemRandom};
@@ -38,8 +38,6 @@ const WAITING: usize = 4_096;
 const TOGETHER: usize = 512;
 /// How long a span waits for company.
 const COMPANY: Duration = Duration::from_secs(1);
-/// How long a collector may take to answer.
-const ANSWER: Duration = Duration::from_secs(5);
 /// How long a collector is left alone that did not answer.
 const REST: Duration = Duration::from_secs(30);
 
@@ -61,7 +59,7 @@ impl Outlet {
         self.close();
         let Some(collector) = collector else { return };
         let (send, receive) = mpsc::channel(WAITING);
-        let exporter = Exporter { url: endpoint(collector), resource: resource(instance), is_away: false };
+        let exporter = Exporter { url: collector.clone(), resource: resource(instance), is_away: false };
         drop(tasks.spawn(exporter.run(receive)));
         *self.queue.lock().unwrap_or_else(PoisonError::into_inner) = Some(send);
         self.is_open.store(true, Ordering::Relaxed);
@@ -147,8 +145,8 @@ struct Exporter {
 
 impl Exporter {
     async fn run(mut self, mut queue: mpsc::Receiver<Span>) {
-        let http = match http::client(&self.url) {
-            Ok(http) => http,
+        let mut collector = match Collector::new(&self.url) {
+            Ok(collector) => collector,
             Err(error) => return tracing::warn!(%error, "spans cannot be sent"),
         };
         let mut spans = Vec::with_capacity(TOGETHER);
@@ -160,7 +158,7 @@ impl Exporter {
                     Ok(None) | Err(_) => break,
                 }
             }
-            let is_taken = self.send(&http, std::mem::take(&mut spans)).await;
+            let is_taken = self.send(&mut collector, std::mem::take(&mut spans)).await;
             if !is_taken {
                 // What came meanwhile is not worth a second attempt either.
                 let rest = async { while queue.recv().await.is_some() {} };
@@ -169,7 +167,7 @@ impl Exporter {
         }
     }
 
-    async fn send(&mut self, http: &reqwest::Client, spans: Vec<Span>) -> bool {
+    async fn send(&mut self, collector: &mut Collector, spans: Vec<Span>) -> bool {
         let scope = InstrumentationScope {
             name: "reconciled".to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -180,38 +178,19 @@ impl Exporter {
                 scope_spans: vec![ScopeSpans { scope: Some(scope), spans }],
             }],
         };
-        let request = http
-            .post(self.url.clone())
-            .timeout(ANSWER)
-            .header(reqwest::header::CONTENT_TYPE, "application/x-protobuf")
-            .body(message.encode_to_vec());
-        let result = http::send(request).await;
+        let result = collector.take(&message).await;
         match (&result, self.is_away) {
-            (Ok(_), true) => tracing::info!(collector = self.url.host_str(), "spans are sent again"),
-            (Err(error), false) => {
-                let hint = match self.url.port() {
-                    Some(4317) => "; 4317 is the port of OTLP over gRPC, OTLP over HTTP has 4318",
-                    _ => "",
-                };
-                tracing::warn!(
-                    collector = self.url.host_str(),
-                    "spans cannot be sent and are dropped: {error}{hint}"
-                );
-            }
+            (Ok(()), true) => tracing::info!(collector = self.url.host_str(), "spans are sent again"),
+            (Err(error), false) => tracing::warn!(
+                collector = self.url.host_str(),
+                hint = collector::hint(&self.url),
+                "spans cannot be sent and are dropped: {error}"
+            ),
             _ => {}
         }
         self.is_away = result.is_err();
         result.is_ok()
     }
-}
-
-/// As the specification has it: a base gets the path of the signal.
-fn endpoint(collector: &Url) -> Url {
-    let mut url = collector.clone();
-    if matches!(url.path(), "" | "/") {
-        url.set_path("/v1/traces");
-    }
-    url
 }
 
 /// Names of OpenTelemetry's semantic conventions.
@@ -233,18 +212,4 @@ fn random<const LENGTH: usize>() -> Vec<u8> {
     let mut bytes = vec![0; LENGTH];
     let _ = SystemRandom::new().fill(&mut bytes);
     bytes
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_base_gets_the_path_of_the_signal_and_a_path_is_taken_as_it_is() {
-        let check = |text: &str, expect: &str| {
-            assert_eq!(endpoint(&Url::parse(text).unwrap()).as_str(), expect);
-        };
-        check("http://127.0.0.1:4318", "http://127.0.0.1:4318/v1/traces");
-        check("https://otlp.example/otlp/v1/traces", "https://otlp.example/otlp/v1/traces");
-    }
 }

@@ -1,7 +1,7 @@
 //! How resources of Terraform providers are replaced, who may write them, and what an entry that does not work leaves alone.
 
 use crate::{
-    env::{Env, Output},
+    env::{Env, Output, zone},
     running::{Daemon, wait_for},
     terraform::{desk, state, thing, things, toy},
 };
@@ -395,4 +395,35 @@ fn a_program_that_takes_its_time_keeps_the_daemon_from_nothing_and_is_used_once_
     fs::write(env.path("go"), "").unwrap();
     wait_for("the thing of the slow one", || things(&env) == ["thing-1.json"]);
     daemon.stop();
+}
+
+#[test]
+fn a_kind_whose_entry_other_hosts_have_is_unassigned_and_stays_where_it_was_made() {
+    let env = desk("");
+    env.push("a.yaml", &thing("a", "", "name: x"));
+    env.apply();
+    assert_eq!(things(&env), ["thing-1.json"]);
+    fs::create_dir(env.path("zones")).unwrap();
+    let zones = format!(
+        "  - {{name: zones, type: zonefile, directory: {}, nameservers: [ns1.example.net.]}}",
+        env.path("zones").display()
+    );
+    env.config(&zones);
+    env.run(&["plan"]).exits(1).says(&["unknown kind Thing of toy/v1"]);
+    // Where hosts differ, the rest is applied and pruned, and the manifest is listed.
+    env.config(&format!("{zones}\nhost: {{labels: {{role: dns}}}}"));
+    let records = ["{name: a, type: A, values: [192.0.2.1]}", "{name: b, type: A, values: [192.0.2.2]}"];
+    env.push("zone.yaml", &zone("example.com", "zones", &records));
+    env.run(&["apply", "--yes"])
+        .exits(0)
+        .says(&["UNASSIGNED", "Thing/a: for providers that are not configured"]);
+    env.push("zone.yaml", &zone("example.com", "zones", &records[..1]));
+    env.run(&["apply", "--yes"]).exits(0);
+    assert!(!env.zone_rrsets("example.com").contains_key("b A"));
+    assert_eq!(things(&env), ["thing-1.json"]);
+    let why = "no provider that is configured on this host knows its kind";
+    env.run(&["status"]).exits(0).says(&["UNASSIGNED", "Thing/a  of source infra", why]);
+    env.run(&["explain", "Thing/a"]).exits(0).says(&[why]);
+    env.push("a.yaml", &thing("a", "", "name: x").replace("toy/v1", "zonse/v1"));
+    env.run(&["plan"]).exits(1).says(&["did you mean the group of provider `zones`?"]);
 }

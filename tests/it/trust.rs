@@ -267,7 +267,7 @@ notify: [{{name: ops, type: slack, url: {{file: {away}}}, on: [degraded]}}]",
             "FAIL  provider helper: ask the helper at",
             "FAIL  backup: write to /proc/backups",
             "FAIL  audit.export:",
-            "warn  telemetry.otlp:",
+            "warn  telemetry.otlp: http://127.0.0.1:4317/ does not take spans, by OTLP over gRPC: 127.0.0.1: connect:",
             "FAIL  receiver ops url",
         ])
         .hides(&["answers in", "canary"]);

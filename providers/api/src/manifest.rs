@@ -102,6 +102,12 @@ pub trait Inputs {
     fn scopes(&self) -> &BTreeSet<Scope>;
     /// The other manifests of `kind` in the same source.
     fn siblings(&self, kind: &str) -> Vec<&Manifest>;
+    /// Whether a selector of hosts, as `reconciled/hosts` has it, is for this host. Where no host is at hand every one is.
+    ///
+    /// Errors: it is no selector.
+    fn selects(&self, _selector: &str) -> Result<bool, Error> {
+        Ok(true)
+    }
     /// Interns a policy that differs from the manifest's own.
     fn policy(&self, policy: Policy) -> PolicyId;
 }
@@ -122,6 +128,9 @@ pub struct Normalized {
     /// What the remote calls a resource, where the manifest says so (`reconciled/import`): two resources of an entry that
     /// are called the same would be one, written by both.
     pub remotes: Vec<(Arc<Scope>, ResourceId, Arc<str>)>,
+    /// Resources that it declares for other hosts ([`Inputs::selects`]): what is tracked of them goes, as the guard counts what is no
+    /// longer meant for a host.
+    pub unselected: Vec<(Arc<Scope>, ResourceId)>,
     /// What is wrong with it; one bad record is one problem, the others stand.
     pub problems: Vec<Problem>,
 }

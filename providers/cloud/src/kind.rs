@@ -21,6 +21,11 @@ const OF_DATA: &str = "data.";
 /// Groups of this program: they win over a provider of the same name.
 const OURS: [&str; 6] = ["dns", "local", "systemd", "cert", "terraform", "reconciled"];
 
+/// True for a group of this program.
+pub fn is_ours(group: &str) -> bool {
+    OURS.contains(&group)
+}
+
 /// The kinds that are known without any provider.
 pub fn static_kinds() -> Kinds {
     let text = |description: &str| json!({ "type": "string", "description": description });
@@ -61,7 +66,7 @@ pub fn static_kinds() -> Kinds {
 pub fn kinds(catalog: &Arc<Catalog>, source: &str) -> Kinds {
     let mut by_name: BTreeMap<(&str, String), Vec<&Arc<str>>> = BTreeMap::new();
     for name in catalog.types() {
-        if let Some((group, rest)) = name.split_once('_').filter(|(group, _)| !OURS.contains(group)) {
+        if let Some((group, rest)) = name.split_once('_').filter(|(group, _)| !is_ours(group)) {
             by_name.entry((group, camel(rest))).or_default().push(name);
         }
     }
@@ -102,7 +107,7 @@ pub fn type_of<'c>(catalog: &'c Catalog, api_version: &str, kind: &str) -> Optio
 
 /// The group and kind of a type; none where only `terraform/v1 Resource` reaches it.
 pub fn kind_of(catalog: &Catalog, type_name: &str) -> Option<(String, String)> {
-    let (group, rest) = type_name.split_once('_').filter(|(group, _)| !OURS.contains(group))?;
+    let (group, rest) = type_name.split_once('_').filter(|(group, _)| !is_ours(group))?;
     let kind = camel(rest);
     let is_namesake = |name: &&Arc<str>| {
         name.split_once('_').is_some_and(|(first, rest)| first == group && is_camel_of(&kind, rest))

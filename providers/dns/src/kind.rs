@@ -48,7 +48,8 @@ pub struct ZoneSpec {
     pub providers: Option<Vec<String>>,
     /// Seconds that resolvers may keep records which say nothing else. Default: 300.
     pub ttl: Option<At<u32>>,
-    /// Also delete what nobody declared. The first deletion of this kind is always held. Default: false.
+    /// Also delete what nobody declared. Such a deletion is held while `guard.always` names `foreign-delete`, as it does by
+    /// default. Default: false.
     #[serde(default)]
     pub exclusive: bool,
     /// Consent to manage the NS and SOA records of the zone itself. Default: false.
@@ -212,6 +213,8 @@ pub struct RecordSpec {
     /// No writes; observing goes on.
     #[serde(default)]
     pub suspend: bool,
+    /// The hosts that it is for, as `role=web,env!=staging`; on others it is not declared. Default: all that the manifest is for.
+    pub hosts: Option<At<String>>,
     /// Fields that are left as they are: `ttl`, `values`.
     pub ignore: Option<Words>,
     /// Rules of `reconciled validate` that are not told of this record; only warnings can be silenced.
@@ -339,6 +342,7 @@ impl RecordSpec {
             drift: None,
             adopt: None,
             suspend: false,
+            hosts: None,
             ignore: None,
             lint_ignore: None,
             cloudflare: None,

@@ -110,6 +110,8 @@ pub struct SourceState {
     pub elsewhere: BTreeSet<(ManifestKey, Arc<str>)>,
     /// Manifests whose host selector does not match here.
     pub unselected: BTreeSet<ManifestKey>,
+    /// Resources whose own host selector does not match here, in manifests that are for this host.
+    pub unselected_parts: BTreeSet<(Scope, ResourceId)>,
     /// The configured `path` is not the one the revision in force was read with.
     pub path_changed: bool,
     /// Every revision needs a person's consent (`apply: approve`).

@@ -165,6 +165,27 @@ fn a_host_that_is_not_selected_wants_nothing_of_the_manifest() {
 }
 
 #[test]
+fn a_part_for_other_hosts_is_not_desired_and_known_as_such() {
+    let records =
+        "{records: [{name: x, hosts: \"role=web,name=h1\"}, {name: y, hosts: \"role=db\"}, {name: z}]}";
+    let mut setup = Setup::new(&[("a.yaml", &thing("a", records))]);
+    let mut cache = Cache::default();
+    let mut check = |setup: &Setup, expect: &str, unselected: &[&str]| {
+        let loaded = setup.load(&mut cache);
+        assert_eq!((shown(&loaded), resources(&loaded).as_str()), (String::new(), expect));
+        let parts = loaded.desired.sources["infra"].unselected_parts.iter();
+        assert_eq!(parts.map(|(scope, id)| format!("{scope} {id}")).collect::<Vec<_>>(), unselected);
+        loaded.counts.kept
+    };
+    check(&setup, "one/a x = 3600 \none/a z = 3600 ", &["one/a y"]);
+    assert_eq!(check(&setup, "one/a x = 3600 \none/a z = 3600 ", &["one/a y"]), 1);
+    setup.host.labels.insert("role".into(), "db".into());
+    check(&setup, "one/a y = 3600 \none/a z = 3600 ", &["one/a x"]);
+    let wrong = thing("a", "{records: [{name: x, hosts: \"a=b=c\"}]}");
+    assert!(problems(&wrong).contains("`a=b=c` is not a term of a selector"), "{}", problems(&wrong));
+}
+
+#[test]
 fn a_provider_of_another_host_is_unassigned_and_a_misspelt_one_is_an_error() {
     let check = |text: &str, labels: bool, expect: &str| {
         let mut setup = Setup::new(&[("a.yaml", text)]);
@@ -192,6 +213,85 @@ fn a_provider_of_another_host_is_unassigned_and_a_misspelt_one_is_an_error() {
         true,
         "does not know kind Other",
     );
+}
+
+/// A manifest of a kind that a Terraform provider has, and a configured entry that has one such kind.
+fn queue(api_version: &str, spec: &str) -> String {
+    format!("apiVersion: {api_version}\nkind: Queue\nmetadata: {{name: jobs}}\nspec: {spec}\n")
+}
+
+fn remote(name: &str, group: &str) -> EntryView {
+    let kind = Kind { api_versions: [format!("{group}/v1").into()].into(), ..other_kind() };
+    EntryView { kinds: Arc::new(Kinds(vec![kind])), ..entry(name) }
+}
+
+fn ailing(name: &str, groups: &[&str]) -> Ailing {
+    let groups = groups.iter().map(|group| Arc::from(*group)).collect();
+    Ailing { name: name.into(), groups, why: "it is not there".into(), hint: None }
+}
+
+#[test]
+fn a_kind_of_a_remote_that_is_configured_elsewhere_is_unassigned_and_a_misspelt_group_is_an_error() {
+    let check = |text: &str, labels: bool, expect: &str| {
+        let mut setup = Setup::new(&[("a.yaml", text)]);
+        setup.entries = vec![entry("pdns"), remote("cloud", "hcloud")];
+        if !labels {
+            setup.host.labels.clear();
+        }
+        let loaded = setup.once();
+        let state = &loaded.desired.sources["infra"];
+        match expect {
+            "unassigned" => {
+                let found = (shown(&loaded), state.unassigned.len(), state.prunes);
+                assert_eq!(found, (String::new(), 1, true), "{text}");
+            }
+            _ => {
+                assert!(shown(&loaded).contains(expect), "{text}{}", shown(&loaded));
+                assert_eq!((state.unassigned.len(), state.broken.len()), (0, 1), "{text}");
+            }
+        }
+    };
+    check(&queue("aws/v1", "{}"), true, "unassigned");
+    check(&queue("google-beta/v1", "{provider: europe}"), true, "unassigned");
+    check(&queue("aws/v1", "{}"), false, "unknown kind Queue of aws/v1");
+    check(&queue("aws/v1", "{provider: europe}"), false, "unknown kind Queue of aws/v1");
+    // Near what is configured here, or what this program has.
+    check(&queue("aws/v1", "{provider: pdsn}"), true, "did you mean `pdns`?");
+    check(&queue("aws/v1", "{provider: pdns}"), true, "unknown kind Queue of aws/v1");
+    check(&queue("pdnz/v1", "{}"), true, "did you mean the group of provider `pdns`?");
+    check(&queue("hclod/v1", "{}"), true, "did you mean a kind of group `hcloud`?");
+    check(&queue("tset/v1", "{}"), true, "did you mean a kind of group `test`?");
+    check(&queue("reconcild/v1", "{}"), true, "did you mean a kind of group `reconciled`?");
+    // A kind that its group does not have is no other provider's.
+    check(&queue("test/v1", "{}"), true, "unknown kind Queue of test/v1");
+    check(&queue("reconciled/v1", "{}"), true, "unknown kind Queue of reconciled/v1");
+    check(&queue("hcloud/v1", "{}"), true, "unknown kind Queue of hcloud/v1");
+    check(&queue("pdns/v1", "{}"), true, "unknown kind Queue of pdns/v1");
+    check(&queue("aws/v2", "{}"), true, "unknown kind Queue of aws/v2");
+    check(&queue("apps.example/v1", "{}"), true, "unknown kind Queue of apps.example/v1");
+}
+
+#[test]
+fn a_remote_that_cannot_be_used_has_what_may_be_its_wait_and_nothing_else() {
+    let other = |group: &str| format!("apiVersion: {group}/v1\nkind: Other\nmetadata: {{name: a}}\n");
+    let check = |text: &str, entries: Vec<EntryView>, waits: bool| {
+        let mut setup = Setup::new(&[("a.yaml", text)]);
+        setup.host.labels.clear();
+        setup.entries = entries;
+        setup.entries.push(EntryView { kinds: Arc::default(), ..entry("beta") });
+        setup.ailing = [("beta".into(), ailing("beta", &["google-beta", "google"]))].into();
+        let loaded = setup.once();
+        let said = shown(&loaded);
+        assert_eq!(said.contains("provider `beta` cannot be used: it is not there"), waits, "{said}");
+        assert_eq!(loaded.desired.sources["infra"].unassigned.len(), usize::from(waits), "{text}{said}");
+        assert!(!loaded.has_errors(), "{said}");
+    };
+    check(&other("google"), vec![], true);
+    check(&other("google-beta"), vec![], true);
+    check(&other("google"), vec![remote("g", "google")], true);
+    // This one would be the other's in any case.
+    check(&other("google"), vec![remote("google", "google")], false);
+    check(&thing("a", "{}"), vec![entry("one")], false);
 }
 
 #[test]

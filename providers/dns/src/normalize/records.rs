@@ -61,6 +61,23 @@ pub(super) fn declared<'l>(
     for at in list.iter() {
         let problems = &mut out.problems;
         let Some((name, kind)) = identity(cx, &at.value, problems) else { continue };
+        if let Some(hosts) = &at.value.hosts {
+            match cx.inputs.selects(&hosts.value) {
+                Ok(true) => {}
+                Ok(false) => {
+                    out.unselected.push((cx.scope.clone(), record::id(name.as_str(), kind.word())));
+                    continue;
+                }
+                Err(error) => {
+                    let problem = cx.manifest.error(hosts.span, format!("hosts: {}", error.message));
+                    problems.push(match error.hint {
+                        Some(hint) => problem.hint(hint),
+                        None => problem,
+                    });
+                    continue;
+                }
+            }
+        }
         let site = Site { file: cx.manifest.file.clone(), span: at.span, through: None };
         let merge = at.value.merge || cx.manifest.policy.merge;
         let declared = Declared { name, kind, site, merge };

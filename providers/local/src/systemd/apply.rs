@@ -317,7 +317,8 @@ impl<'a> Work<'a> {
         let is_masked = look.state.file.starts_with("masked");
         let mask = unit.masked.filter(|wanted| *wanted != is_masked);
         let mask = mask.map(|mask| if mask { Link::Mask } else { Link::Unmask });
-        let enable = unit.enabled.filter(|wanted| *wanted != observe::is_enabled(&look.state, *wanted));
+        let is_enabled = |wanted| observe::counts_as_enabled(unit, &look.state, wanted);
+        let enable = unit.enabled.filter(|wanted| *wanted != is_enabled(*wanted));
         let enable = enable.map(|enable| if enable { Link::Enable } else { Link::Disable });
         for link in mask.into_iter().chain(enable) {
             manager.link(self.name, link).await?;

@@ -36,6 +36,7 @@ pub(crate) fn normalize(config: &Config, manifest: &Manifest, inputs: &dyn Input
         check(name, spec, manifest.span, &mut refuse);
     }
     let reads = spec.as_ref().map(|spec| reads::declared(config, inputs, name, spec, &mut refuse));
+    problems.extend(spec.as_ref().and_then(|spec| idle_word(manifest, spec)));
     let mut out = Normalized { problems, ..Normalized::default() };
     let Some(spec) = spec.filter(|_| !out.problems.iter().any(Problem::is_error)) else { return out };
     let unit = Unit {
@@ -88,6 +89,23 @@ pub(super) fn check_name(name: &str) -> Result<(), (String, &'static str)> {
     }
 }
 
+/// `enabled: true` of a file without `[Install]`: systemd calls the unit static, and has nothing to enable. What is declared can be had
+/// all the same.
+fn idle_word(manifest: &Manifest, spec: &UnitSpec) -> Option<Problem> {
+    let enabled = spec.enabled.as_ref().filter(|enabled| enabled.value)?;
+    let parts = || spec.content.iter().chain(spec.drop_ins.values());
+    let is_known = parts().all(|part| part.unknown.is_empty());
+    if spec.content.is_none() || !is_known || parts().any(|part| definition::has_install(&part.value)) {
+        return None;
+    }
+    let text = format!(
+        "`{}` has no [Install] section: `enabled` has no effect, and it is not started at boot",
+        manifest.name
+    );
+    let hint = "add [Install] and WantedBy=multi-user.target, or leave `enabled` out";
+    Some(Problem::warning(text).at(&manifest.file, enabled.span).hint(hint))
+}
+
 fn check(name: &str, spec: &UnitSpec, span: Span, refuse: &mut impl FnMut(Span, String, &str)) {
     let is_template = name.contains("@.");
     let is_masked = spec.masked.as_ref().is_some_and(|at| at.value);
@@ -103,13 +121,6 @@ fn check(name: &str, spec: &UnitSpec, span: Span, refuse: &mut impl FnMut(Span, 
     if is_template && spec.state.is_some() {
         let text = format!("`{name}` is a template, which does not run");
         refuse(span, text, "declare an instance of it, such as web@1.service, with a manifest of its own");
-    }
-    if let (Some(content), Some(enabled)) = (&spec.content, &spec.enabled)
-        && enabled.value
-        && !definition::has_install(&content.value)
-    {
-        let hint = "add [Install] and WantedBy=multi-user.target, or leave `enabled` out";
-        refuse(enabled.span, format!("`{name}` has no [Install] section, so it cannot be enabled"), hint);
     }
     if let (Some(content), Some(RunState::Running)) = (&spec.content, spec.state) {
         let parts = || std::iter::once(content).chain(spec.drop_ins.values());

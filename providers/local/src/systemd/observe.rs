@@ -120,6 +120,14 @@ pub(crate) fn is_enabled(state: &UnitState, wanted: bool) -> bool {
         || wanted && matches!(&*state.file, "alias" | "indirect")
 }
 
+/// Whether `unit` counts as enabled. Of a file of ours that does not say how, systemd has nothing to enable: its manifest has a
+/// warning, and there is nothing to put right.
+pub(crate) fn counts_as_enabled(unit: &Unit, state: &UnitState, wanted: bool) -> bool {
+    let says_how =
+        || unit.content.iter().chain(unit.drop_ins.values()).any(|text| definition::has_install(text));
+    is_enabled(state, wanted) || wanted && unit.content.is_some() && state.file == "static" && !says_how()
+}
+
 /// Why what was seen at the path of a file cannot be managed, if so.
 pub(crate) fn no_file(seen: &Seen) -> Option<Why> {
     match &seen.what {
@@ -395,7 +403,7 @@ pub(crate) fn observed(
                     .map(|seen| (seen.path.as_str().into(), reported(cx, seen, None).unwrap_or_default()))
                     .chain(look.declared(unit).filter_map(access))
                     .collect(),
-                enabled: unit.enabled.map(|wanted| is_enabled(&look.state, wanted)),
+                enabled: unit.enabled.map(|wanted| counts_as_enabled(unit, &look.state, wanted)),
                 masked: unit.masked.map(|_| is_masked),
                 state: unit.state.map(|_| match look.state.is_running() {
                     true => RunState::Running,

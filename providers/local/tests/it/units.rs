@@ -282,6 +282,37 @@ async fn what_has_no_install_section_is_not_enabled_and_says_why() {
 }
 
 #[tokio::test]
+async fn a_unit_without_an_install_section_runs_and_is_as_declared() {
+    let Some(machine) = Machine::boot() else { return };
+    let desk = &machine.desk;
+    let install = "[Install]\\nWantedBy=basic.target\\n";
+    let with = unit("a.service", "/bin/sleep 1d", RUNNING);
+    let without = with.replace(install, "");
+    assert_ne!(with, without);
+    let (_, problems) = desk.normalize(&[&without]);
+    let shown: Vec<String> = problems.iter().map(|problem| problem.to_string()).collect();
+    assert_eq!(shown.len(), 1, "{shown:?}");
+    for part in ["warning: `a.service` has no [Install] section", "--> file.yaml:1:", "hint: add [Install]"] {
+        assert!(shown[0].contains(part), "{part}: {}", shown[0]);
+    }
+    assert_eq!(desk.pass(&[&without]).await.done, ["create a.service: done"]);
+    assert_eq!(machine.property("a.service", "UnitFileState"), "static");
+    assert_eq!(machine.property("a.service", "ActiveState"), "active");
+    assert_eq!(desk.pass(&[&without]).await.done, [""; 0]);
+    // One that says how is enabled, also by a drop-in, and one that no longer does is as declared again.
+    let drop_in = without.replace(RUNNING, &format!("{RUNNING}, dropIns: {{boot: \"{install}\"}}"));
+    for (spec, state) in [(&with, "enabled"), (&without, ""), (&drop_in, "enabled")] {
+        assert_eq!(desk.pass(&[spec]).await.done, ["update a.service: done"], "{spec}");
+        assert_eq!(desk.pass(&[spec]).await.done, [""; 0], "{spec}");
+        if !state.is_empty() {
+            assert_eq!(machine.property("a.service", "UnitFileState"), state, "{spec}");
+        }
+    }
+    assert_eq!(desk.pass(&[]).await.done, ["delete a.service: gone"]);
+    assert!(!machine.file("basic.target.wants/a.service").is_symlink());
+}
+
+#[tokio::test]
 async fn what_cannot_be_looked_at_is_not_taken_for_absent_and_not_shown() {
     let Some(machine) = Machine::boot() else { return };
     let desk = &machine.desk;
@@ -342,7 +373,6 @@ fn units_that_mean_nothing_are_refused_with_what_to_write() {
     refuse("Unit a@.service {state: running}", "is a template");
     refuse("Unit a.service {masked: true, content: \"[Service]\"}", "cannot be masked and have content");
     refuse("Unit a.service {masked: true, state: running}", "neither runs nor is enabled");
-    refuse("Unit a.service {content: \"[Service]\", enabled: true}", "no [Install] section");
     refuse("Unit a.service {dropIns: {a/b: x}}", "no name of a drop-in");
     let ends = "Unit a.service {state: running, content: \"[Service]\\nType=oneshot\\n\"";
     refuse(&format!("{ends}}}"), "ends by itself");

@@ -7,7 +7,10 @@ use super::{
     Blocked, CLAIMS, Change, EntryPolicy, FOREIGN_DELETE, PROTECTED, Planner, Reason, ScopePlan, Step, Work,
     reason, unanswered,
 };
-use crate::store::{Condition, ConditionKind, Consent, OpenIntent, Row};
+use crate::{
+    desired::SourceState,
+    store::{Condition, ConditionKind, Consent, OpenIntent, Row},
+};
 use reconciled_provider::{
     Address, Deletion, Error, Focus, Identity, LeftAlone, Marking, Merged, Observed, Owner, Resource,
     ResourceId,
@@ -118,7 +121,10 @@ fn delete(planner: &Planner<'_>, row: &Row, observed: &Observed, out: &mut Scope
         found.guard_words.push(PROTECTED);
     }
     let source = planner.input.desired.sources.get(row.manifest.source());
-    if source.is_some_and(|s| s.unselected.contains(&row.manifest)) {
+    let part = || (planner.input.scope.clone(), row.tracked.id.clone());
+    let is_unselected =
+        |s: &SourceState| s.unselected.contains(&row.manifest) || s.unselected_parts.contains(&part());
+    if source.is_some_and(is_unselected) {
         found.guard_words.push("host-unselected");
     }
     if let Some(word) = planner.input.provider.guard_word(planner.input.scope, &row.tracked.id) {

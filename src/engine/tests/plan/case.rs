@@ -3,7 +3,7 @@
 //! ```text
 //! role zone|host|cloud|cloud-without-tokens|issuer      policy observe|create-only|upsert-only|sync
 //! now SECONDS      window SECONDS      normalizer N     marks none     lists none
-//! source NAME label=L prunes=no broken=FILE unassigned=M unselected=M path-changed needs-consent drift=MODE
+//! source NAME label=L prunes=no broken=FILE unassigned=M unselected=M unselectedParts=ID path-changed needs-consent drift=MODE
 //!             denies=PART,PART (what `allow` of the host keeps from it)
 //! manifest NAME source=S file=F document=V after=M,M labels=K:V
 //! scope NAME                                            (what follows is in this scope)
@@ -192,13 +192,13 @@ impl Case {
             now: Duration::from_secs(1000),
             recovering: false,
         };
+        let mut scope = Scope::new(entry, "s");
         if !lines.iter().any(|l| l.at(0) == "source") {
-            case.source(&Line { words: vec!["source", "infra"] });
+            case.source(&scope, &Line { words: vec!["source", "infra"] });
         }
         for line in lines.iter().filter(|l| l.at(0) == "manifest") {
             case.manifest(line.source(), line.at(1), line);
         }
-        let mut scope = Scope::new(entry, "s");
         case.place(&scope);
         for line in &lines {
             if line.at(0) == "scope" {
@@ -254,7 +254,7 @@ impl Case {
             "marks" => self.observer.info.marking = Marking::InventoryOnly,
             "lists" => self.observer.info.lists = false,
             "refused" => drop(self.observer.refused.insert(line.at(1).into())),
-            "source" => self.source(line),
+            "source" => self.source(scope, line),
             "desired" => self.declare(scope, line),
             "claim" => {
                 let spec = Spec::known(line.at(2).as_bytes().to_vec());
@@ -423,7 +423,7 @@ impl Case {
         }
     }
 
-    fn source(&mut self, line: &Line<'_>) {
+    fn source(&mut self, scope: &Scope, line: &Line<'_>) {
         let name = line.at(1);
         let state = SourceState {
             revision: "abc1234def".into(),
@@ -433,6 +433,7 @@ impl Case {
             unassigned: line.list("unassigned").map(|m| key(name, m)).collect(),
             elsewhere: Default::default(),
             unselected: line.list("unselected").map(|m| key(name, m)).collect(),
+            unselected_parts: line.list("unselectedParts").map(|id| (scope.clone(), id.into())).collect(),
             needs_consent: line.has("needs-consent"),
             path_changed: line.has("path-changed"),
             drift: line.get("drift").map(drift),

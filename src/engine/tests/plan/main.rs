@@ -100,6 +100,7 @@ scenarios! {
         unassigned_manifests_keep_what_they_tracked,
         of_an_entry_that_ails_nothing_goes,
         a_host_no_longer_selected_prunes_under_its_guard_word,
+        a_resource_for_other_hosts_goes_under_the_same_word,
         an_incomplete_observation_creates_and_deletes_nothing,
         a_focused_observation_creates_updates_restores_and_never_deletes,
         target_limits_changes_and_deletes,

@@ -65,6 +65,13 @@ impl Inputs for TestInputs {
     fn siblings(&self, kind: &str) -> Vec<&Manifest> {
         self.siblings.iter().filter(|manifest| &*manifest.kind == kind).collect()
     }
+    /// This host is a web server.
+    fn selects(&self, selector: &str) -> Result<bool, Error> {
+        match selector {
+            "role" => Err(Error::invalid("`role` is no selector").hint("write role=web")),
+            _ => Ok(selector == "role=web"),
+        }
+    }
     fn policy(&self, policy: Policy) -> PolicyId {
         self.policies.borrow_mut().intern(policy)
     }

@@ -166,6 +166,23 @@ fn policies_come_from_manifest_and_record_and_a_zone_outlives_its_manifest() {
 }
 
 #[test]
+fn a_record_for_other_hosts_is_left_out_and_told_apart_from_one_that_is_gone() {
+    let out = normalized(&zone_text(concat!(
+        "    - {name: x, type: A, values: [192.0.2.1], hosts: role=web}\n",
+        "    - {name: y, type: A, values: [192.0.2.2], hosts: role=db, reverse: true}\n",
+        "    - {name: y, type: A, values: [192.0.2.3], hosts: role=web}\n",
+        "    - {name: z, type: A, values: [192.0.2.4], hosts: role}\n",
+    )));
+    let ids: Vec<&str> = out.resources.iter().skip(1).map(|resource| &*resource.id.0).collect();
+    assert_eq!(ids, ["x.example.com./A", "y.example.com./A"]);
+    let unselected: Vec<&str> = out.unselected.iter().map(|(_, id)| &*id.0).collect();
+    assert_eq!(unselected, ["y.example.com./A"]);
+    let shown: Vec<String> = out.problems.iter().map(|problem| problem.to_string()).collect();
+    assert!(shown.len() == 1 && shown[0].contains("hosts: `role` is no selector"), "{shown:?}");
+    assert!(shown[0].contains("hint: write role=web"), "{shown:?}");
+}
+
+#[test]
 fn a_record_set_joins_the_zone_of_its_name_and_inherits_its_ttl() {
     let set = manifest(
         "kind: RecordSet\nmetadata: {name: web}\nspec: {zone: Example.com., records: [{name: app, type: A, values: [192.0.2.7]}]}\n",
