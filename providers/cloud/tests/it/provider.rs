@@ -9,7 +9,7 @@ use reconciled_provider::{
     Cx, Deltas, Error, Focus, Hash, Observation, Origin, PolicyId, Provider, Resource, Scope, SecretRef,
     Shown, SourceFile, Spec, Tracked, Want, yaml,
 };
-use reconciled_testkit::context::{TableSecrets, cx_with};
+use reconciled_testkit::context::{HandClock, TableSecrets, cx_with};
 use serde_json::{Value as Json, json};
 use std::{fs, sync::Arc, time::Duration};
 
@@ -408,6 +408,51 @@ async fn a_provider_that_died_is_started_again() {
         assert!(error.message.contains("died, with exit code 9"), "{error}");
         assert!(desk.look(&json!({ "config": { "name": "a" } }), &[]).await.unwrap().1.len() == 1);
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn credentials_that_are_refused_are_tried_once_and_not_for_each_resource() {
+    let (mut desk, starts) = counted(|config| {
+        let text = config.file.text.replace("directory", "token: {file: /token}\ndirectory");
+        config.file = Arc::new(SourceFile::new("config.yaml", &*text));
+        config.config = Some(yaml::parse(&config.file, yaml::Limits::default()).expect("YAML").remove(0));
+    });
+    let clock = Arc::new(HandClock::default());
+    let with = |token: &str| {
+        let mut secrets = TableSecrets::default();
+        secrets.0.insert(SecretRef::File("/token".into()), token.into());
+        Cx { clock: clock.clone(), ..cx_with(secrets) }
+    };
+    let is_refused = async |desk: &Desk| {
+        let (_, deltas) = desk.look(&json!({ "config": { "name": "a" } }), &[]).await.expect("a look");
+        let error = deltas[&"toy_thing.a".into()].as_ref().err().cloned();
+        error.inspect(|error| assert!(error.message.contains("AccessDenied"), "{error}")).is_some()
+    };
+    desk.cx = with("wrong");
+    for _ in 0..50 {
+        assert!(is_refused(&desk).await);
+    }
+    assert_eq!(started(&starts).len(), 1);
+    clock.advance(Duration::from_secs(30));
+    assert!(is_refused(&desk).await && is_refused(&desk).await);
+    assert_eq!(started(&starts).len(), 2, "it is tried again after a while");
+    desk.cx = with("right");
+    assert!(!is_refused(&desk).await);
+    assert_eq!(started(&starts).len(), 3, "another secret is tried at once");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_that_dies_at_its_start_is_started_once_and_not_for_each_resource() {
+    let (desk, starts) = counted(|config| {
+        config.environment.push(("TOY_START".into(), Given::Text("die".into())));
+    });
+    let declared = json!({ "config": { "name": "a" } });
+    for _ in 0..50 {
+        let error = desk.provider.kinds(&desk.cx).await.expect_err("it dies");
+        assert!(error.message.contains("the toy is broken"), "{error}");
+        desk.look(&declared, &[]).await.expect_err("it dies");
+    }
+    assert_eq!(started(&starts).len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
