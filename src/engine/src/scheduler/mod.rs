@@ -10,7 +10,8 @@
 //! Guarantees:
 //! - a scope never has two passes at once, no event is lost, and many events make at most two passes;
 //! - a new revision and an operator go before everything else, past backoff and breaker, and end what only
-//!   reads for the same scope; resyncs have workers of their own, and so never stand in their way;
+//!   reads for the same scope; resyncs have workers of their own, and so stand in their way for a read of the same
+//!   entry at most, where that takes no more at once (`survey::Rooms`);
 //! - scopes that failed are tried alone, so that they delay no other, after `rand(0.5..1) × min(5 min, 1 s × 2ⁿ)`;
 //! - every pass has an end: it is asked to stop first, and given up only after the engine's own limits;
 //! - a panic fails the pass it happens in, and no other;
