@@ -82,7 +82,8 @@ pub struct Settings {
     pub resync_workers: usize,
     /// How often each entry is asked what moved, ±20 %; [`RESYNC`] where an entry has none.
     pub resync: BTreeMap<Arc<str>, Duration>,
-    /// How long a pass may take before it is asked to stop.
+    /// How long a pass may write before it is asked to stop, and how long its survey may be without an answer: a survey in
+    /// which scope after scope is answered goes on.
     pub pass_limit: Duration,
     /// Seed of everything that is spread by chance.
     pub seed: u64,

@@ -36,7 +36,10 @@ use reconciled_provider::{
 use std::{
     collections::{BTreeMap, BTreeSet},
     panic::AssertUnwindSafe,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
@@ -94,8 +97,21 @@ pub struct SurveyOptions {
     pub by_person: ByPerson,
     /// Nobody waits for it: fewer reads at once, and none while somebody is in a [`Hurry`].
     pub unhurried: bool,
+    /// How many scopes were answered so far: a survey that goes on is not late, however many there are.
+    pub answered: Answered,
     /// Those of it who wait for a seat.
     pub line: Line,
+}
+
+/// How many scopes of a survey were answered; clones share it.
+#[derive(Clone, Debug, Default)]
+pub struct Answered(Arc<AtomicUsize>);
+
+impl Answered {
+    /// How many there are now.
+    pub fn count(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
 }
 
 /// Where a person asks for something to be done now: a closed window may let that through.
@@ -295,6 +311,8 @@ impl Surveyor {
                     Err(_) => Err(Error::unexpected(format!("looking at {scope} panicked"))
                         .hint("this is a bug in the provider; other scopes go on")),
                 };
+                // What fails may do so after a minute each.
+                options.answered.0.fetch_add(usize::from(view.is_ok()), Ordering::Relaxed);
                 (scope, view)
             };
             (entry, view.boxed())

@@ -21,6 +21,31 @@ impl House {
 }
 
 #[test]
+fn a_survey_that_is_answered_goes_on_past_the_limit_of_a_pass() {
+    let mut house = house(2, Settings { pass_limit: MINUTE, ..Settings::default() });
+    let scopes = clouds(100);
+    // More than four minutes of reading.
+    *house.rig.slow.lock().unwrap() = 5 * SECOND;
+    house.commit("r1", &scopes, "x@g1");
+    house.pass(10 * MINUTE);
+    assert!(scopes.iter().all(|scope| house.is_as_declared(scope)));
+    *house.rig.slow.lock().unwrap() = Duration::ZERO;
+    house.settles();
+}
+
+#[test]
+fn a_survey_in_which_nothing_is_answered_is_late() {
+    let mut house = house(2, Settings { pass_limit: MINUTE, ..Settings::default() });
+    let scopes = clouds(100);
+    *house.rig.silent.lock().unwrap() = scopes.iter().cloned().collect();
+    house.commit("r1", &scopes, "x@g1");
+    house.pass(MINUTE + SECOND);
+    let read = house.rig.reads.lock().unwrap().len();
+    assert!(read <= 3 * 2, "{read} are read, of which each fails after half a minute");
+    assert_eq!(house.stance(&scopes[99]), Stance::Failed);
+}
+
+#[test]
 fn no_more_is_under_way_of_an_entry_than_its_provider_takes() {
     for concurrency in [1, 3] {
         let mut house = house(concurrency, Settings::default());
