@@ -379,6 +379,40 @@ async fn a_secret_is_hidden_where_no_schema_calls_it_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_id_that_holds_a_secret_is_its_mark_and_leads_to_it_all_the_same() {
+    let desk = Desk::new("");
+    let put = |id: &str, field: &str, text: &str| {
+        desk.put(id, &json!({ "id": id, "name": "a", "size": 0, "level": 3, field: text }));
+    };
+    let (named, literal) = (format!("thing-{SECRET}"), "thing-hunter22");
+    put(&named, "content", SECRET);
+    put("thing-1", "content", SECRET);
+    put(literal, "secret", "hunter22");
+    let look = async |id: &str, field: &str, value: Json| {
+        let declared = json!({ "config": { "name": "a", field: value }, "import": id });
+        let (seen, _) = desk.look(&declared, &[]).await.unwrap();
+        // By what is remembered, as in each pass after that.
+        let declared = json!({ "config": { "name": "a", field: value } });
+        let (again, _) = desk.look(&declared, &[Desk::tracked(&seen)]).await.unwrap();
+        let shown =
+            |seen: &Observation| (seen.resources[0].remote.clone(), seen.resources[0].identity.clone());
+        assert_eq!(shown(&seen), shown(&again));
+        shown(&again)
+    };
+    let secret = json!({ "$secret": "key", "$mark": "x" });
+    let (other, _) = look("thing-1", "content", secret.clone()).await;
+    assert_eq!(other.as_deref(), Some("thing-1"));
+    for (id, (remote, identity)) in [
+        (&*named, look(&named, "content", secret).await),
+        (literal, look(literal, "secret", json!("hunter22")).await),
+    ] {
+        let remote = remote.expect("it has an id");
+        assert!(remote.starts_with("(secret) ") && !remote.contains(&id[6..]), "{remote}");
+        assert!(!identity.expect("an identity").contains(&id[6..]));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn kinds_are_known_of_an_entry_that_the_cloud_refuses() {
     let desk = Desk::new("token: wrong\n");
     assert!(desk.provider.kinds(&desk.cx).await.unwrap().0.iter().any(|kind| &*kind.name == "Thing"));
