@@ -50,6 +50,11 @@ impl Toy {
                     std::thread::park();
                 }
             }
+            // This call has no answer, and all others do.
+            Some("plan-slow") => {
+                let _ = fs::write(self.directory.borrow().join("wedged"), "");
+                return std::future::pending().await;
+            }
             Some("plan-flood") => return Answer::Message(vec![0; 65 << 20]),
             Some("plan-empty") => return message(&Planned::default()),
             Some("plan-null") => {

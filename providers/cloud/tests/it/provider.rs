@@ -491,24 +491,45 @@ async fn a_program_that_dies_at_its_start_is_started_once_and_not_for_each_resou
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_provider_that_is_stuck_is_not_asked_again() {
-    let (desk, starts) = counted(|_| {});
+    let (desk, starts) = counted(|config| config.timeout = Duration::from_secs(30));
     let (good, stuck) = (wedged(""), wedged("plan-wedge"));
     desk.look(&good, &[]).await.expect("a plan");
     assert_eq!(started(&starts).len(), 1);
-    let is_stuck = async {
-        let deadline = std::time::Instant::now() + Duration::from_secs(60);
-        while !desk.world.path().join("wedged").exists() {
-            assert!(std::time::Instant::now() < deadline, "it was never asked");
-            tokio::task::yield_now().await;
-        }
-    };
-    // Given up, as a limit of time does.
+    // Given up, as a limit of time does: the process had more than a thirtieth of its time.
     tokio::select! {
         _ = desk.look(&stuck, &[]) => panic!("it answered"),
-        () = is_stuck => {}
+        () = async {
+            is_asked(&desk).await;
+            tokio::time::sleep(Duration::from_secs(2)).await;
+        } => {}
     }
     assert_eq!(desk.look(&good, &[]).await.expect("a plan").1.len(), 1);
     assert_eq!(started(&starts).len(), 2, "the one that is stuck is not asked");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_look_that_makes_way_leaves_the_process_as_it_is() {
+    let (desk, starts) = counted(|_| {});
+    let (good, slow) = (wedged(""), wedged("plan-slow"));
+    for _ in 0..5 {
+        // As a resync does for a push.
+        tokio::select! {
+            _ = desk.look(&slow, &[]) => panic!("it answered"),
+            () = is_asked(&desk) => {}
+        }
+        fs::remove_file(desk.world.path().join("wedged")).unwrap();
+        assert_eq!(desk.look(&good, &[]).await.expect("a plan").1.len(), 1);
+    }
+    assert_eq!(started(&starts).len(), 1);
+}
+
+/// Returns once a plan that will not be answered was asked for.
+async fn is_asked(desk: &Desk) {
+    let deadline = std::time::Instant::now() + Duration::from_secs(60);
+    while !desk.world.path().join("wedged").exists() {
+        assert!(std::time::Instant::now() < deadline, "it was never asked");
+        tokio::task::yield_now().await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
