@@ -9,7 +9,7 @@ use reconciled_engine::{
     Desired, ManifestMeta, SourceState, Store,
     pass::{Engine, watched},
     plan::{EntryPolicy, guard::GuardLimits},
-    survey::{Ahead, Hurry, Recall, SurveyOptions, Surveyor},
+    survey::{Ahead, Hurry, Recall, Rooms, SurveyOptions, Surveyor},
 };
 use reconciled_provider::{
     Address, Deletion, Hash, ManifestKey, Origin, Owner, Policy, Provider, Resource, Scope, Spec,
@@ -92,6 +92,7 @@ async fn measure(scopes: usize, each: usize) -> Result<(), Box<dyn std::error::E
         outside: None,
         recall: Recall::default(),
         hurry: Hurry::default(),
+        rooms: Rooms::default(),
     };
     let writers = [("zone".into(), provider)].into();
     let store: Arc<dyn Store> = db.clone();

@@ -45,7 +45,7 @@ use crate::{
 };
 use reconciled_engine::{
     plan::guard::GuardLimits,
-    survey::{Hurry, Recall, Surveyor, Watched},
+    survey::{Hurry, Recall, Rooms, Surveyor, Watched},
 };
 use reconciled_provider::{Clock, Cx, Observer, Pace, Problem, Provider, Stop};
 use std::{
@@ -208,7 +208,8 @@ impl Session {
         let views = config.providers.iter().map(view).collect();
         let config = Arc::new(config);
         let outside = Some(suspended::at_each_survey(&config, &clock));
-        let surveyor = Surveyor { entries, cx, outside, recall: Recall::default(), hurry: Hurry::default() };
+        let (recall, hurry, rooms) = (Recall::default(), Hurry::default(), Rooms::default());
+        let surveyor = Surveyor { entries, cx, outside, recall, hurry, rooms };
         Ok(Session {
             config,
             config_path,

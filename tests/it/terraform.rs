@@ -331,6 +331,14 @@ fn a_secret_is_neither_shown_nor_kept_in_clear() {
     env.run(&["plan"]).exits(0).says(&["secret: (none) → (sensitive)"]).hides(&[value]);
     env.apply();
     assert_eq!(state(&env, "thing-1.json")["secret"], value);
+    // One whose id tells it: what is made is found by it again, and it is shown by nobody.
+    env.push("b.yaml", &thing("b", "", &format!("name: b, secret: {value}, fault: telltale")));
+    env.run(&["apply", "--yes"]).exits(0).hides(&[value]);
+    assert!(things(&env).contains(&format!("thing-{value}.json")));
+    env.run(&["plan"]).exits(0).says(&["No changes"]).hides(&[value]);
+    for verb in [&["explain", "Thing/b"][..], &["status", "-o", "json"], &["history", "-o", "json"]] {
+        env.run(verb).exits(0).hides(&[value]);
+    }
     env.in_sync();
     for entry in fs::read_dir(env.path("state")).unwrap().flatten().filter(|entry| entry.path().is_file()) {
         let bytes = fs::read(entry.path()).unwrap();

@@ -95,7 +95,7 @@ pub struct ProviderInfo {
     pub reads_ahead: bool,
     /// A batch takes effect wholly or not at all.
     pub atomic_batch: bool,
-    /// Scopes worked on at once.
+    /// Scopes that are read at once, and those that are written at once besides, whoever asks for it.
     pub concurrency: usize,
     /// How long a write may stay unseen by reads.
     pub consistency_window: Duration,

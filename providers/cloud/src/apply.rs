@@ -496,7 +496,7 @@ impl Doing<'_> {
         kept.secrets = self.clear.hidden().within(state);
         kept.triggers = self.declared().and_then(|declared| declared.lifecycle.made_with());
         tracked.private = kept.seal();
-        tracked.remote = remote(state);
+        tracked.remote = remote(&self.clear, &self.of.schema.block, state);
         tracked.outputs =
             if state.is_null() { Sealed::default() } else { outputs(&self.clear, self.of, state, true) };
         tracked

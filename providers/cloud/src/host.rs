@@ -2,7 +2,8 @@
 //! longer answers, or when a secret of the entry changed.
 //!
 //! *Guarantees*: there is one process for an entry, apart from one that still ends what it began before it was replaced;
-//! one that is at work is not ended for being idle; and one is used only with the schemas that it tells itself.
+//! one that is at work is not ended for being idle; one is used only with the schemas that it tells itself; and a start that
+//! came to nothing is not repeated for each resource ([`Refused`]).
 
 use crate::{
     Config,
@@ -12,6 +13,7 @@ use crate::{
     hidden::Hidden,
     owner,
     plugin::{Pace, Plugin, ResourceType, cut, said, write_value},
+    refused::{Given, Refused},
     schema::canonical::{self, Clear},
     wire::{Launch, Process, Protocol, Status},
 };
@@ -40,8 +42,24 @@ struct Running {
     /// Started for its schemas, not configured yet, and the hash of its variables.
     waits: Option<(Process, Hash)>,
     plugin: Option<(Arc<Plugin>, Secrets)>,
+    /// The last start came to nothing.
+    refused: Option<Refused>,
     /// Somebody sees to it that it ends when nobody needs it.
     is_watched: bool,
+}
+
+impl Running {
+    /// Errors: what the last start was told, where another one would be told the same.
+    fn may_try(&self, cx: &Cx, given: &Given) -> Result<(), Error> {
+        let refused = self.refused.as_ref().and_then(|refused| refused.again(given, cx.clock.now()));
+        refused.map_or(Ok(()), Err)
+    }
+
+    /// Remembers what came of a start.
+    fn tried<T>(&mut self, cx: &Cx, given: Given, begun: Result<T, Error>) -> Result<T, Error> {
+        self.refused = begun.as_ref().err().map(|error| Refused::new(given, error, cx.clock.now()));
+        begun
+    }
 }
 
 /// Hashes of the secrets that a process was given: it has to be another one when they are others.
@@ -140,8 +158,11 @@ impl Host {
         if let Some(catalog) = self.read_kept(&found.program).await {
             return Ok(self.catalog.get_or_init(|| catalog.into()).clone());
         }
-        let variables = self.variables(cx)?;
-        let (process, catalog) = self.start(cx).await?;
+        let given = self.given(cx, &found.program)?;
+        running.may_try(cx, &given)?;
+        let variables = given.variables;
+        let started = self.start(cx).await;
+        let (process, catalog) = running.tried(cx, given, started)?;
         running.waits = Some((process, variables));
         self.watch(&mut running);
         Ok(catalog)
@@ -192,18 +213,39 @@ impl Host {
             old.end().await;
         }
         // Before they are read: what changes meanwhile is noticed the next time.
-        let variables = self.variables(cx)?;
-        let waits =
-            running.waits.take().filter(|(process, given)| !process.has_ended() && *given == variables);
+        let mut given = self.given(cx, &self.found(cx).await?.program)?;
+        running.may_try(cx, &given)?;
+        let waits = running.waits.take();
+        let begun = self.begin(cx, waits, &mut given).await;
+        let (plugin, secrets) = running.tried(cx, given, begun)?;
+        running.plugin = Some((plugin.clone(), secrets));
+        self.watch(&mut running);
+        Ok(plugin)
+    }
+
+    /// What a process would be started with now.
+    fn given(&self, cx: &Cx, program: &Path) -> Result<Given, Error> {
+        let config = self.known().map(|catalog| self.secrets(cx, catalog)).transpose()?;
+        let (program, variables) = (identity(program), self.variables(cx)?);
+        Ok(Given { program, variables, config: config.map(|secrets| secrets.config) })
+    }
+
+    /// A process that was given its configuration: the one that `waits`, if it still does, or another one.
+    async fn begin(
+        &self,
+        cx: &Cx,
+        waits: Option<(Process, Hash)>,
+        given: &mut Given,
+    ) -> Result<(Arc<Plugin>, Secrets), Error> {
+        let variables = given.variables;
+        let waits = waits.filter(|(process, was)| !process.has_ended() && *was == variables);
         let (process, catalog) = match (waits, self.known()) {
             (Some((process, _)), Some(catalog)) => (process, catalog.clone()),
             _ => self.start(cx).await?,
         };
-        let given = self.secrets(cx, &catalog)?;
-        let plugin = Arc::new(self.configure(cx, process, catalog).await?);
-        running.plugin = Some((plugin.clone(), Secrets { variables, ..given }));
-        self.watch(&mut running);
-        Ok(plugin)
+        let secrets = Secrets { variables, ..self.secrets(cx, &catalog)? };
+        given.config = Some(secrets.config);
+        Ok((self.configure(cx, process, catalog).await?.into(), secrets))
     }
 
     /// Sees to it that the process ends when nobody needs it.
@@ -309,10 +351,15 @@ impl Host {
 
     /// Where the schemas of this very program are kept.
     fn kept_at(&self, program: &Path) -> Option<PathBuf> {
-        let meta = fs::metadata(program).ok()?;
-        let key = format!("{program:?} {} {} {}", meta.len(), meta.mtime(), meta.mtime_nsec());
+        let key = identity(program)?;
         Some(self.config.cache.as_ref()?.join(format!("{}.schemas", blake3::hash(key.as_bytes()).to_hex())))
     }
+}
+
+/// What tells this very program from another one that is put into its place.
+fn identity(program: &Path) -> Option<String> {
+    let meta = fs::metadata(program).ok()?;
+    Some(format!("{program:?} {} {} {}", meta.len(), meta.mtime(), meta.mtime_nsec()))
 }
 
 /// Ends what runs once it had nothing to do for as long as `idle`.

@@ -1,6 +1,7 @@
 //! What is remembered of a resource between passes: the state its provider gave, sealed by the store.
 
 use crate::{
+    change,
     cty::write_json,
     hidden::Hidden,
     plugin::{Identity, Known, ResourceType},
@@ -58,7 +59,9 @@ impl Former {
     /// What people know it by.
     pub(crate) fn id(&self, of: &ResourceType) -> String {
         let state: Json = serde_json::from_str(&self.kept.state).unwrap_or_default();
-        state["id"].as_str().map_or_else(|| format!("the {} before", of.name), String::from)
+        let hidden = self.kept.hidden_by(&of.schema.block);
+        let shown = state["id"].as_str().filter(|id| !hidden.hides(id));
+        shown.map_or_else(|| format!("the {} before", of.name), String::from)
     }
 }
 
@@ -113,6 +116,11 @@ impl Kept {
     /// Its secrets.
     pub(crate) fn hidden(&self) -> Hidden {
         self.secrets.iter().cloned().collect()
+    }
+    /// Its secrets, and what its schema calls sensitive.
+    pub(crate) fn hidden_by(&self, block: &Block) -> Hidden {
+        let state: Json = serde_json::from_str(&self.state).unwrap_or_default();
+        self.hidden().and(change::secrets_in(block, &state))
     }
     /// Reads what was sealed; none where there is nothing.
     ///

@@ -23,6 +23,7 @@ mod owner;
 mod plan;
 pub mod plugin;
 mod provider;
+mod refused;
 pub mod schema;
 mod takeover;
 pub mod wire;

@@ -1,6 +1,7 @@
 //! What is there: kept state, brought up to date by the provider.
 
 use crate::{
+    change,
     config::Named,
     cty::Value,
     hidden::Hidden,
@@ -87,7 +88,7 @@ async fn data(
     let config = canonical::to_value(&declared.config, &of.schema.block, &clear)?;
     let state = plugin.read_data(cx, &of, &config, clear.hidden()).await?;
     let mut observed = Observed::new(id.clone(), declared.bytes());
-    observed.remote = remote(&state);
+    observed.remote = remote(&clear, &of.schema.block, &state);
     observed.outputs = outputs(&clear, &of, &state, false);
     Ok(Some(observed))
 }
@@ -348,9 +349,10 @@ pub(crate) fn observed(
         }
     };
     let mut observed = Observed::new(id.clone(), seen.bytes());
-    observed.remote = remote(state);
+    observed.remote = remote(clear, block, state);
     observed.owner = mark.map(|mark| mark.owner(block, state)).unwrap_or_default();
-    observed.identity = kept.identity.as_ref().map(|identity| identified(clear.hidden(), &of.name, identity));
+    let hidden = clear.hidden().and(change::secrets(block, state));
+    observed.identity = kept.identity.as_ref().map(|identity| identified(&hidden, &of.name, identity));
     observed.outputs = outputs(clear, of, state, true);
     observed.private = kept.seal();
     observed
@@ -364,9 +366,14 @@ pub(crate) fn identified(hidden: &Hidden, type_name: &str, identity: &Identity) 
     }
 }
 
-/// The id that nearly every resource has.
-pub(crate) fn remote(state: &Value) -> Option<Arc<str>> {
-    state.get("id").as_str().map(Arc::from)
+/// The id that nearly every resource has, for people. One that holds a secret is its mark: it is kept in clear, and what is read
+/// by it is the state, which is not.
+pub(crate) fn remote(clear: &Named<'_>, block: &Block, state: &Value) -> Option<Arc<str>> {
+    let id = state.get("id").as_str()?;
+    match clear.hidden().and(change::secrets(block, state)).hides(id) {
+        false => Some(id.into()),
+        true => Some(format!("(secret) {}", clear.mark(id)).into()),
+    }
 }
 
 /// What others may refer to; `made` where it is a resource, which is not only read.

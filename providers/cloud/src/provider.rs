@@ -175,7 +175,10 @@ impl Observer for Terraform {
     fn identity(&self, tracked: &Tracked) -> Option<Arc<str>> {
         let kept = Kept::open(&tracked.private).ok().flatten()?;
         let identity = kept.identity.as_ref()?;
-        Some(observe::identified(&kept.hidden(), kind::type_in(&tracked.id), identity))
+        let type_name = kind::type_in(&tracked.id);
+        let of = self.host.as_ref().and_then(Host::known).and_then(|known| known.resource(type_name).ok());
+        let hidden = of.map_or_else(|| kept.hidden(), |of| kept.hidden_by(&of.schema.block));
+        Some(observe::identified(&hidden, type_name, identity))
     }
 
     async fn health(&self, _: &Cx, _: &Want<'_>) -> Result<Vec<(ResourceId, Health)>, Error> {

@@ -50,6 +50,11 @@ impl Toy {
                     std::thread::park();
                 }
             }
+            // This call has no answer, and all others do.
+            Some("plan-slow") => {
+                let _ = fs::write(self.directory.borrow().join("wedged"), "");
+                return std::future::pending().await;
+            }
             Some("plan-flood") => return Answer::Message(vec![0; 65 << 20]),
             Some("plan-empty") => return message(&Planned::default()),
             Some("plan-null") => {
@@ -195,6 +200,11 @@ impl Toy {
             let id = match &*request.type_name {
                 // Clouds that know a thing by its name change the one that is there.
                 "toy_thing" if fault == "same" => "thing-1".into(),
+                // Whoever sees the id sees what it is made of.
+                "toy_thing" if fault == "telltale" => {
+                    let part = |name| planned.get(name).as_str().unwrap_or_default();
+                    format!("thing-{}{}", part("secret"), part("content"))
+                }
                 "toy_thing" => self.new_id(),
                 _ => format!("{}-{}", std::process::id(), self.next.get()),
             };

@@ -49,7 +49,8 @@ pub const INFO: ProviderInfo = ProviderInfo {
     lists: false,
     reads_ahead: false,
     atomic_batch: false,
-    concurrency: 1,
+    // Units start and stop beside each other.
+    concurrency: 16,
     consistency_window: Duration::ZERO,
     apply_limit: Duration::from_secs(300),
     create_backoff: ProviderInfo::BACKOFF,

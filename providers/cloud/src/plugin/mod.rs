@@ -42,6 +42,10 @@ use std::{
 };
 use tokio::sync::OnceCell;
 
+/// A call that was given up says that the process is stuck once it had this share of the time that a call may take: ten
+/// seconds of five minutes.
+const PATIENCE: u32 = 30;
+
 /// A type of resources, as a provider knows it.
 #[derive(Clone, Debug)]
 pub struct ResourceType {
@@ -121,7 +125,7 @@ impl Plugin {
         &self.name
     }
 
-    /// True once its process has ended, or a call of it broke off or was given up: the next needs another one.
+    /// True once its process has ended, or a call of it broke off or was late: the next needs another one.
     pub fn is_broken(&self) -> bool {
         self.process.has_ended() || self.is_broken.load(Ordering::Relaxed)
     }
@@ -154,28 +158,33 @@ impl Plugin {
         self.process.calls.cancel().await;
     }
 
-    /// One call. Whoever waits for it may give it up, as a limit of time does: the process is taken for stuck then.
+    /// One call. Whoever waits for it may give it up: a limit of time does, and the process is taken for stuck then; so does
+    /// what makes way for somebody else, which says nothing of the process, and its answer is wanted by nobody any more.
     async fn call<A>(&self, call: impl Future<Output = Result<A, Status>>) -> Result<A, Status> {
-        struct Waits<'a>(&'a AtomicBool, bool);
+        struct Waits<'a> {
+            plugin: &'a Plugin,
+            since: Instant,
+            is_broken: Option<bool>,
+        }
         impl Drop for Waits<'_> {
             fn drop(&mut self) {
-                if self.1 {
-                    self.0.store(true, Ordering::Relaxed);
+                let is_stuck = || self.since.elapsed() >= self.plugin.limit / PATIENCE;
+                if self.is_broken.unwrap_or_else(is_stuck) {
+                    self.plugin.is_broken.store(true, Ordering::Relaxed);
                 }
             }
         }
         self.used.fetch_add(1, Ordering::Relaxed);
-        let mut waits = Waits(&self.is_broken, true);
+        let mut waits = Waits { plugin: self, since: Instant::now(), is_broken: None };
         let answer = call.await;
         *self.last() = Instant::now();
-        waits.1 = answer.as_ref().is_err_and(Status::is_broken);
+        waits.is_broken = Some(answer.as_ref().is_err_and(Status::is_broken));
         answer
     }
 
     /// One call that changes nothing, which has an end.
     async fn ask<A>(&self, call: impl Future<Output = Result<A, Status>>) -> Result<A, Status> {
-        let late = |_| Err(Status::Late(self.limit));
-        tokio::time::timeout(self.limit, self.call(call)).await.unwrap_or_else(late)
+        tokio::time::timeout(self.limit, self.call(call)).await.unwrap_or(Err(Status::Late(self.limit)))
     }
 
     /// Waits until something may be asked of the cloud: by the entry's `rate`, and by what the cloud said of it.

@@ -4,7 +4,8 @@
 use super::{AT_ONCE, Fit, Marked, fit, written};
 use crate::{
     catalog::Catalog,
-    config::Places,
+    change,
+    config::{Named, Places},
     cty::Value,
     hidden::Hidden,
     host::Host,
@@ -221,14 +222,15 @@ async fn find(
         // A person names it; what it is stays where it is.
         attributes.insert(name.to_string(), canonical::secret("NAME", ""));
     }
-    let identity = found.identity.as_ref().map(|identity| observe::identified(&nothing, &of.name, identity));
+    let hidden: Hidden = change::secrets(&of.schema.block, &found.state).into_iter().collect();
+    let identity = found.identity.as_ref().map(|identity| observe::identified(&hidden, &of.name, identity));
     Ok(One {
         type_name: of.name.clone(),
         name,
         import: import.into(),
         config: Json::Object(attributes),
         ignore,
-        remote: observe::remote(&found.state),
+        remote: observe::remote(&Named::of(cx, None, [])?, &of.schema.block, &found.state),
         identity,
     })
 }

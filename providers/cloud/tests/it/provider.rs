@@ -9,7 +9,7 @@ use reconciled_provider::{
     Cx, Deltas, Error, Focus, Hash, Observation, Origin, PolicyId, Provider, Resource, Scope, SecretRef,
     Shown, SourceFile, Spec, Tracked, Want, yaml,
 };
-use reconciled_testkit::context::{TableSecrets, cx_with};
+use reconciled_testkit::context::{HandClock, TableSecrets, cx_with};
 use serde_json::{Value as Json, json};
 use std::{fs, sync::Arc, time::Duration};
 
@@ -379,6 +379,40 @@ async fn a_secret_is_hidden_where_no_schema_calls_it_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_id_that_holds_a_secret_is_its_mark_and_leads_to_it_all_the_same() {
+    let desk = Desk::new("");
+    let put = |id: &str, field: &str, text: &str| {
+        desk.put(id, &json!({ "id": id, "name": "a", "size": 0, "level": 3, field: text }));
+    };
+    let (named, literal) = (format!("thing-{SECRET}"), "thing-hunter22");
+    put(&named, "content", SECRET);
+    put("thing-1", "content", SECRET);
+    put(literal, "secret", "hunter22");
+    let look = async |id: &str, field: &str, value: Json| {
+        let declared = json!({ "config": { "name": "a", field: value }, "import": id });
+        let (seen, _) = desk.look(&declared, &[]).await.unwrap();
+        // By what is remembered, as in each pass after that.
+        let declared = json!({ "config": { "name": "a", field: value } });
+        let (again, _) = desk.look(&declared, &[Desk::tracked(&seen)]).await.unwrap();
+        let shown =
+            |seen: &Observation| (seen.resources[0].remote.clone(), seen.resources[0].identity.clone());
+        assert_eq!(shown(&seen), shown(&again));
+        shown(&again)
+    };
+    let secret = json!({ "$secret": "key", "$mark": "x" });
+    let (other, _) = look("thing-1", "content", secret.clone()).await;
+    assert_eq!(other.as_deref(), Some("thing-1"));
+    for (id, (remote, identity)) in [
+        (&*named, look(&named, "content", secret).await),
+        (literal, look(literal, "secret", json!("hunter22")).await),
+    ] {
+        let remote = remote.expect("it has an id");
+        assert!(remote.starts_with("(secret) ") && !remote.contains(&id[6..]), "{remote}");
+        assert!(!identity.expect("an identity").contains(&id[6..]));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn kinds_are_known_of_an_entry_that_the_cloud_refuses() {
     let desk = Desk::new("token: wrong\n");
     assert!(desk.provider.kinds(&desk.cx).await.unwrap().0.iter().any(|kind| &*kind.name == "Thing"));
@@ -411,25 +445,91 @@ async fn a_provider_that_died_is_started_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn credentials_that_are_refused_are_tried_once_and_not_for_each_resource() {
+    let (mut desk, starts) = counted(|config| {
+        let text = config.file.text.replace("directory", "token: {file: /token}\ndirectory");
+        config.file = Arc::new(SourceFile::new("config.yaml", &*text));
+        config.config = Some(yaml::parse(&config.file, yaml::Limits::default()).expect("YAML").remove(0));
+    });
+    let clock = Arc::new(HandClock::default());
+    let with = |token: &str| {
+        let mut secrets = TableSecrets::default();
+        secrets.0.insert(SecretRef::File("/token".into()), token.into());
+        Cx { clock: clock.clone(), ..cx_with(secrets) }
+    };
+    let is_refused = async |desk: &Desk| {
+        let (_, deltas) = desk.look(&json!({ "config": { "name": "a" } }), &[]).await.expect("a look");
+        let error = deltas[&"toy_thing.a".into()].as_ref().err().cloned();
+        error.inspect(|error| assert!(error.message.contains("AccessDenied"), "{error}")).is_some()
+    };
+    desk.cx = with("wrong");
+    for _ in 0..50 {
+        assert!(is_refused(&desk).await);
+    }
+    assert_eq!(started(&starts).len(), 1);
+    clock.advance(Duration::from_secs(30));
+    assert!(is_refused(&desk).await && is_refused(&desk).await);
+    assert_eq!(started(&starts).len(), 2, "it is tried again after a while");
+    desk.cx = with("right");
+    assert!(!is_refused(&desk).await);
+    assert_eq!(started(&starts).len(), 3, "another secret is tried at once");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_that_dies_at_its_start_is_started_once_and_not_for_each_resource() {
+    let (desk, starts) = counted(|config| {
+        config.environment.push(("TOY_START".into(), Given::Text("die".into())));
+    });
+    let declared = json!({ "config": { "name": "a" } });
+    for _ in 0..50 {
+        let error = desk.provider.kinds(&desk.cx).await.expect_err("it dies");
+        assert!(error.message.contains("the toy is broken"), "{error}");
+        desk.look(&declared, &[]).await.expect_err("it dies");
+    }
+    assert_eq!(started(&starts).len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_provider_that_is_stuck_is_not_asked_again() {
-    let (desk, starts) = counted(|_| {});
+    let (desk, starts) = counted(|config| config.timeout = Duration::from_secs(30));
     let (good, stuck) = (wedged(""), wedged("plan-wedge"));
     desk.look(&good, &[]).await.expect("a plan");
     assert_eq!(started(&starts).len(), 1);
-    let is_stuck = async {
-        let deadline = std::time::Instant::now() + Duration::from_secs(60);
-        while !desk.world.path().join("wedged").exists() {
-            assert!(std::time::Instant::now() < deadline, "it was never asked");
-            tokio::task::yield_now().await;
-        }
-    };
-    // Given up, as a limit of time does.
+    // Given up, as a limit of time does: the process had more than a thirtieth of its time.
     tokio::select! {
         _ = desk.look(&stuck, &[]) => panic!("it answered"),
-        () = is_stuck => {}
+        () = async {
+            is_asked(&desk).await;
+            tokio::time::sleep(Duration::from_secs(2)).await;
+        } => {}
     }
     assert_eq!(desk.look(&good, &[]).await.expect("a plan").1.len(), 1);
     assert_eq!(started(&starts).len(), 2, "the one that is stuck is not asked");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_look_that_makes_way_leaves_the_process_as_it_is() {
+    let (desk, starts) = counted(|_| {});
+    let (good, slow) = (wedged(""), wedged("plan-slow"));
+    for _ in 0..5 {
+        // As a resync does for a push.
+        tokio::select! {
+            _ = desk.look(&slow, &[]) => panic!("it answered"),
+            () = is_asked(&desk) => {}
+        }
+        fs::remove_file(desk.world.path().join("wedged")).unwrap();
+        assert_eq!(desk.look(&good, &[]).await.expect("a plan").1.len(), 1);
+    }
+    assert_eq!(started(&starts).len(), 1);
+}
+
+/// Returns once a plan that will not be answered was asked for.
+async fn is_asked(desk: &Desk) {
+    let deadline = std::time::Instant::now() + Duration::from_secs(60);
+    while !desk.world.path().join("wedged").exists() {
+        assert!(std::time::Instant::now() < deadline, "it was never asked");
+        tokio::task::yield_now().await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,7 +3,7 @@
 use crate::family::Options;
 use reconciled_provider::{Error, SecretRef};
 use serde::Deserialize;
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 /// Keys of the entry besides those every entry has; the credentials are handed over apart.
 #[derive(Clone, Debug, Deserialize, schemars::JsonSchema)]
@@ -18,6 +18,9 @@ pub struct Config {
     /// Manage private zones instead of public ones.
     #[serde(default)]
     pub private: bool,
+    /// Ids of zones, by name: which one is meant where an account has several of one name.
+    #[serde(default)]
+    pub zone_ids: BTreeMap<String, String>,
     /// Create zones that are declared and missing. A zone costs money, and gets name servers of its own.
     #[serde(default)]
     pub create_zones: bool,
@@ -52,6 +55,7 @@ impl Default for Config {
             url: default_url(),
             region: default_region(),
             private: false,
+            zone_ids: BTreeMap::new(),
             create_zones: false,
             insync: false,
             timeout: default_timeout(),
@@ -61,6 +65,25 @@ impl Default for Config {
 }
 
 impl Config {
+    /// The ids of zones by their names as Route 53 tells them.
+    ///
+    /// Errors: `Invalid` for what is no id, or two ids of one zone.
+    pub(crate) fn zones(&self) -> Result<BTreeMap<String, String>, Error> {
+        let mut zones = BTreeMap::new();
+        for (zone, id) in &self.zone_ids {
+            let name = zone.trim_end_matches('.').to_ascii_lowercase();
+            let bare = id.strip_prefix("/hostedzone/").unwrap_or(id);
+            if bare.is_empty() || !bare.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit()) {
+                return Err(Error::invalid(format!("`zoneIds`: `{id}` of {zone} is no id of a zone"))
+                    .hint("they begin with Z: aws route53 list-hosted-zones"));
+            }
+            if zones.insert(name, bare.to_owned()).is_some() {
+                return Err(Error::invalid(format!("`zoneIds` has {zone} twice")));
+            }
+        }
+        Ok(zones)
+    }
+
     /// The address without a slash at the end.
     pub(crate) fn base(&self) -> Result<String, Error> {
         let is_region = !self.region.is_empty()

@@ -66,6 +66,8 @@ pub(crate) struct Backend {
     entry: Arc<str>,
     config: Config,
     api: Api,
+    /// Which zone of a name is meant.
+    chosen: BTreeMap<String, String>,
     /// Ids of zones that were seen.
     zones: Mutex<HashMap<String, String>>,
     /// How many sets they had.
@@ -79,7 +81,7 @@ pub(crate) struct Backend {
 /// The credentials are looked up at each call, so that rotated ones work at once.
 /// Errors: `Invalid` when the configuration cannot work.
 pub fn connect(entry: &str, config: Config, login: impl Into<Login>) -> Result<Arc<dyn Provider>, Error> {
-    let api = Api::new(&config, login.into())?;
+    let (api, chosen) = (Api::new(&config, login.into())?, config.zones()?);
     let entry = entry.into();
     let options = config.options.clone();
     family::serve(
@@ -87,6 +89,7 @@ pub fn connect(entry: &str, config: Config, login: impl Into<Login>) -> Result<A
             entry,
             config,
             api,
+            chosen,
             zones: Mutex::default(),
             sizes: Mutex::default(),
             open: insync::Open::default(),

@@ -58,19 +58,40 @@ pub(crate) async fn zone_id(backend: &Backend, cx: &Cx, zone: &str) -> Result<Op
 }
 
 fn remember(backend: &Backend, zone: &str, found: Option<Vec<String>>) -> Result<Option<String>, Error> {
+    let id = meant(backend, zone, found.as_deref());
     let mut known = backend.zones.lock().unwrap_or_else(PoisonError::into_inner);
-    match found.as_deref() {
-        None => {
-            known.remove(zone);
-            Ok(None)
+    match &id {
+        Ok(Some(id)) => drop(known.insert(zone.to_owned(), id.clone())),
+        Ok(None) | Err(_) => drop(known.remove(zone)),
+    }
+    id
+}
+
+/// Which of the zones of one name is meant: the one that the entry names, else the only one.
+fn meant(backend: &Backend, zone: &str, found: Option<&[String]>) -> Result<Option<String>, Error> {
+    let found = found.unwrap_or_default();
+    let ids = || found.join(", ");
+    match (backend.chosen.get(zone), found) {
+        (Some(id), found) if found.contains(id) => Ok(Some(id.clone())),
+        (Some(id), found) => {
+            let kind = if backend.config.private { "private" } else { "public" };
+            let text = format!(
+                "{} has no {kind} zone {zone} with the id {id}, as `zoneIds` says",
+                backend.api.address()
+            );
+            Err(Error::invalid(text).hint(match found {
+                [] => format!("it has no {kind} zone of that name: take it out of `zoneIds`"),
+                _ => format!("what it has of that name: {}", ids()),
+            }))
         }
-        Some([id]) => {
-            known.insert(zone.to_owned(), id.clone());
-            Ok(Some(id.clone()))
-        }
-        Some(_) => {
+        (None, []) => Ok(None),
+        (None, [id]) => Ok(Some(id.clone())),
+        (None, _) => {
             let text = format!("{} has several zones called {zone}", backend.api.address());
-            Err(Error::invalid(text).hint("remove all but one, or give the key access to one alone"))
+            Err(Error::invalid(text).hint(format!(
+                "say which one is meant, as `zoneIds: {{{zone}: ID}}` of the entry: {}",
+                ids()
+            )))
         }
     }
 }
@@ -130,16 +151,9 @@ pub(crate) async fn versions(
     }
     let mut found = all_zones(backend, cx).await?;
     for scope in scopes {
-        // Several of one name are an error of that zone alone: reading it says so.
-        match found.remove(&*scope.name) {
-            Some(ids) if ids.len() > 1 => {
-                backend.zones.lock().unwrap_or_else(PoisonError::into_inner).remove(&*scope.name);
-            }
-            ids => {
-                if remember(backend, &scope.name, ids)?.is_none() {
-                    versions.insert(scope.clone(), Version::Absent);
-                }
-            }
+        // That nobody can tell which one is meant is an error of that zone alone: reading it says so.
+        if let Ok(None) = remember(backend, &scope.name, found.remove(&*scope.name)) {
+            versions.insert(scope.clone(), Version::Absent);
         }
     }
     Ok(versions)
@@ -290,7 +304,11 @@ pub(crate) async fn observe(backend: &Backend, cx: &Cx, want: &Want<'_>) -> Resu
 /// Zones whose name matches `query`, with everything in them.
 pub(crate) async fn discover(backend: &Backend, cx: &Cx, query: &str) -> Result<Vec<Found>, Error> {
     let wanted = name::observed(query).trim_end_matches('.').to_owned();
-    let mut names: Vec<String> = all_zones(backend, cx).await?.into_keys().collect();
+    let zones = all_zones(backend, cx).await?;
+    for zone in backend.chosen.keys() {
+        meant(backend, zone, zones.get(zone).map(Vec::as_slice))?;
+    }
+    let mut names: Vec<String> = zones.into_keys().collect();
     names.sort();
     let mut found = Vec::new();
     for name in names.iter().filter(|name| glob(&wanted, name)) {

@@ -88,7 +88,9 @@ pub(crate) async fn apply(
     }));
     batch::settle(journal, work.settled).await?;
     let doing = format!("change zone {}", batch.scope.name);
-    let requests = Requests { backend, cx, journal, doing: &doing, refusals: 0, last: None };
+    let deleted = batch.actions.iter().filter(|action| action.op.desired().is_none()).count();
+    let may_be_empty = read.sets.len() <= deleted;
+    let requests = Requests { backend, cx, journal, doing: &doing, refusals: 0, last: None, may_be_empty };
     let mut delivery = Delivery::new(requests, cx, journal, &doing);
     delivery.all(work.units).await?;
     delivery.conflict.map_or(Ok(()), Err)
@@ -149,6 +151,8 @@ struct Requests<'a> {
     refusals: usize,
     /// What was read since the last request.
     last: Option<Read>,
+    /// All that there was is deleted by this batch.
+    may_be_empty: bool,
 }
 
 #[async_trait]
@@ -164,7 +168,7 @@ impl Sender<Change> for Requests<'_> {
     async fn look_again(&mut self, chunk: &mut Chunk<'_, Change>) -> Result<Vec<(ActionId, Outcome)>, Error> {
         let read = match self.last.take() {
             Some(read) => read,
-            None => observe::read(self.backend, self.cx).await?,
+            None => self.read().await?,
         };
         let is_as_before = |item: &Item<'_, Change>| item.takes.is_as_before(read.sets.get(&key(item)));
         let is_done = |item: &Item<'_, Change>| item.takes.is_done(read.sets.get(&key(item)));
@@ -206,9 +210,20 @@ fn is_swap(unit: &Unit<'_, Change>) -> bool {
 }
 
 impl Requests<'_> {
+    /// Reads everything again.
+    ///
+    /// Errors: also where nothing is there, though this batch leaves something: that would say of each deletion that it is done.
+    async fn read(&self) -> Result<Read, Error> {
+        let read = observe::read(self.backend, self.cx).await?;
+        if read.sets.is_empty() && !self.may_be_empty {
+            return Err(observe::doubtful(self.backend, "though not all of them were deleted"));
+        }
+        Ok(read)
+    }
+
     /// Ends what a refused request did in spite of its refusal; true where there was any, none when nobody can tell.
     async fn look(&mut self, chunk: &mut Chunk<'_, Change>, error: &Error) -> Result<Option<bool>, Error> {
-        let Ok(read) = observe::read(self.backend, self.cx).await else { return Ok(None) };
+        let Ok(read) = self.read().await else { return Ok(None) };
         let effects = effects(chunk, &read, error);
         self.last = Some(read);
         if effects.is_empty() {
@@ -221,7 +236,7 @@ impl Requests<'_> {
 
     /// True when nothing of what `chunk` creates is there.
     async fn nothing_came(&self, chunk: &Chunk<'_, Change>) -> bool {
-        let Ok(read) = observe::read(self.backend, self.cx).await else { return false };
+        let Ok(read) = self.read().await else { return false };
         items(chunk).all(|item| item.takes.desired.is_none() || !read.sets.contains_key(&key(item)))
     }
 

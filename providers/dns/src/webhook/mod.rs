@@ -65,6 +65,8 @@ pub(crate) struct Backend {
     /// What manifests declared since the start, by zone: whether they are in force is not known.
     declared: Mutex<HashSet<(Arc<str>, ResourceId)>>,
     snapshot: Mutex<Snapshot>,
+    /// Since when the provider has said that it has nothing at all.
+    empty_since: Mutex<Option<Duration>>,
 }
 
 /// Prepares an entry called `entry`. Sends nothing.
@@ -75,7 +77,8 @@ pub fn connect(entry: &str, config: Config) -> Result<Arc<dyn Provider>, Error> 
     let (heard, declared, snapshot) = (Mutex::default(), Mutex::default(), Mutex::default());
     let options = config.options.clone();
     let entry = entry.into();
-    family::serve(Backend { entry, config, remote, heard, declared, snapshot }, options)
+    let empty_since = Mutex::default();
+    family::serve(Backend { entry, config, remote, heard, declared, snapshot, empty_since }, options)
 }
 
 /// What the protocol does not name is refused, whatever the provider behind it could hold.

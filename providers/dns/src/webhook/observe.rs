@@ -5,6 +5,8 @@
 //! that are read next, each once and for [`FRESH`] at most.
 //! A TTL that the provider does not report is 0, whatever is declared: an observation says only what was seen.
 //! A zone without records is absent: nobody can see the difference, and there is nothing to create.
+//! A list without any record is what a provider says as well that has lost its credentials, or swallows an error. Where a zone
+//! tracks something it is believed only once it was said twice, [`DOUBT`] apart.
 //! Where zones lie within each other, a record belongs to the innermost of those that this entry heard of; but one that a
 //! zone tracks is that zone's until a zone within it declares it: a zone that was only planned, or refused, takes nothing
 //! else away from it, and what is declared no longer is deleted.
@@ -30,11 +32,15 @@ use std::{
 /// How long a list may serve zones that are read after it.
 const FRESH: Duration = Duration::from_secs(5);
 
+/// How long a list must go on without any record until that is believed.
+const DOUBT: Duration = Duration::from_secs(60);
+
 /// What was read and not yet shared out.
 #[derive(Debug, Default)]
 pub(crate) struct Snapshot {
     at: Duration,
     zones: HashMap<String, BTreeMap<Key, Set>>,
+    nothing_for: Option<Duration>,
 }
 
 /// Everything the provider has.
@@ -43,6 +49,8 @@ pub(crate) struct Read {
     pub(crate) filter: Filter,
     /// By name and type, whatever zone it is in.
     pub(crate) sets: BTreeMap<Key, Set>,
+    /// For how long the provider has said that it has nothing at all, where it says so.
+    nothing_for: Option<Duration>,
 }
 
 impl Backend {
@@ -52,6 +60,13 @@ impl Backend {
         if !heard.contains(zone) {
             heard.insert(zone.to_owned());
         }
+    }
+    /// Remembers whether the provider has anything, and says for how long it has had nothing.
+    fn nothing_for(&self, now: Duration, is_empty: bool) -> Option<Duration> {
+        let mut since = self.empty_since.lock().unwrap_or_else(PoisonError::into_inner);
+        // A clock that was set back begins anew.
+        *since = is_empty.then(|| since.filter(|since| *since <= now).unwrap_or(now));
+        since.map(|since| now.saturating_sub(since))
     }
     fn heard(&self) -> HashSet<String> {
         self.heard.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -83,7 +98,8 @@ impl Backend {
 pub(crate) async fn read(backend: &Backend, cx: &Cx) -> Result<Read, Error> {
     let filter = backend.remote.negotiate(cx).await?;
     let sets = endpoint::group(backend.remote.records(cx).await?);
-    Ok(Read { filter, sets })
+    let nothing_for = backend.nothing_for(cx.clock.now(), sets.is_empty());
+    Ok(Read { filter, sets, nothing_for })
 }
 
 impl Read {
@@ -156,7 +172,8 @@ pub(crate) async fn versions(
     }
     scopes.iter().for_each(|scope| backend.hear_of(&scope.name));
     let read = read(backend, cx).await?;
-    let mut snapshot = Snapshot { at: cx.clock.now(), zones: HashMap::new() };
+    let (at, nothing_for) = (cx.clock.now(), read.nothing_for);
+    let mut snapshot = Snapshot { at, zones: HashMap::new(), nothing_for };
     let mut versions = BTreeMap::new();
     let mut zones = read.zones(backend);
     for scope in scopes.iter().filter(|scope| read.filter.touches(&scope.name)) {
@@ -168,12 +185,14 @@ pub(crate) async fn versions(
     Ok(versions)
 }
 
-fn from_snapshot(backend: &Backend, cx: &Cx, scope: &Scope) -> Option<BTreeMap<Key, Set>> {
+type OfZone = (BTreeMap<Key, Set>, Option<Duration>);
+
+fn from_snapshot(backend: &Backend, cx: &Cx, scope: &Scope) -> Option<OfZone> {
     let mut snapshot = backend.snapshot.lock().unwrap_or_else(PoisonError::into_inner);
     if cx.clock.now().saturating_sub(snapshot.at) > FRESH {
         snapshot.zones.clear();
     }
-    snapshot.zones.remove(&*scope.name)
+    Some((snapshot.zones.remove(&*scope.name)?, snapshot.nothing_for))
 }
 
 /// Forgets what was read before a write.
@@ -185,18 +204,36 @@ pub(crate) fn forget(backend: &Backend) {
 pub(crate) async fn observe(backend: &Backend, cx: &Cx, want: &Want<'_>) -> Result<Observation, Error> {
     backend.hear_of(&want.scope.name);
     let kept = kept(backend, want);
-    let mut sets = from_snapshot(backend, cx, want.scope).filter(|_| kept.is_empty());
     let mut others = BTreeMap::new();
-    if sets.is_none() {
-        let mut read = read(backend, cx).await?;
-        read.serves(backend, &want.scope.name)?;
-        sets = Some(read.zone(backend, &want.scope.name));
-        others.extend(kept.into_iter().filter_map(|key| read.sets.remove_entry(&key)));
+    let (mut sets, nothing_for) = match from_snapshot(backend, cx, want.scope).filter(|_| kept.is_empty()) {
+        Some(of_zone) => of_zone,
+        None => {
+            let mut read = read(backend, cx).await?;
+            read.serves(backend, &want.scope.name)?;
+            let sets = read.zone(backend, &want.scope.name);
+            others.extend(kept.into_iter().filter_map(|key| read.sets.remove_entry(&key)));
+            (sets, read.nothing_for)
+        }
+    };
+    if !want.tracked.is_empty() && nothing_for.is_some_and(|nothing_for| nothing_for < DOUBT) {
+        return Err(doubtful(
+            backend,
+            &format!("while {} of {} are tracked", want.tracked.len(), want.scope.name),
+        ));
     }
-    let mut sets = sets.unwrap_or_default();
     let version = version(&sets);
     sets.append(&mut others);
     Ok(Observation { covered: Focus::All, complete: true, version, resources: resources(&sets, 0) })
+}
+
+/// Nobody deletes everything but by mistake.
+pub(crate) fn doubtful(backend: &Backend, although: &str) -> Error {
+    let address = backend.remote.address();
+    let text = format!("the provider at {address} says that it has no records at all, {although}");
+    Error::unavailable(text).hint(
+        "look at its log and its credentials; if everything was deleted: it is believed once the provider says so again \
+         a minute later",
+    )
 }
 
 /// What a zone tracks although a zone within it was heard of that would have it.

@@ -27,19 +27,27 @@ use crate::{
     rdata::soa_serial,
     record::{self, RrSet},
 };
-use reconciled_provider::{Action, ActionId, Batch, Error, ErrorKind, Journal, Op, Outcome, Version};
+use reconciled_provider::{Action, ActionId, Batch, Cx, Error, ErrorKind, Journal, Op, Outcome, Version};
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
-    fs,
+    fs::{self, TryLockError},
     io::Write,
     os::unix::fs::{MetadataExt, OpenOptionsExt, fchown},
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 /// Carries out a batch.
-pub(crate) async fn apply(backend: &Arc<Backend>, batch: &Batch, journal: &dyn Journal) -> Result<(), Error> {
-    let _lock = lock(backend).await?;
+pub(crate) async fn apply(
+    backend: &Arc<Backend>,
+    cx: &Cx,
+    batch: &Batch,
+    journal: &dyn Journal,
+) -> Result<(), Error> {
+    // Others of this process take their turn; the lock is for other programs.
+    let _turn = backend.writing.lock().await;
+    let _lock = lock(backend, cx).await?;
     let zone = &*batch.scope.name;
     let path = observe::path(backend, zone);
     let old = observe::read(backend, zone)?;
@@ -184,17 +192,39 @@ fn moved(path: &Path) -> Error {
     Error::conflict(format!("{} changed since it was observed", path.display()))
 }
 
+/// How often the lock is asked for, and how long until the next time: half a minute in all.
+const LOCK: (u32, Duration) = (300, Duration::from_millis(100));
+
 /// Keeps other writers that ask for it away from the directory; released when dropped.
-async fn lock(backend: &Arc<Backend>) -> Result<fs::File, Error> {
-    let directory = backend.config.directory.clone();
-    let locked = tokio::task::spawn_blocking(move || {
-        let file = fs::File::open(&directory).map_err(|error| failed("open", &directory, error))?;
-        file.lock().map_err(|error| failed("lock", &directory, error))?;
-        Ok(file)
-    });
-    locked
-        .await
-        .map_err(|error| Error::unexpected("lock the directory of the zone files").caused_by(error))?
+///
+/// Errors: `Unavailable` where another program keeps it. It is asked for again and again, since a thread that waits for it
+/// could not be called back.
+async fn lock(backend: &Arc<Backend>, cx: &Cx) -> Result<fs::File, Error> {
+    let (tries, pause) = LOCK;
+    for number in 0..tries {
+        let directory = backend.config.directory.clone();
+        let locked = tokio::task::spawn_blocking(move || {
+            let file = fs::File::open(&directory).map_err(|error| failed("open", &directory, error))?;
+            match file.try_lock() {
+                Ok(()) => Ok(Some(file)),
+                Err(TryLockError::WouldBlock) => Ok(None),
+                Err(TryLockError::Error(error)) => Err(failed("lock", &directory, error)),
+            }
+        });
+        let locked = locked
+            .await
+            .map_err(|error| Error::unexpected("lock the directory of the zone files").caused_by(error))??;
+        if let Some(file) = locked {
+            return Ok(file);
+        }
+        if cx.stop.is_set() || number + 1 == tries {
+            break;
+        }
+        cx.clock.sleep(pause).await;
+    }
+    let directory = backend.config.directory.display();
+    Err(Error::unavailable(format!("lock {directory}: another program has it locked, and keeps it"))
+        .hint(format!("find out which, and end it if it hangs: fuser -v {directory}")))
 }
 
 /// The records of a zone that is new: a SOA, and the name servers the entry names.

@@ -35,6 +35,8 @@ pub(crate) struct Backend {
     instance: Arc<str>,
     config: Config,
     served: &'static Served,
+    /// One batch after the other: all of them are for one directory.
+    writing: tokio::sync::Mutex<()>,
 }
 
 /// Prepares an entry called `entry` that marks what it writes with `instance`. Touches no file.
@@ -60,7 +62,8 @@ fn serve(
     served: &'static Served,
 ) -> Result<Arc<dyn Provider>, Error> {
     let options = config.options.of(instance);
-    let backend = Backend { entry: entry.into(), instance: instance.into(), config, served };
+    let (entry, instance, writing) = (entry.into(), instance.into(), Default::default());
+    let backend = Backend { entry, instance, config, served, writing };
     family::serve(Files(Arc::new(backend)), options)
 }
 
@@ -109,7 +112,7 @@ impl family::Backend for Files {
         self.blocking(move |backend| observe::discover(backend, &query)).await
     }
 
-    async fn apply(&self, _: &Cx, batch: &Batch, journal: &dyn Journal) -> Result<(), Error> {
-        apply::apply(&self.0, batch, journal).await
+    async fn apply(&self, cx: &Cx, batch: &Batch, journal: &dyn Journal) -> Result<(), Error> {
+        apply::apply(&self.0, cx, batch, journal).await
     }
 }

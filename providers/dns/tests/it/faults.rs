@@ -4,7 +4,7 @@
 //! |---|---|---|---|---|---|---|
 //! | a list breaks off, page 2 fails | `wire` half a list | `broken` no transfer that breaks | a page that fails | no failure to read | no failure to read | a file with a mistake |
 //! | 200 with nonsense | `wire` no failure to read | `broken` flipped bits | a page that fails | no failure to read | what a proxy says | a file with a mistake |
-//! | an empty list | `wire` no failure to read | a zone that is not there | an empty list | no failure to read | no failure to read | a directory that is gone |
+//! | an empty list | `wire` no failure to read | a zone that is not there | an empty list | no failure to read | here | a directory that is gone |
 //! | wrong credentials | the wrong key | a key the server does not know | wrong credentials | no failure to read | who wants credentials | - |
 //! | a clock that is wrong | - | a clock that goes wrong | - | here | - | - |
 //! | too many calls for an hour | here | - | too many calls | calls take their turn | too many calls | - |
@@ -27,7 +27,9 @@ use crate::{
     world::{self, Notes, apply, converge, cx, desired, observe_for, plan},
 };
 use reconciled_dns::{powerdns, zonefile};
-use reconciled_provider::{Clock, Cx, ErrorKind, Provider, Resource, SecretRef};
+use reconciled_provider::{
+    Clock, Cx, ErrorKind, Focus, Provider, Resource, SecretRef, Tracked, Version, Want,
+};
 use reconciled_testkit::context::HandClock;
 use std::{fs, sync::Arc, time::Duration};
 
@@ -174,6 +176,83 @@ async fn a_zone_that_is_deleted_meanwhile_is_a_conflict_and_does_not_come_back()
         fs::remove_file(directory.path().join("example.com.zone")).unwrap();
     })
     .await;
+}
+
+/// What a webhook provider says that has lost its credentials, or swallows an error.
+fn say_nothing(fake: &Fake<fake_webhook::Webhook>, nothing: &str, after: usize) {
+    let reply = Reply::new(200, nothing).with("Content-Type", fake_webhook::MEDIA_TYPE);
+    fake.fail("GET /records", after, Fault::Say(reply));
+}
+
+#[tokio::test]
+async fn an_empty_list_of_a_webhook_is_believed_only_when_it_is_said_again_later() {
+    for nothing in ["null", "[]"] {
+        let fake = fake_webhook::start();
+        let provider = fake_webhook::provider(&fake);
+        let clock = Arc::new(HandClock::default());
+        let cx = Cx { clock: clock.clone(), ..cx("") };
+        let wanted = wanted(&*provider);
+        converge(&*provider, &cx, ZONE, &wanted, &[]).await;
+        let scope = world::scope(ZONE);
+        let tracked: Vec<Tracked> =
+            wanted.iter().map(|r| Tracked::new(r.id.clone(), r.spec.hash().unwrap())).collect();
+        let look = async |tracked: &[Tracked]| {
+            let want = Want { scope: &scope, focus: &Focus::All, desired: &wanted, tracked, claims: &[] };
+            provider.observe(&cx, &want).await
+        };
+        let is_doubted = async || {
+            let error = look(&tracked).await.unwrap_err();
+            assert_eq!(error.kind, ErrorKind::Unavailable);
+            assert!(
+                error.message.ends_with("no records at all, while 2 of example.com are tracked"),
+                "{error}"
+            );
+        };
+        // Also where one list told of all zones.
+        say_nothing(&fake, nothing, 0);
+        let versions = provider.versions(&cx, std::slice::from_ref(&scope)).await.unwrap();
+        assert_eq!(versions[&scope], Version::Absent);
+        is_doubted().await;
+        clock.advance(Duration::from_secs(59));
+        say_nothing(&fake, nothing, 0);
+        is_doubted().await;
+        // It was a mistake.
+        assert_eq!(look(&tracked).await.unwrap().resources.len(), 2);
+
+        clock.advance(Duration::from_secs(3_600));
+        say_nothing(&fake, nothing, 0);
+        is_doubted().await;
+        // Where nothing is tracked there is nothing to lose.
+        say_nothing(&fake, nothing, 0);
+        assert_eq!(look(&[]).await.unwrap().version, Version::Absent);
+        // Who really deletes everything waits for a minute.
+        clock.advance(Duration::from_secs(60));
+        say_nothing(&fake, nothing, 0);
+        assert_eq!(look(&tracked).await.unwrap().version, Version::Absent);
+    }
+}
+
+#[tokio::test]
+async fn an_empty_list_after_a_refusal_says_of_no_deletion_that_it_was_done() {
+    let fake = fake_webhook::start();
+    let provider = fake_webhook::provider(&fake);
+    converge(&*provider, &cx(""), ZONE, &wanted(&*provider), &[]).await;
+    let seen = observe_for(&*provider, &cx(""), ZONE, &[]).await.unwrap();
+    let left = desired(&*provider, ZONE, &hosts(1));
+    let batch = plan(&*provider, &cx(""), ZONE, &left, &["h1.example.com./A"], &seen).await;
+    fake.fail("POST /records", 0, Fault::Say(Reply::new(500, "down")));
+    say_nothing(&fake, "[]", 1);
+    let notes = Notes::default();
+    let _ = provider.apply(&cx(""), &batch, &notes).await;
+    assert_eq!(notes.counts(), [("unknown", 1)].into());
+    // What is deleted may be all there is.
+    let seen = observe_for(&*provider, &cx(""), ZONE, &[]).await.unwrap();
+    let all = ["h0.example.com./A", "h1.example.com./A"];
+    let batch = plan(&*provider, &cx(""), ZONE, &[], &all, &seen).await;
+    fake.fail("POST /records", 0, Fault::DoAndSay(Reply::new(500, "late")));
+    let notes = Notes::default();
+    provider.apply(&cx(""), &batch, &notes).await.unwrap();
+    assert_eq!(notes.counts(), [("gone", 2)].into());
 }
 
 /// Changes a record while the service says yes and does nothing: the next look wants the same again.

@@ -302,6 +302,48 @@ async fn a_zone_that_was_removed_is_absent_and_one_made_anew_is_read() {
     assert!(error.message.contains("several zones"), "{error}");
 }
 
+#[tokio::test]
+async fn of_several_zones_of_one_name_the_entry_says_which_is_meant() {
+    let fake = fake_route53::start();
+    let [first, second] = fake.with(|route53| {
+        let ids = [route53.add_zone(ZONE), route53.add_zone(ZONE)];
+        let sets = route53.zones[&ids[0]].1.clone();
+        route53.zones.get_mut(&ids[1]).unwrap().1 = sets;
+        ids
+    });
+    let error = observe(&*provider(&fake), &cx(), ZONE).await.unwrap_err();
+    let hint = error.hint.unwrap();
+    assert!(hint.contains("zoneIds") && hint.contains(&first) && hint.contains(&second), "{hint}");
+
+    let of = |zone: &str, id: &str| {
+        let chosen = (zone.to_owned(), id.to_owned());
+        fake_route53::provider_with(&fake, |config| config.zone_ids = [chosen].into())
+    };
+    for (zone, id) in [("Example.com.", format!("/hostedzone/{second}")), (ZONE, second.clone())] {
+        let provider = of(zone, &id);
+        let wanted = desired(&*provider, ZONE, &hosts(2));
+        converge(&*provider, &cx(), ZONE, &wanted, &[]).await;
+        let sizes = fake.with(|route53| [&first, &second].map(|id| route53.zones[id].1.len()));
+        assert_eq!(sizes, [2, 4]);
+        let scopes = [ZONE, "a.example", "b.example", "c.example", "d.example"].map(scope);
+        let versions = provider.versions(&cx(), &scopes).await.unwrap();
+        assert_eq!((versions.len(), versions.get(&scopes[0])), (4, None), "it is there");
+        provider.discover(&cx(), "no-zone.invalid*").await.unwrap();
+    }
+    // A zone that is not there is no other one, and none is made in its place.
+    for (zone, part) in [(ZONE, &*second), ("example.net", "take it out")] {
+        let provider = of(zone, "Z9");
+        for error in [
+            observe(&*provider, &cx(), zone).await.unwrap_err(),
+            provider.discover(&cx(), "no-zone.invalid*").await.unwrap_err(),
+        ] {
+            assert_eq!(error.kind, ErrorKind::Invalid);
+            assert!(error.message.contains(&format!("no public zone {zone} with the id Z9")), "{error}");
+            assert!(error.hint.as_ref().unwrap().contains(part), "{error:?}");
+        }
+    }
+}
+
 #[test]
 fn a_configuration_that_cannot_work_is_refused() {
     let refused =
@@ -311,6 +353,12 @@ fn a_configuration_that_cannot_work_is_refused() {
             .contains("belong in a secret")
     );
     assert!(refused(Config { region: "US East".into(), ..Config::default() }).contains("is none"));
+    let zone_ids = |all: &[(&str, &str)]| {
+        let zone_ids = all.iter().map(|(zone, id)| (zone.to_string(), id.to_string())).collect();
+        Config { zone_ids, ..Config::default() }
+    };
+    assert!(refused(zone_ids(&[("example.com", "the first")])).contains("is no id of a zone"));
+    assert!(refused(zone_ids(&[("example.com", "Z1"), ("example.com.", "Z2")])).contains("twice"));
 }
 
 #[tokio::test]

@@ -300,6 +300,22 @@ async fn a_stale_plan_is_a_conflict_and_writes_nothing() {
 }
 
 #[tokio::test]
+async fn a_directory_that_another_program_keeps_locked_is_an_error_that_names_it() {
+    let zones = Zones::new();
+    let wanted = desired(zones.provider(), ZONE, &records(&["name: a, type: A, values: [192.0.2.1]"]));
+    let held = fs::File::open(zones.directory.path()).unwrap();
+    held.lock().unwrap();
+    let (_, notes, result) = apply(zones.provider(), &cx(""), ZONE, &wanted, &[]).await;
+    let error = result.unwrap_err();
+    let directory = zones.directory.path().display().to_string();
+    assert_eq!(error.kind, ErrorKind::Unavailable);
+    assert!(error.message.contains(&directory) && error.hint.unwrap().contains("fuser"), "{}", error.message);
+    assert!(notes.started.lock().unwrap().is_empty());
+    drop(held);
+    converge(zones.provider(), &cx(""), ZONE, &wanted, &[]).await;
+}
+
+#[tokio::test]
 async fn an_edit_while_check_runs_is_not_overwritten() {
     let zones = Zones::with(|config, path| {
         // The check itself plays the editor.

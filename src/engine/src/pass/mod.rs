@@ -25,10 +25,10 @@ use crate::{
     error_policy::Failures,
     plan::EntryPolicy,
     store::{Converged, Store, Write},
-    survey::{Survey, SurveyOptions, Surveyor, Watched},
+    survey::{Survey, SurveyOptions, Surveyor, Watched, beside},
     telemetry,
 };
-use futures_util::{FutureExt, StreamExt, stream};
+use futures_util::FutureExt;
 use reconciled_provider::{Claim, Error, ManifestKey, Observer, Provider, Scope, Stop};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -122,8 +122,8 @@ impl Engine {
         let fences = self.fences(desired, &survey).await?;
         let scopes: BTreeSet<Scope> = desired.scopes.keys().cloned().collect();
         let place = |claim: &Claim, owner: Option<&ManifestKey>| self.place(claim, owner, desired, &scopes);
-        let width = survey.scopes.len().clamp(1, WIDTH);
-        let jobs = stream::iter(survey.scopes).map(|(scope, view)| {
+        let jobs = survey.scopes.into_iter().map(|(scope, view)| {
+            let entry = scope.provider.clone();
             let (fences, place, leave) = (&fences, &place, domains.leave(&scope));
             let span = tracing::info_span!(
                 telemetry::SCOPE,
@@ -148,9 +148,9 @@ impl Engine {
                 }
                 (scope, result)
             };
-            job.instrument(outside).boxed()
+            (entry, job.instrument(outside).boxed())
         });
-        for (scope, result) in jobs.buffer_unordered(width).collect::<Vec<_>>().await {
+        for (scope, result) in beside(jobs, |_| WIDTH).await {
             let result = match result {
                 Ok(done) => done,
                 // The store failed, or another process is the writer: this scope is tried again, others go on.
@@ -206,5 +206,5 @@ impl Engine {
     }
 }
 
-/// Scopes worked on at once, over all entries.
+/// Scopes of an entry that are carried out at once; how many of them are written is its provider's word.
 const WIDTH: usize = 16;

@@ -15,7 +15,7 @@ use crate::{
     journal::{BatchJournal, Place, Reread},
     plan::{Change, Step},
     store::{OpenIntent, ScopeMemory, Write},
-    survey::{Survey, View, claim_state},
+    survey::{Room, Survey, View, claim_state},
 };
 use futures_util::future::{Either, select};
 use reconciled_provider::{
@@ -230,6 +230,10 @@ impl Engine {
         };
         // A wish of its own: one apply past its limit stops itself, not everything that shares the context.
         let cx = Cx { stop: self.surveyor.cx.stop.child(), ..self.surveyor.cx.clone() };
+        let most = provider.info().concurrency;
+        let seat = pin!(self.surveyor.rooms.enter(&scope.provider, Room::Writes, most));
+        // Nothing was begun yet.
+        let Either::Left((_seat, _)) = select(seat, pin!(cx.stop.wished())).await else { return Ok(()) };
         let limit = provider.info().apply_limit;
         let apply = pin!(provider.apply(&cx, batch, journal));
         match select(apply, pin!(cx.clock.sleep(limit))).await {

@@ -10,7 +10,8 @@
 //! Guarantees:
 //! - a scope never has two passes at once, no event is lost, and many events make at most two passes;
 //! - a new revision and an operator go before everything else, past backoff and breaker, and end what only
-//!   reads for the same scope; resyncs have workers of their own, and so never stand in their way;
+//!   reads for the same scope; resyncs have workers of their own, and so stand in their way for a read of the same
+//!   entry at most, where that takes no more at once (`survey::Rooms`);
 //! - scopes that failed are tried alone, so that they delay no other, after `rand(0.5..1) × min(5 min, 1 s × 2ⁿ)`;
 //! - every pass has an end: it is asked to stop first, and given up only after the engine's own limits;
 //! - a panic fails the pass it happens in, and no other;
@@ -81,7 +82,8 @@ pub struct Settings {
     pub resync_workers: usize,
     /// How often each entry is asked what moved, ±20 %; [`RESYNC`] where an entry has none.
     pub resync: BTreeMap<Arc<str>, Duration>,
-    /// How long a pass may take before it is asked to stop.
+    /// How long a pass may write before it is asked to stop, and how long its survey may be without an answer: a survey in
+    /// which scope after scope is answered goes on.
     pub pass_limit: Duration,
     /// Seed of everything that is spread by chance.
     pub seed: u64,

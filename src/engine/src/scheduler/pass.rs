@@ -1,7 +1,8 @@
 //! One pass: survey, carry out, and how to end either early.
 //!
 //! Guarantees: what only reads is dropped as soon as it is asked to stop, and a survey that was overtaken is not
-//! carried out; what writes is asked to stop and then waited for, longer than any limit the engine itself sets.
+//! carried out; one that goes on is given all the time it needs, one in which nothing is answered is not;
+//! what writes is asked to stop and then waited for, longer than any limit the engine itself sets.
 //! A panic, or a future that is dropped, ends the pass and frees its keys.
 
 use super::{Priority, Scheduler, state::Key};
@@ -108,19 +109,26 @@ impl Scheduler {
     async fn round(&self, number: u64, engine: &Engine, desired: &Desired, options: SurveyOptions) -> Passed {
         let cx = &engine.surveyor.cx;
         let only = options.only.clone().unwrap_or_default();
-        let mut limit = cx.clock.sleep(self.settings.pass_limit);
-        let survey = engine.surveyor.survey(&*engine.store, desired, &options).boxed();
-        let wished = pin!(cx.stop.wished());
-        let over = select(wished, &mut limit);
-        let survey = match select(survey, over).await {
-            Either::Left((Ok(survey), _)) => survey,
-            Either::Left((Err(error), _)) => return Passed::Failed(error),
-            // Nothing was written yet, so there is nothing to wait for.
-            Either::Right((Either::Left(_), _)) => return Passed::Stopped,
-            Either::Right((Either::Right(_), _)) => {
-                return Passed::Failed(self.late(self.settings.pass_limit));
+        let mut survey = engine.surveyor.survey(&*engine.store, desired, &options).boxed();
+        let mut wished = pin!(cx.stop.wished());
+        let mut answered = 0;
+        let survey = loop {
+            let limit = cx.clock.sleep(self.settings.pass_limit);
+            match select(&mut survey, select(&mut wished, limit)).await {
+                Either::Left((Ok(survey), _)) => break survey,
+                Either::Left((Err(error), _)) => return Passed::Failed(error),
+                // Nothing was written yet, so there is nothing to wait for.
+                Either::Right((Either::Left(_), _)) => return Passed::Stopped,
+                Either::Right((Either::Right(_), _)) => {
+                    // Each look has a limit of its own; begun anew, the next survey would come no further.
+                    let before = std::mem::replace(&mut answered, options.answered.count());
+                    if answered == before {
+                        return Passed::Failed(self.late(self.settings.pass_limit));
+                    }
+                }
             }
         };
+        let limit = cx.clock.sleep(self.settings.pass_limit);
         // Under the lock: either a newer wish finds this pass still reading, or it finds it writing.
         let may_write = self.state.change(|state| {
             state.runs.get_mut(&number).is_some_and(|run| {

@@ -3,9 +3,9 @@
 //! Reading manifests and asking remotes have nothing to wait for in each other. A verb casts the glance while it
 //! parses; the survey begins with it. It deliberately decides nothing.
 
-use super::{SurveyOptions, Surveyor};
+use super::{Room, SurveyOptions, Surveyor, beside};
 use crate::store::{KnownVersion, ScopeMemory, Store};
-use futures_util::{FutureExt, StreamExt, future::join, stream};
+use futures_util::{FutureExt, future::join};
 use reconciled_provider::{Error, Focus, Observation, Scope, Version, Want};
 use std::{collections::BTreeMap, panic::AssertUnwindSafe};
 
@@ -122,10 +122,13 @@ impl Surveyor {
             let is_apt = self.entries.get(&scope.provider).is_some_and(|e| e.observer.info().reads_ahead);
             is_apt && versions.get(*scope) != Some(&known.version)
         });
-        let reads = moved.map(|(scope, _)| async move { (scope.clone(), self.list(scope).await) }.boxed());
-        // Boxed and gathered: a stream of closures over borrowed scopes is not `Send` for every lifetime.
-        let reads = stream::iter(reads.collect::<Vec<_>>());
-        reads.buffer_unordered(self.width(options)).collect::<Vec<_>>().await.into_iter().collect()
+        let reads = moved.map(|(scope, _)| {
+            let list = async move { (scope.clone(), self.list(scope).await) };
+            (scope.provider.clone(), list.boxed())
+        });
+        // Gathered: what maps borrowed scopes is not `Send` for every lifetime.
+        let reads = reads.collect::<Vec<_>>();
+        beside(reads, |entry| self.width(entry, options)).await.into_iter().collect()
     }
 
     /// Reads a scope of an entry that can list without being told what to look for.
@@ -133,6 +136,7 @@ impl Surveyor {
         let want = Want { scope, focus: &Focus::All, desired: &[], tracked: &[], claims: &[] };
         let observer = &self.entries[&scope.provider].observer;
         let what = format!("reading {scope}");
+        let _seat = self.rooms.enter(&scope.provider, Room::Reads, observer.info().concurrency).await;
         let read = AssertUnwindSafe(self.within(observer.observe(&self.cx, &want), &what));
         read.catch_unwind().await.unwrap_or_else(|_| {
             Err(Error::unexpected(format!("{what} panicked"))

@@ -81,6 +81,8 @@ impl Surveyor {
         let is_ours = !needs_merge && all_tracked(&effective.resources, &memory);
         let recalled = self.recall.at(scope, version, &focus).filter(|_| !skipped && is_ours);
         let is_recalled = recalled.is_some();
+        // What is read is compared in the same seat: that may be a call too.
+        let mut _seat = None;
         let mut seen = if skipped {
             let resources = Vec::new();
             Arc::new(Observation {
@@ -94,6 +96,8 @@ impl Surveyor {
         } else if let Some(seen) = recalled {
             seen
         } else {
+            let most = observer.info().concurrency;
+            _seat = Some(self.rooms.enter_from(&options.line, &scope.provider, most).await);
             let want = Want {
                 scope,
                 focus: &focus,

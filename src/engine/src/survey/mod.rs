@@ -13,6 +13,7 @@ mod moves;
 mod near;
 mod recall;
 mod recover;
+mod rooms;
 mod twins;
 mod whole;
 
@@ -28,14 +29,17 @@ use crate::{
     suspension::Suspension,
 };
 use commits::Commits;
-use futures_util::{FutureExt, StreamExt, stream};
+use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream};
 use reconciled_provider::{
     ClaimState, Cx, Error, GuardDomain, Hash, Identity, ManifestKey, Observation, Observer, Scope,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
     panic::AssertUnwindSafe,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
@@ -66,6 +70,8 @@ pub struct Surveyor {
     pub recall: Recall,
     /// Who is in a hurry.
     pub hurry: Hurry,
+    /// How much of each entry is under way.
+    pub rooms: Rooms,
 }
 
 /// Says what suspends besides the store: a file, a window that is closed.
@@ -91,6 +97,21 @@ pub struct SurveyOptions {
     pub by_person: ByPerson,
     /// Nobody waits for it: fewer reads at once, and none while somebody is in a [`Hurry`].
     pub unhurried: bool,
+    /// How many scopes were answered so far: a survey that goes on is not late, however many there are.
+    pub answered: Answered,
+    /// Those of it who wait for a seat.
+    pub line: Line,
+}
+
+/// How many scopes of a survey were answered; clones share it.
+#[derive(Clone, Debug, Default)]
+pub struct Answered(Arc<AtomicUsize>);
+
+impl Answered {
+    /// How many there are now.
+    pub fn count(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
 }
 
 /// Where a person asks for something to be done now: a closed window may let that through.
@@ -181,6 +202,8 @@ impl Survey {
 pub use glance::{Ahead, Glance};
 pub use hurry::{Hurry, Rush};
 pub use recall::Recall;
+pub(crate) use rooms::Room;
+pub use rooms::{Line, Rooms};
 
 impl Surveyor {
     /// Surveys all scopes that are desired or remembered.
@@ -270,13 +293,13 @@ impl Surveyor {
                 (scope, memory, seen)
             })
             .collect();
-        let width = self.width(options);
         let suspensions = self.suspensions(store).await?;
         let for_person: Vec<_> = suspensions.iter().filter(|one| !one.lets_person()).cloned().collect();
-        let views = stream::iter(jobs).map(|(scope, memory, seen)| {
+        let views = jobs.into_iter().map(|(scope, memory, seen)| {
+            let entry = scope.provider.clone();
             let (versions, moves) = (&versions, &moves.moved);
             let suspensions = if options.by_person.is_for(&scope) { &*for_person } else { &*suspensions };
-            async move {
+            let view = async move {
                 let version = versions.get(&scope);
                 if options.unhurried {
                     self.hurry.make_way(&*self.cx.clock).await;
@@ -288,11 +311,13 @@ impl Surveyor {
                     Err(_) => Err(Error::unexpected(format!("looking at {scope} panicked"))
                         .hint("this is a bug in the provider; other scopes go on")),
                 };
+                // What fails may do so after a minute each.
+                options.answered.0.fetch_add(usize::from(view.is_ok()), Ordering::Relaxed);
                 (scope, view)
-            }
-            .boxed()
+            };
+            (entry, view.boxed())
         });
-        survey.scopes = views.buffer_unordered(width).collect::<Vec<_>>().await.into_iter().collect();
+        survey.scopes = beside(views, |entry| self.width(entry, options)).await.into_iter().collect();
         let unknown = twins::unknown(desired, &remembered, &survey);
         twins::wait(desired, &unknown, &mut survey);
         twins::refuse(desired, &mut survey);
@@ -300,9 +325,9 @@ impl Surveyor {
         Ok(survey)
     }
 
-    /// Reads at once.
-    fn width(&self, options: &SurveyOptions) -> usize {
-        let width = self.entries.values().map(|e| e.observer.info().concurrency).max().unwrap_or(1);
+    /// Reads of an entry at once, as far as this survey goes.
+    fn width(&self, entry: &str, options: &SurveyOptions) -> usize {
+        let width = self.entries.get(entry).map_or(1, |entry| entry.observer.info().concurrency);
         let width = if options.unhurried { width.div_ceil(UNHURRIED) } else { width };
         width.max(1)
     }
@@ -415,6 +440,21 @@ impl Surveyor {
         }
         Ok(())
     }
+}
+
+/// Does the jobs of each entry beside those of all others, `width` of them at once: an entry that is slow, or takes one at a
+/// time, keeps no other waiting.
+pub(crate) async fn beside<'a, T>(
+    jobs: impl IntoIterator<Item = (Arc<str>, BoxFuture<'a, T>)>,
+    width: impl Fn(&str) -> usize,
+) -> Vec<T> {
+    let mut entries: BTreeMap<Arc<str>, Vec<BoxFuture<'a, T>>> = BTreeMap::new();
+    for (entry, job) in jobs {
+        entries.entry(entry).or_default().push(job);
+    }
+    let streams =
+        entries.into_iter().map(|(entry, jobs)| stream::iter(jobs).buffer_unordered(width(&entry).max(1)));
+    stream::select_all(streams).collect().await
 }
 
 /// The content of a manifest as it is declared now.

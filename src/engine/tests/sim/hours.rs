@@ -1,5 +1,6 @@
 //! Virtual hours of the scheduler over remotes that go away, hang, panic, or are written to by others.
 
+mod crowded;
 mod suspended;
 mod twins;
 mod unfinished;
@@ -19,7 +20,7 @@ use reconciled_engine::{
     plan::{EntryPolicy, guard::GuardLimits},
     scheduler::{BreakerState, Priority, Progress, Scheduler, Settings, Stance},
     store::ConditionKind,
-    survey::{Hurry, Recall, Surveyor},
+    survey::{Hurry, Recall, Rooms, SurveyOptions, Surveyor},
 };
 use reconciled_provider::{
     Cx, Focus, GuardDomain, Health, ManifestKey, Marking, Observer, Owner, Pace, Provider, Scope, Stop,
@@ -54,6 +55,7 @@ struct House {
     store: Arc<Memory>,
     rig: Arc<Rig>,
     stop: Stop,
+    engine: Engine,
     scheduler: Arc<Scheduler>,
     processes: Vec<Process>,
     wanted: Arc<Desired>,
@@ -85,6 +87,8 @@ impl House {
             let faults = Arc::new(ProcessFaults { sim: sim.clone(), crashed: Arc::default() });
             let inner = Reference::new(role, entry, "me", world.clone(), faults);
             let mut info = inner.info().clone();
+            // As many as the scheduler has workers.
+            info.concurrency = rig.concurrency.unwrap_or(8);
             if entry == "cloud" {
                 // It can neither be listed nor marked: who made what only memory tells.
                 (info.lists, info.marking, info.guard) =
@@ -103,20 +107,27 @@ impl House {
             answers: Default::default(),
         };
         let engine = Engine::new(
-            Surveyor { entries, cx, outside: None, recall: Recall::of(100), hurry: Hurry::default() },
+            Surveyor {
+                entries,
+                cx,
+                outside: None,
+                recall: Recall::of(100),
+                hurry: Hurry::default(),
+                rooms: Rooms::default(),
+            },
             writers,
             store.clone(),
             "me".into(),
         );
         let tasks = Arc::new(Tasks::default());
-        let scheduler = Scheduler::new(Arc::new(engine), tasks.clone(), settings);
+        let scheduler = Scheduler::new(Arc::new(engine.clone()), tasks.clone(), settings);
         let running = scheduler.clone();
         let daemon = async move {
             let (run, work) = (pin!(running.run()), pin!(tasks.run()));
             select(run, work).await;
         };
         let processes = vec![Process::new(Box::pin(daemon), Arc::<AtomicBool>::default())];
-        House { sim, world, disk, store, rig, stop, scheduler, processes, wanted: Arc::default() }
+        House { sim, world, disk, store, rig, stop, engine, scheduler, processes, wanted: Arc::default() }
     }
 
     /// Lets time pass.

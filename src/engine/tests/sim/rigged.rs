@@ -19,6 +19,10 @@ use std::{
 pub(crate) struct Rig {
     /// There is an entry `cloud`, too.
     pub(crate) has_cloud: bool,
+    /// What every entry takes at once, where that matters.
+    pub(crate) concurrency: Option<usize>,
+    /// Reads and writes under way, and how many there were at most: of each entry.
+    pub(crate) crowd: Mutex<BTreeMap<(&'static str, &'static str), [usize; 2]>>,
     /// Entries that answer nothing; whoever asks waits half a minute for it.
     pub(crate) away: Mutex<BTreeSet<String>>,
     /// Scopes that answer nothing.
@@ -50,6 +54,25 @@ impl Rig {
     pub(crate) fn forget(&self) {
         self.probes.store(0, Ordering::SeqCst);
         self.reads.lock().unwrap().clear();
+    }
+}
+
+/// Is under way for as long as it lives.
+struct Inside<'a>(&'a Rig, (&'static str, &'static str));
+
+impl Rig {
+    fn enter(&self, entry: &'static str, call: &'static str) -> Inside<'_> {
+        let mut crowd = self.crowd.lock().unwrap();
+        let [now, most] = crowd.entry((entry, call)).or_default();
+        *now += 1;
+        *most = (*now).max(*most);
+        Inside(self, (entry, call))
+    }
+}
+
+impl Drop for Inside<'_> {
+    fn drop(&mut self) {
+        self.0.crowd.lock().unwrap().entry(self.1).or_default()[0] -= 1;
     }
 }
 
@@ -94,6 +117,7 @@ impl Observer for Rigged {
     }
     async fn observe(&self, cx: &Cx, want: &Want<'_>) -> Result<Observation, Error> {
         self.rig.reads.lock().unwrap().push((cx.clock.now(), want.scope.clone()));
+        let _inside = self.rig.enter(self.entry, "read");
         let panics = self.rig.panics.lock().unwrap().contains(want.scope);
         assert!(!panics, "a bug in the provider");
         self.ask(cx, Some(want.scope)).await?;
@@ -179,6 +203,7 @@ impl Observer for Rigged {
 #[async_trait]
 impl Provider for Rigged {
     async fn apply(&self, cx: &Cx, batch: &Batch, journal: &dyn Journal) -> Result<(), Error> {
+        let _inside = self.rig.enter(self.entry, "write");
         let slow = *self.rig.slow_writes.lock().unwrap();
         if !slow.is_zero() {
             cx.clock.sleep(slow).await;
