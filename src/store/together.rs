@@ -148,16 +148,11 @@ pub(super) async fn apply(tx: &mut Tx<'_>, all: &Together<'_>) -> Result<()> {
         Write::Settled(..) => {
             let (mut few, mut settled) = (Vec::new(), Vec::new());
             for write in each() {
-                match write {
-                    Write::Settled(scope, ids) if ids.len() < tx.marked => {
-                        few.extend(ids.iter().map(|id| (scope, id)));
-                    }
-                    Write::Settled(scope, ids) => {
-                        if tx.settle(scope, ids).await? {
-                            settled.push(scope);
-                        }
-                    }
-                    _ => {}
+                let Write::Settled(scope, ids) = write else { continue };
+                if ids.len() < tx.marked {
+                    few.extend(ids.iter().map(|id| (scope, id)));
+                } else if tx.settle(scope, ids).await? {
+                    settled.push(scope);
                 }
             }
             let changed = inventory::settle_all(tx.conn, &few, tx.now).await?;

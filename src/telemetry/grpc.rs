@@ -213,11 +213,13 @@ mod tests {
         Sleeps,
     }
 
+    /// The connection that each call came on, and its spans' names.
+    type Calls = Arc<Mutex<Vec<(usize, Vec<String>)>>>;
+
     /// A collector of its own address, since the port is what says that it speaks gRPC.
     struct Fake {
         url: Url,
-        /// The connection that each call came on, and its spans' names.
-        calls: Arc<Mutex<Vec<(usize, Vec<String>)>>>,
+        calls: Calls,
         _serving: JoinSet<()>,
     }
 
