@@ -127,6 +127,8 @@ fn grow_old(env: &Env, server: &str) {
     issued["ca"] = Value::Null;
     issued["issuer"] = server.into();
     fs::write(&path, issued.to_string()).unwrap();
+    // What is in place is newer, and would be taken over.
+    fs::remove_dir_all(env.path("ssl/web")).unwrap();
 }
 
 #[test]

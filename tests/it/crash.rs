@@ -154,6 +154,9 @@ pub(crate) const TO_SCHEMA_6: &str =
     "DROP VIEW actions; CREATE VIEW actions AS SELECT 1; ALTER TABLE journal ADD COLUMN actions TEXT NOT NULL DEFAULT '[]';
     UPDATE journal SET actions = (SELECT actions FROM intent WHERE intent.number = journal.number);
     ALTER TABLE journal DROP COLUMN numbers; DROP TABLE intent; DROP TABLE begun;
+    DROP VIEW tracked; DROP VIEW inventory_now; CREATE VIEW tracked AS SELECT 1; ALTER TABLE inventory DROP COLUMN stamp;
+    ALTER TABLE inventory_stamp DROP COLUMN settled; ALTER TABLE inventory_stamp DROP COLUMN settled_at;
+    DROP INDEX inventory_outputs; CREATE INDEX inventory_manifest ON inventory (manifest);
     DELETE FROM _sqlx_migrations WHERE version >= 7; PRAGMA user_version = 6";
 
 fn every_failpoint(backend: &Backend<'_>) {
