@@ -1,6 +1,7 @@
 //! Limits of cgroups, and what runs out of memory: on a kernel of its own with nothing but cgroup v2 (`tests/rig/uml`).
 //!
-//! That needs root and Debian's `user-mode-linux`; where one of the two cannot be had, this is left out.
+//! That needs root and Debian's `user-mode-linux`, which runs on no processor with AMX; where one of these cannot be had, this is left
+//! out.
 
 use crate::desk::Desk;
 use reconciled_provider::Health;
@@ -10,6 +11,8 @@ use std::{
     process::Command,
 };
 
+/// How the rig ends on a processor that the other kernel does not know.
+const CANNOT_RUN: i32 = 69;
 /// Set inside.
 const GUEST: &str = "RECONCILED_TEST_GUEST";
 
@@ -39,6 +42,10 @@ fn limits_are_the_kernels_and_who_runs_out_of_memory_says_so() {
         .unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
     let because = String::from_utf8_lossy(&output.stderr);
+    if output.status.code() == Some(CANNOT_RUN) {
+        eprintln!("note: limits are not tested: {because}");
+        return;
+    }
     assert!(output.status.success() && said.contains("1 passed"), "{said}{because}");
     assert!(said.contains("inside: all of it"), "{said}");
 }
