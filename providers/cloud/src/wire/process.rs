@@ -510,7 +510,12 @@ mod tests {
             std::fs::create_dir(&path).unwrap();
             std::fs::write(path.join(LOCKED), "").unwrap();
             let mut command = std::process::Command::new("/bin/sleep");
-            (command.arg("600").env(FOR_SOCKET, &path).spawn().unwrap(), std::fs::File::open(path).unwrap())
+            let child = command.arg("600").env(FOR_SOCKET, &path).spawn().unwrap();
+            // The kernel lets the parent go on before the new program has its surroundings.
+            while std::fs::read(format!("/proc/{}/environ", child.id())).unwrap().is_empty() {
+                std::thread::yield_now();
+            }
+            (child, std::fs::File::open(path).unwrap())
         };
         let (mut orphan, _) = start("reconciled-plugin-orphan");
         let (mut child, lock) = start("reconciled-plugin-held");
