@@ -196,7 +196,7 @@ async fn reload(manager: &dyn Manager, unit: &str) -> Result<(), Fault> {
             .hint("`units` of the helper's configuration must allow it, so that it can be reloaded")
             .into());
     }
-    if state.is_running() { manager.job(unit, Job::Reload).await } else { Ok(()) }
+    if state.is_running() { manager.job(unit, Job::Reload, &state.invocation).await } else { Ok(()) }
 }
 
 /// Has exactly `units` of a deployment drained at these balancers, which are ours, and each of which reads that before this

@@ -10,7 +10,7 @@ use super::{
 use crate::{
     apply::begin,
     balancer,
-    hands::{Fault, Hands, Job, Manager},
+    hands::{Fault, Hands, Manager},
     systemd::apply as units,
 };
 use futures_util::future::select;
@@ -142,8 +142,8 @@ async fn take_away(hands: &dyn Hands, manager: &dyn Manager, action: &Action) ->
         return Err(Error::from(why).into());
     }
     let surge = memory.rollout.iter().flat_map(|rollout| rollout.surge.iter());
-    for number in surge.filter(|number| group.is_running(**number)) {
-        manager.job(&super::instance(name, *number), Job::Stop).await?;
+    for number in surge {
+        group.stop(manager, *number).await?;
     }
     let mut is_changed = false;
     for looked in group.members.values() {

@@ -214,7 +214,7 @@ impl<'a> Work<'a> {
             }
             None => {
                 if self.is_running {
-                    manager.job(self.unit(), Job::Stop).await?;
+                    manager.job(self.unit(), Job::Stop, &looked.state.invocation).await?;
                 }
                 let is_linked = is_enabled(&looked.state, false);
                 if is_linked {
@@ -232,7 +232,7 @@ impl<'a> Work<'a> {
             (Some(_), false) => {
                 // What failed too often within its limit would not be started.
                 manager.reset_failed(self.unit()).await?;
-                manager.job(self.unit(), Job::Start).await
+                manager.job(self.unit(), Job::Start, "").await
             }
         }
     }

@@ -7,7 +7,7 @@ use super::{
     template,
 };
 use crate::{
-    hands::{Asked, Check, Hands, Manager, Seen, UnitState, Unwell},
+    hands::{Asked, Check, Fault, Hands, Job, Manager, Seen, UnitState, Unwell},
     systemd::{
         Places, Why, definition,
         observe::{drop_ins, no_file, text},
@@ -124,6 +124,13 @@ impl Group {
     }
     pub(crate) fn state(&self, number: u32) -> Option<&UnitState> {
         self.members.get(&number).map(|looked| &looked.state)
+    }
+    /// Stops an instance, if it runs.
+    pub(super) async fn stop(&self, manager: &dyn Manager, number: u32) -> Result<(), Fault> {
+        match self.state(number).filter(|state| state.is_running()) {
+            Some(state) => manager.job(&instance(&self.name, number), Job::Stop, &state.invocation).await,
+            None => Ok(()),
+        }
     }
     pub(crate) fn is_running(&self, number: u32) -> bool {
         self.state(number).is_some_and(UnitState::is_running)

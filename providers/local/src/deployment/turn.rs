@@ -17,7 +17,7 @@ use super::{
     rollout::{self, Member, Stands},
 };
 use crate::{
-    hands::{Fault, Hands, Job, Manager},
+    hands::{Fault, Hands, Job, Manager, UnitState},
     systemd::{apply as units, definition},
 };
 use futures_util::future::join_all;
@@ -292,7 +292,7 @@ impl<'a> Turn<'a> {
         join_all(numbers.into_iter().filter(has_ended).map(async |number| {
             let unit = super::instance(&group.name, number);
             let _ = manager.reset_failed(&unit).await;
-            let _ = manager.job(&unit, Job::Start).await;
+            let _ = manager.job(&unit, Job::Start, "").await;
         }))
         .await;
     }
@@ -416,8 +416,7 @@ impl<'a> Turn<'a> {
             let unit = super::instance(&group.name, *number);
             // What failed too often within its limit would not be started.
             manager.reset_failed(&unit).await?;
-            let job = if group.is_running(*number) { Job::Restart } else { Job::Start };
-            manager.job(&unit, job).await
+            begin(manager, &unit, group.state(*number).cloned().unwrap_or_default()).await
         }))
         .await;
         let mut started = Vec::new();
@@ -502,8 +501,8 @@ impl<'a> Turn<'a> {
         let touched = touched.into_iter().filter(|_| self.rows.is_some());
         let over: BTreeSet<u32> = surge.into_iter().chain(touched).collect();
         let over = over.into_iter().filter(|number| !self.declared.range().contains(number));
-        for number in over.filter(|number| !has_row(number) && group.is_running(*number)) {
-            manager.job(&super::instance(&group.name, number), Job::Stop).await?;
+        for number in over.filter(|number| !has_row(number)) {
+            group.stop(manager, number).await?;
         }
         let had_other = self.memory.good.as_ref().is_some_and(|good| good.content != goal);
         let mut is_changed = units::write(hands, manager.places(), &group.template, goal).await?;
@@ -530,6 +529,25 @@ impl<'a> Turn<'a> {
         Ok(())
     }
 }
+
+/// Has an instance run anew, and waits for that.
+async fn begin(manager: &dyn Manager, unit: &str, mut state: UnitState) -> Result<(), Fault> {
+    let mut tries = 0;
+    loop {
+        let job = if state.is_running() { Job::Restart } else { Job::Start };
+        tries += 1;
+        match manager.job(unit, job, &state.invocation).await {
+            // systemd began a run by itself, and it may have been before the files were written.
+            Err(Fault::NoEffect(error)) if error.kind == ErrorKind::Conflict && tries < BEGINS => {
+                state = manager.units(&[unit.to_owned()]).await?.pop().unwrap_or_default();
+            }
+            end => return end,
+        }
+    }
+}
+
+/// How often an instance is started anew that does not stay in the run that it was looked at in.
+const BEGINS: u32 = 5;
 
 /// Now, in milliseconds since the epoch.
 pub(crate) fn millis(cx: &Cx) -> u64 {

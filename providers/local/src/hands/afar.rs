@@ -353,8 +353,8 @@ impl Manager for Afar {
         self.change(Ask::Reload).await
     }
 
-    async fn job(&self, name: &str, job: Job) -> Result<(), Fault> {
-        self.change(Ask::Job(name.to_owned(), job)).await
+    async fn job(&self, name: &str, job: Job, of: &str) -> Result<(), Fault> {
+        self.change(Ask::Job(name.to_owned(), job, of.to_owned())).await
     }
 
     async fn reset_failed(&self, name: &str) -> Result<(), Fault> {

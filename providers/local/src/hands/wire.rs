@@ -16,7 +16,7 @@ use std::{
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 /// The version of these words. Two that differ do not talk.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// Longest frame: the largest file that is managed, in base64, and what is said of it.
 pub const LONGEST: usize = 24 * 1024 * 1024;
@@ -57,7 +57,7 @@ pub enum Ask {
     /// [`super::Manager::reload`].
     Reload,
     /// [`super::Manager::job`].
-    Job(String, Job),
+    Job(String, Job, String),
     /// [`super::Manager::reset_failed`].
     ResetFailed(String),
     /// [`super::Hands::changes`]; asked again on the same connection for others. The number comes back.

@@ -205,8 +205,8 @@ impl Helper {
                 self.manager(&unit)?.link(&unit, link).await?;
                 info!(unit, ?link, "linked");
             }
-            Ask::Job(unit, job) => {
-                self.manager(&unit)?.job(&unit, job).await?;
+            Ask::Job(unit, job, of) => {
+                self.manager(&unit)?.job(&unit, job, &of).await?;
                 info!(unit, ?job, "job done");
             }
             Ask::ResetFailed(unit) => self.manager(&unit)?.reset_failed(&unit).await?,

@@ -113,6 +113,8 @@ struct Work<'a> {
     /// What is in those that it reads, as looked at before the job.
     read: BTreeMap<String, String>,
     is_running: bool,
+    /// The run that it was found in.
+    run: String,
     /// Paths of what the plan says that differs, the drop-ins of others that go among them: what is to be ignored is in none,
     /// and what came since is in the next one.
     strays: BTreeSet<String>,
@@ -147,6 +149,7 @@ impl<'a> Work<'a> {
             due: None,
             read: BTreeMap::new(),
             is_running: false,
+            run: String::new(),
             strays: planned_fields(&action.op),
             end: None,
         }
@@ -211,6 +214,7 @@ impl<'a> Work<'a> {
             return Err(Error::conflict(format!("{} changed since it was looked at", self.name)));
         }
         (self.is_running, self.is_unread) = (look.state.is_running(), look.state.needs_reload);
+        self.run.clone_from(&look.state.invocation);
         let of_this_run = self.memory.as_ref().filter(|memory| memory.invocation == look.state.invocation);
         // A run that somebody else began is of the files as systemd has read them: those in place, or else the last known.
         let started_with = of_this_run.or(self.memory.as_ref().filter(|_| look.state.needs_reload));
@@ -337,7 +341,7 @@ impl<'a> Work<'a> {
         let memory = self.memory.clone().unwrap_or_default();
         if memory.fragment && !is_absent(&look.fragment) {
             if self.is_running {
-                manager.job(self.name, Job::Stop).await?;
+                manager.job(self.name, Job::Stop, &self.run).await?;
             }
             if observe::is_enabled(&look.state, false) {
                 manager.link(self.name, Link::Disable).await?;
@@ -370,9 +374,9 @@ impl<'a> Work<'a> {
         };
         match job {
             Some(job @ (Job::Start | Job::Restart)) if kind(self.name) == "socket" => {
-                listen(manager, self.name, job).await
+                listen(manager, self.name, job, &self.run).await
             }
-            Some(job) => manager.job(self.name, job).await.map(|()| Vec::new()),
+            Some(job) => manager.job(self.name, job, &self.run).await.map(|()| Vec::new()),
             None => Ok(Vec::new()),
         }
     }
@@ -455,40 +459,48 @@ impl<'a> Work<'a> {
     }
 }
 
-/// Starts or restarts a socket. systemd does neither while its services run, so these are stopped first, and started after
-/// that; returns their names.
-async fn listen(manager: &dyn Manager, socket: &str, job: Job) -> Result<Vec<String>, Fault> {
+/// Starts or restarts a socket that was found in the run `of` it. systemd does neither while its services run, so these are
+/// stopped first, and started after that; returns their names.
+async fn listen(manager: &dyn Manager, socket: &str, job: Job, of: &str) -> Result<Vec<String>, Fault> {
     let services = manager.triggers(socket).await?;
     let mut stopped = BTreeSet::new();
-    let mut tries = 0;
-    let listens = 'tries: loop {
-        let states = match services.is_empty() {
-            true => Ok(Vec::new()),
-            false => manager.units(&services).await,
-        };
-        let states = match states {
-            Ok(states) => states,
-            Err(error) => break Err(error.into()),
-        };
-        for (service, _) in services.iter().zip(states).filter(|(_, state)| state.is_running()) {
-            stopped.insert(service.clone());
-            if let Err(fault) = manager.job(service, Job::Stop).await {
-                break 'tries Err(fault);
-            }
-        }
-        let listens = manager.job(socket, job).await;
-        tries += 1;
+    let mut listens = listen_once(manager, &services, &mut stopped, (socket, job, of)).await;
+    for _ in 1..LISTENS {
         // Whoever came meanwhile had the service started again.
-        if listens.is_ok() || stopped.is_empty() || tries == LISTENS {
-            break listens;
+        if listens.is_ok() || stopped.is_empty() {
+            break;
         }
-    };
+        listens = match manager.units(&[socket.to_owned()]).await {
+            Ok(mut states) => {
+                let now = states.pop().unwrap_or_default();
+                let job = if now.is_running() { job } else { Job::Start };
+                listen_once(manager, &services, &mut stopped, (socket, job, &now.invocation)).await
+            }
+            Err(error) => Err(error.into()),
+        };
+    }
     // Also where it does not listen, and whatever became of the others: they served before.
     let mut started = Ok(());
     for service in &stopped {
-        started = manager.job(service, Job::Start).await.and(started);
+        started = manager.job(service, Job::Start, "").await.and(started);
     }
     listens.and(started).map(|()| stopped.into_iter().collect())
+}
+
+async fn listen_once(
+    manager: &dyn Manager,
+    services: &[String],
+    stopped: &mut BTreeSet<String>,
+    (socket, job, of): (&str, Job, &str),
+) -> Result<(), Fault> {
+    if !services.is_empty() {
+        let states = manager.units(services).await?;
+        for (service, state) in services.iter().zip(states).filter(|(_, state)| state.is_running()) {
+            stopped.insert(service.clone());
+            manager.job(service, Job::Stop, &state.invocation).await?;
+        }
+    }
+    manager.job(socket, job, of).await
 }
 
 /// How often a socket is told to listen whose services are started by whoever connects meanwhile.

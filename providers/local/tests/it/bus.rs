@@ -57,7 +57,7 @@ async fn that_nobody_answers_is_no_word_about_a_unit() {
     for fault in [
         bus.reset_failed("a.service").await,
         bus.link("a.service", Link::Enable).await,
-        bus.job("a.service", Job::Start).await,
+        bus.job("a.service", Job::Start, "").await,
     ] {
         let Err(reconciled_local::hands::Fault::Unknown(error)) = fault else { panic!("{fault:?}") };
         assert_eq!(error.kind, ErrorKind::Unavailable);

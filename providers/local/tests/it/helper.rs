@@ -224,7 +224,7 @@ async fn a_file_is_written_and_removed_through_it_and_a_second_time_nothing_happ
     let listed = afar.list_all().await.unwrap();
     assert!(listed.is_empty());
     // It has no units, and says so.
-    let Err(Fault::NoEffect(error)) = afar.job("web@1.service", Job::Start).await else { panic!() };
+    let Err(Fault::NoEffect(error)) = afar.job("web@1.service", Job::Start, "").await else { panic!() };
     assert_eq!(error.kind, ErrorKind::PermissionDenied);
     assert!(Manager::link(&afar, "a.service", Link::Enable).await.is_err() && afar.units(&[]).await.is_err());
 }
@@ -449,7 +449,7 @@ async fn neither_a_job_nor_a_check_of_somebody_who_is_gone_is_begun() {
     }
     let check = OneCheck { check: Check::Command("touch".into()), unit: "stale.service".into(), instance: 1 };
     for ask in [
-        Ask::Job("stale.service".into(), Job::Start),
+        Ask::Job("stale.service".into(), Job::Start, String::new()),
         Ask::Link("stale.service".into(), Link::Mask),
         Ask::Check(check),
     ] {
@@ -458,10 +458,39 @@ async fn neither_a_job_nor_a_check_of_somebody_who_is_gone_is_begun() {
     }
     idle.clear();
     // They are taken in their order, and systemd does as it is told one after the other.
-    Afar::new(&helper.socket).job("later.service", Job::Start).await.unwrap();
+    Afar::new(&helper.socket).job("later.service", Job::Start, "").await.unwrap();
     assert_eq!(machine.property("stale.service", "ActiveState"), "inactive");
     assert_ne!(machine.property("stale.service", "UnitFileState"), "masked");
     assert!(!checked.exists());
+}
+
+#[tokio::test]
+async fn a_job_is_done_to_no_other_run_than_the_one_that_was_looked_at() {
+    let Some((machine, helper)) = Machine::helped("systemd", "units: ['*.service']\n") else { return };
+    fs::write(machine.file("a.service"), "[Service]\nExecStart=/bin/sleep 1d\n").unwrap();
+    machine.run(&["systemctl", "daemon-reload"]);
+    let afar = Afar::new(&helper.socket);
+    let run = async || afar.units(&["a.service".to_owned()]).await.unwrap().remove(0).invocation;
+    afar.job("a.service", Job::Start, "").await.unwrap();
+    let first = run().await;
+    machine.run(&["systemctl", "restart", "a.service"]);
+    let second = run().await;
+    assert_ne!(first, second);
+    for job in [Job::Restart, Job::Reload, Job::Stop] {
+        let Err(Fault::NoEffect(error)) = afar.job("a.service", job, &first).await else {
+            panic!("{job:?} was done to a run that nobody looked at");
+        };
+        assert_eq!(error.kind, ErrorKind::Conflict);
+        assert_eq!(run().await, second);
+    }
+    afar.job("a.service", Job::Restart, &second).await.unwrap();
+    let third = run().await;
+    assert!(!third.is_empty() && third != second);
+    afar.job("a.service", Job::Stop, &third).await.unwrap();
+    // It ended already, and would be started.
+    assert!(afar.job("a.service", Job::Restart, &third).await.is_err());
+    assert_eq!(machine.property("a.service", "ActiveState"), "inactive");
+    afar.job("a.service", Job::Stop, &third).await.unwrap();
 }
 
 fn absent_stamp() -> reconciled_local::hands::Stamp {

@@ -93,8 +93,9 @@ pub trait Manager: Send + Sync + fmt::Debug {
     async fn link(&self, name: &str, link: Link) -> Result<(), Fault>;
     /// Reads all unit files again.
     async fn reload(&self) -> Result<(), Fault>;
-    /// Does a job and waits for its end.
-    async fn job(&self, name: &str, job: Job) -> Result<(), Fault>;
+    /// Does a job and waits for its end. All but a start are about the run `of` the unit, as [`Manager::units`] told of it:
+    /// to another one nothing is done.
+    async fn job(&self, name: &str, job: Job, of: &str) -> Result<(), Fault>;
     /// Forgets that a unit failed.
     async fn reset_failed(&self, name: &str) -> Result<(), Fault>;
     /// From now on changes of these units are told for `scope`, and of no others.
@@ -300,7 +301,7 @@ impl Manager for Bus {
         result.map(drop).map_err(|trouble| trouble.fault("have systemd read its unit files"))
     }
 
-    async fn job(&self, name: &str, job: Job) -> Result<(), Fault> {
+    async fn job(&self, name: &str, job: Job, of: &str) -> Result<(), Fault> {
         let (method, word) = match job {
             Job::Start => ("StartUnit", "start"),
             Job::Stop => ("StopUnit", "stop"),
@@ -308,11 +309,10 @@ impl Manager for Bus {
             Job::Reload => ("ReloadOrRestartUnit", "reload"),
         };
         let doing = format!("{word} {name}");
-        // Which run it is says afterwards whether it is another one.
-        let before = match job {
-            Job::Restart => self.state(name).await?.invocation,
-            _ => String::new(),
-        };
+        if !is_about(job, of, &self.state(name).await?.invocation) {
+            let text = format!("{doing}: it is in another run than the one that was looked at");
+            return Err(Error::conflict(text).into());
+        }
         let mut ends = self.signals(&self.told().await?, Some("JobRemoved")).await?;
         let asked = self.manager(method, &(name, "replace"), CALL).await;
         let path: OwnedObjectPath = asked
@@ -324,12 +324,10 @@ impl Manager for Bus {
         let result = match end {
             Ok(Some(result)) => result,
             // The signal was lost, with the bus or in a reload: what counts is how it stands.
-            Ok(None) | Err(_) => {
-                match is_done(job, &before, &self.state(name).await.map_err(Fault::Unknown)?) {
-                    true => "done".to_owned(),
-                    false => "timeout".to_owned(),
-                }
-            }
+            Ok(None) | Err(_) => match is_done(job, of, &self.state(name).await.map_err(Fault::Unknown)?) {
+                true => "done".to_owned(),
+                false => "timeout".to_owned(),
+            },
         };
         match &*result {
             "done" | "skipped" => Ok(()),
@@ -388,6 +386,17 @@ impl Manager for Bus {
 
     fn places(&self) -> &Places {
         &self.0.places
+    }
+}
+
+/// Whether a job may be done to a unit in the run `now`, empty for none, that was asked for the run `of` it.
+fn is_about(job: Job, of: &str, now: &str) -> bool {
+    match job {
+        // Done to one that runs it does nothing.
+        Job::Start => true,
+        // What ended by itself may be about to begin again.
+        Job::Stop => now == of || now.is_empty(),
+        Job::Restart | Job::Reload => now == of,
     }
 }
 
@@ -461,6 +470,24 @@ mod tests {
             );
         }
         assert!(is_done(Job::Restart, "", &stands("active", "a")), "it did not run before");
+    }
+
+    #[test]
+    fn a_job_is_about_the_run_that_was_looked_at() {
+        for (job, now, expect) in [
+            (Job::Start, "b", true),
+            (Job::Stop, "a", true),
+            (Job::Stop, "b", false),
+            (Job::Stop, "", true),
+            (Job::Restart, "a", true),
+            (Job::Restart, "b", false),
+            // It would be started, which nobody asked for.
+            (Job::Restart, "", false),
+            (Job::Reload, "a", true),
+            (Job::Reload, "", false),
+        ] {
+            assert_eq!(is_about(job, "a", now), expect, "{job:?} {now}");
+        }
     }
 
     #[test]

@@ -60,11 +60,22 @@ async fn instances_that_do_not_run_get_a_revision_at_once() {
     let world = World::running(&old).await;
     world.jobs();
     for number in [2, 3, 4] {
-        world.job(&format!("web@{number}.service"), Job::Stop).await.unwrap();
+        let unit = format!("web@{number}.service");
+        let run = world.state.lock().unwrap().units[&unit].invocation.clone();
+        world.job(&unit, Job::Stop, &run).await.unwrap();
     }
     world.jobs();
     world.pass(&web(4, "b", "old")).await;
     assert_eq!(world.jobs()[..3], [2, 3, 4].map(|number| format!("start web@{number}.service")));
+}
+
+#[tokio::test]
+async fn an_instance_that_systemd_started_meanwhile_gets_the_revision_all_the_same() {
+    let world = World::running(&web(2, "a", "")).await;
+    world.jobs();
+    world.state.lock().unwrap().begins_by_itself = true;
+    world.until_still(&web(2, "b", "")).await;
+    assert_eq!(world.jobs(), [1, 2].map(|number| format!("restart web@{number}.service")));
 }
 
 #[tokio::test]

@@ -51,6 +51,8 @@ pub(super) struct State {
     pub(super) takes: Duration,
     /// What a start ends as, where it does not end as `active`.
     pub(super) starts_as: Option<&'static str>,
+    /// systemd starts the unit of the next job by itself just before.
+    pub(super) begins_by_itself: bool,
     runs: u32,
 }
 
@@ -357,8 +359,17 @@ impl Manager for World {
     async fn reload(&self) -> Result<(), Fault> {
         Ok(())
     }
-    async fn job(&self, name: &str, job: Job) -> Result<(), Fault> {
+    async fn job(&self, name: &str, job: Job, of: &str) -> Result<(), Fault> {
         let mut state = self.state.lock().unwrap();
+        if std::mem::take(&mut state.begins_by_itself)
+            && let Some(unit) = state.units.get_mut(name)
+        {
+            unit.invocation += "'";
+        }
+        let now = state.units.get(name).map(|unit| unit.invocation.clone()).unwrap_or_default();
+        if job != Job::Start && now != of {
+            return Err(Error::conflict(format!("{name} is in the run `{now}`, and not in `{of}`")).into());
+        }
         state.jobs.push(format!("{} {name}", format!("{job:?}").to_lowercase()));
         state.runs += 1;
         let active = match job {
