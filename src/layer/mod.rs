@@ -148,6 +148,13 @@ macro_rules! forward_observer {
             fn identity(&self, tracked: &reconciled_provider::Tracked) -> Option<std::sync::Arc<str>> {
                 self.inner.identity(tracked)
             }
+            fn remote_names(
+                &self,
+                id: &reconciled_provider::ResourceId,
+                private: &reconciled_provider::Sealed,
+            ) -> reconciled_provider::RemoteNames {
+                self.inner.remote_names(id, private)
+            }
             fn tells_health(&self) -> bool {
                 self.inner.tells_health()
             }

@@ -3,7 +3,7 @@
 use crate::session::{Ask, Failure, Session};
 use reconciled_engine::{Row, Store};
 use reconciled_provider::{
-    Address, Focus, Found, Observed, Observer, Owner, Resource, ResourceId, Scope, Want, address::glob,
+    Address, Focus, Found, Observed, Observer, Owner, RemoteNames, Resource, ResourceId, Want, address::glob,
     problem::did_you_mean,
 };
 use schemars::JsonSchema;
@@ -138,25 +138,28 @@ async fn as_tracked(
 ) -> Result<(), Failure> {
     let all = store.all().await?;
     let rows = all.iter().filter(|(scope, _)| *scope.provider == *ask.provider);
-    let rows: Vec<&Row> = rows.flat_map(|(_, memory)| memory.rows.iter()).collect();
+    let rows = rows.flat_map(|(_, memory)| memory.rows.iter());
+    let rows: Vec<(RemoteNames, &Row)> =
+        rows.map(|row| (observer.remote_names(&row.tracked.id, &row.tracked.private), row)).collect();
     let mut known = Vec::new();
     for found in found.iter_mut() {
         let resources = std::mem::take(&mut found.resources);
         for resource in resources {
-            let row = rows.iter().find(|row| is_of(row, observer, &found.scope, &resource));
+            let names = observer.remote_names(&resource.id, &resource.private);
+            let is_there = |row: &Row| row.scope == found.scope && row.tracked.id == resource.id;
+            let row = rows.iter().find(|(own, row)| own.is(&names).unwrap_or_else(|| is_there(row)));
             match row {
                 None => {
-                    let taken =
-                        rows.iter().find(|row| row.scope == found.scope && row.tracked.id == resource.id);
-                    messages.extend(taken.map(|row| {
+                    let taken = rows.iter().find(|(_, row)| is_there(row));
+                    messages.extend(taken.map(|(_, row)| {
                         format!("warning: {} is another one already: give this one another name", row.address)
                     }));
                     found.resources.push(resource);
                 }
-                Some(row) if ask.id.is_none() && resource.identity.is_some() => {
+                Some((_, row)) if ask.id.is_none() && names.identity.is_some() => {
                     known.push(row.address.to_string());
                 }
-                Some(row) => {
+                Some((_, row)) => {
                     let focus = Focus::Only([row.tracked.id.clone()].into());
                     let tracked = std::slice::from_ref(&row.tracked);
                     let want = Want { scope: &row.scope, focus: &focus, desired: &[], tracked, claims: &[] };
@@ -176,19 +179,6 @@ async fn as_tracked(
         messages.push(format!("{count} tracked already, and left out: {}{more}", known.join(", ")));
     }
     Ok(())
-}
-
-/// True when `row` is of what was found.
-fn is_of(row: &Row, observer: &dyn Observer, scope: &Scope, found: &Observed) -> bool {
-    if let (Some(own), Some(theirs)) = (observer.identity(&row.tracked), &found.identity) {
-        return own == *theirs;
-    }
-    let kind = |scope: &Scope| scope.name.split_once('/').map(|(kind, _)| kind.to_string());
-    match (&row.tracked.remote, &found.remote) {
-        // An id says nothing but within its type.
-        (Some(own), Some(theirs)) => own == theirs && kind(&row.scope) == kind(scope),
-        _ => row.scope == *scope && row.tracked.id == found.id,
-    }
 }
 
 fn entry<'a>(session: &'a Session, name: &str) -> Result<&'a dyn Observer, Failure> {
@@ -345,6 +335,7 @@ pub(crate) fn file_name(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use reconciled_provider::Scope;
 
     fn ask(only: &[&str], ignore: &[&str]) -> ImportAsk {
         let texts = |list: &[&str]| list.iter().map(ToString::to_string).collect();

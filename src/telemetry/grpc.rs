@@ -1,17 +1,14 @@
-//! OTLP over gRPC: one message there and a status back, on one connection (`PROTOCOL-HTTP2` of gRPC).
+//! OTLP over gRPC: one message there and a status back, on one connection.
 //!
 //! Guarantees: a connection that broke, or on which something went wrong, is not used again; the next call makes another.
-//! By hand on `h2`: it is one call without metadata, compression, TLS or balancing, of whose answer the status alone counts.
+//! Of an answer the status alone counts.
 
 use super::{collector::ANSWER, wire::ExportTraceServiceRequest};
 use crate::http::{CallError, excerpt};
-use bytes::{BufMut, Bytes, BytesMut};
-use h2::client::SendRequest;
-use http::{HeaderMap, Request, Version};
-use prost::Message;
+use reconciled_grpc::{Channel, Status};
 use reqwest::Url;
 use std::{fmt::Display, time::Duration};
-use tokio::{net::TcpStream, task::JoinSet, time::timeout};
+use tokio::{net::TcpStream, time::timeout};
 
 /// `collector/trace/v1/trace_service.proto` of opentelemetry-proto.
 const EXPORT: &str = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
@@ -23,21 +20,7 @@ pub(super) struct Grpc {
     url: Url,
     /// For tests: [`ANSWER`].
     limit: Duration,
-    kept: Option<Connection>,
-}
-
-struct Connection {
-    send: SendRequest<Bytes>,
-    /// Drives it, and is aborted with it.
-    _driver: JoinSet<()>,
-}
-
-/// Why a call came to nothing.
-enum Trouble {
-    /// The collector said so.
-    Status(u32, String),
-    /// It did not answer, or not as gRPC has it.
-    Broken(String),
+    kept: Option<Channel>,
 }
 
 impl Grpc {
@@ -46,43 +29,43 @@ impl Grpc {
     }
 
     pub(super) async fn export(&mut self, message: &ExportTraceServiceRequest) -> Result<(), CallError> {
-        let (body, kept) = (frame(message), self.kept.take());
-        let result = match timeout(self.limit, call(&self.url, kept, body)).await {
-            Ok(result) => result,
-            Err(_) => Err(Trouble::Broken(format!("no answer within {:?}", self.limit))),
-        };
+        let kept = self.kept.take();
+        let result = timeout(self.limit, call(&self.url, kept, message)).await;
         let host = || self.url.host_str().unwrap_or("the collector").to_owned();
-        match result {
-            Ok(connection) => {
-                self.kept = Some(connection);
-                Ok(())
+        let why = match result.unwrap_or(Err(Status::Late(self.limit))) {
+            Ok(channel) => {
+                self.kept = Some(channel);
+                return Ok(());
             }
-            Err(Trouble::Broken(why)) => Err(CallError::NoAnswer { host: host(), why }),
-            Err(Trouble::Status(code, said)) => {
-                Err(CallError::Status { host: host(), code, said: excerpt(&said) })
+            Err(Status::Code(code, said)) => {
+                return Err(CallError::Status { host: host(), code, said: excerpt(&said) });
             }
-        }
+            Err(Status::Broken(why)) => why,
+            Err(Status::Late(limit)) => format!("no answer within {limit:?}"),
+        };
+        Err(CallError::NoAnswer { host: host(), why })
     }
 }
 
 /// One call, on a connection that was kept if that still stands. Returns the connection if all went well.
-async fn call(url: &Url, kept: Option<Connection>, body: Bytes) -> Result<Connection, Trouble> {
-    let ready = match kept {
+async fn call(
+    url: &Url,
+    kept: Option<Channel>,
+    message: &ExportTraceServiceRequest,
+) -> Result<Channel, Status> {
+    let channel = match kept {
         // One that the collector has closed meanwhile says so here, before anything is sent.
-        Some(Connection { send, _driver }) => {
-            send.ready().await.ok().map(|send| Connection { send, _driver })
-        }
-        None => None,
+        Some(channel) if channel.is_open().await => channel,
+        _ => connect(url).await?,
     };
-    let mut connection = match ready {
-        Some(connection) => connection,
-        None => connect(url).await?,
-    };
-    ask(&mut connection.send, url, body).await?;
-    Ok(connection)
+    let agent = concat!("reconciled/", env!("CARGO_PKG_VERSION"));
+    let limit = format!("{}m", ANSWER.as_millis());
+    let headers = [("user-agent", agent), ("grpc-timeout", &*limit)];
+    channel.ask(EXPORT, &headers, message, READ).await?;
+    Ok(channel)
 }
 
-async fn connect(url: &Url) -> Result<Connection, Trouble> {
+async fn connect(url: &Url) -> Result<Channel, Status> {
     let port = url.port_or_known_default().unwrap_or_default();
     let stream = match url.host() {
         Some(url::Host::Domain(name)) => TcpStream::connect((name, port)).await,
@@ -93,93 +76,12 @@ async fn connect(url: &Url) -> Result<Connection, Trouble> {
     let stream = stream.map_err(|error| broken(format!("connect: {error}")))?;
     // A batch is written at once, and nothing comes after it that it could wait for.
     stream.set_nodelay(true).map_err(broken)?;
-    let (send, connection) = h2::client::handshake(stream).await.map_err(broken)?;
-    let mut driver = JoinSet::new();
-    driver.spawn(async move {
-        // How it ends is told to the call that is under way, or to the next one.
-        let _ = connection.await;
-    });
-    Ok(Connection { send: send.ready().await.map_err(broken)?, _driver: driver })
-}
-
-async fn ask(send: &mut SendRequest<Bytes>, url: &Url, body: Bytes) -> Result<(), Trouble> {
     let authority = &url[url::Position::BeforeHost..url::Position::AfterPort];
-    let request = Request::builder()
-        .version(Version::HTTP_2)
-        .method("POST")
-        .uri(format!("http://{authority}{EXPORT}"))
-        .header("content-type", "application/grpc")
-        .header("te", "trailers")
-        .header("user-agent", concat!("reconciled/", env!("CARGO_PKG_VERSION")))
-        .header("grpc-timeout", format!("{}m", ANSWER.as_millis()))
-        .body(())
-        .map_err(broken)?;
-    let (answer, mut stream) = send.send_request(request, false).map_err(broken)?;
-    // Who refuses a call may have answered before it heard all of it.
-    let sent = stream.send_data(body, true);
-    let answer = match (answer.await, sent) {
-        (Ok(answer), _) => answer,
-        (Err(_), Err(error)) | (Err(error), Ok(())) => return Err(broken(error)),
-    };
-    if answer.status() != 200 {
-        return Err(broken(format!("HTTP status {}, which is no answer of gRPC", answer.status())));
-    }
-    if let Some(status) = status(answer.headers()) {
-        // An answer of headers alone.
-        return status;
-    }
-    let mut body = answer.into_body();
-    let mut read = 0;
-    while let Some(part) = body.data().await {
-        let part = part.map_err(broken)?;
-        body.flow_control().release_capacity(part.len()).map_err(broken)?;
-        read += part.len();
-        if read > READ {
-            return Err(broken(format!("an answer of more than {} KiB", READ >> 10)));
-        }
-    }
-    let trailers = body.trailers().await.map_err(broken)?.unwrap_or_default();
-    status(&trailers).unwrap_or_else(|| Err(broken("an answer without a status of gRPC")))
+    Channel::over(stream, authority, READ as u32).await
 }
 
-fn broken(error: impl Display) -> Trouble {
-    Trouble::Broken(error.to_string())
-}
-
-/// A message with gRPC's five bytes before it: not compressed, and its length.
-fn frame(message: &ExportTraceServiceRequest) -> Bytes {
-    let length = message.encoded_len();
-    let mut bytes = BytesMut::with_capacity(length + 5);
-    bytes.put_u8(0);
-    bytes.put_u32(length as u32);
-    message.encode(&mut bytes).expect("a BytesMut grows");
-    bytes.freeze()
-}
-
-/// The status in headers or trailers, if there is one.
-fn status(headers: &HeaderMap) -> Option<Result<(), Trouble>> {
-    let code = headers.get("grpc-status")?.to_str().ok().and_then(|code| code.parse().ok());
-    Some(match code {
-        Some(0) => Ok(()),
-        Some(code) => {
-            let said = headers.get("grpc-message").map(|said| unescape(said.as_bytes())).unwrap_or_default();
-            Err(Trouble::Status(code, said))
-        }
-        None => Err(broken("a status of gRPC that is no number")),
-    })
-}
-
-/// Undoes the percent-encoding of messages.
-fn unescape(text: &[u8]) -> String {
-    let mut out = Vec::with_capacity(text.len());
-    let mut rest = text;
-    while let Some((byte, after)) = rest.split_first() {
-        let hex = after.get(..2).filter(|_| *byte == b'%').and_then(|hex| std::str::from_utf8(hex).ok());
-        let decoded = hex.and_then(|hex| u8::from_str_radix(hex, 16).ok());
-        out.push(decoded.unwrap_or(*byte));
-        rest = if decoded.is_some() { &after[2..] } else { after };
-    }
-    String::from_utf8_lossy(&out).into_owned()
+fn broken(error: impl Display) -> Status {
+    Status::Broken(error.to_string())
 }
 
 #[cfg(test)]
@@ -191,10 +93,11 @@ mod tests {
         },
         *,
     };
-    use http::Response;
+    use http::{HeaderMap, Response};
     use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest as Theirs;
+    use prost::{Message, bytes::Bytes};
     use std::sync::{Arc, Mutex};
-    use tokio::net::TcpListener;
+    use tokio::{net::TcpListener, task::JoinSet};
 
     /// What the collector does with a call.
     #[derive(Clone, Copy)]
@@ -383,16 +286,9 @@ mod tests {
         let fake = Fake::start(&[Play::Leaves, Play::Takes]).await;
         let mut grpc = Grpc::new(&fake.url);
         grpc.export(&spans("first")).await.unwrap();
-        while grpc.kept.as_ref().is_some_and(|kept| !kept._driver.is_empty()) {
-            grpc.kept.as_mut().unwrap()._driver.join_next().await;
-        }
+        grpc.kept.as_ref().unwrap().ended().wait_for(|ended| *ended).await.unwrap();
         grpc.export(&spans("second")).await.unwrap();
         let connections: Vec<usize> = fake.calls.lock().unwrap().iter().map(|(number, _)| *number).collect();
         assert_eq!(connections, [0, 1]);
-    }
-
-    #[test]
-    fn messages_are_read_as_they_were_meant() {
-        assert_eq!(unescape(b"a%20b%C3%A9%"), "a b\u{e9}%");
     }
 }

@@ -202,6 +202,17 @@ fn what_a_tracked_resource_has_of_a_secret_is_not_shown_whatever_it_is_imported_
         .exits(0)
         .says(&["name: a\n"])
         .hides(&["canary-in-the-content"]);
+    // Also where the very id holds it, which nothing but what is remembered tells.
+    env.push("b.yaml", &thing("b", "", "name: b, content: {secret: key}, fault: telltale"));
+    env.apply();
+    env.run(&["import", "toy", "Thing", "thing-canary-in-the-content"])
+        .exits(0)
+        .says(&["name: b\n"])
+        .hides(&["canary-in-the-content"]);
+    env.run(&["import", "toy", "Thing"])
+        .exits(0)
+        .says(&["2 tracked already, and left out: Thing/a, Thing/b"])
+        .hides(&["canary-in-the-content"]);
 }
 
 #[test]

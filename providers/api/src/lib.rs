@@ -37,8 +37,8 @@ pub use lint::{Around, Finding, Linted};
 pub use manifest::{Inputs, Manifest, Normalized, Value};
 pub use name::{Hash, ManifestKey, Origin, ResourceId, Scope};
 pub use observe::{
-    Ending, Fact, Focus, Found, Health, Hint, LeftAlone, Observation, Observed, Owner, Served, Tracked,
-    Unwell, Version, Want,
+    Ending, Fact, Focus, Found, Health, Hint, LeftAlone, Observation, Observed, Owner, RemoteNames, Served,
+    Tracked, Unwell, Version, Want,
 };
 pub use policy::{Adopt, Deletion, Drift, EntryPolicy, Policies, Policy, PolicyId};
 pub use problem::{Place, Problem, Severity};

@@ -230,6 +230,31 @@ pub enum LeftAlone {
     OfScope,
 }
 
+/// What a remote calls a resource, as hashes: it may hold a secret, and is compared without being shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RemoteNames {
+    /// Of what tells it from all others, as [`Observed::identity`] is.
+    pub identity: Option<Hash>,
+    /// Of the identifier that the remote assigned, within its type.
+    pub remote: Option<Hash>,
+}
+
+impl RemoteNames {
+    /// True when both are of one thing, by the first that both have; none where they have nothing in common.
+    ///
+    /// ```
+    /// use reconciled_provider::{Hash, RemoteNames};
+    /// let (one, other) = (Some(Hash::of(b"1")), Some(Hash::of(b"2")));
+    /// let known = RemoteNames { identity: None, remote: one };
+    /// assert_eq!(known.is(&RemoteNames { identity: other, remote: one }), Some(true));
+    /// assert_eq!(known.is(&RemoteNames { identity: other, remote: None }), None);
+    /// ```
+    pub fn is(&self, other: &RemoteNames) -> Option<bool> {
+        let both = |one: Option<Hash>, other: Option<Hash>| Some(one? == other?);
+        both(self.identity, other.identity).or_else(|| both(self.remote, other.remote))
+    }
+}
+
 /// One resource as the remote reports it, in the canonical form of [`crate::Spec`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Observed {

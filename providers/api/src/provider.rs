@@ -10,7 +10,8 @@ use crate::{
     manifest::{Inputs, Manifest, Normalized},
     name::{ResourceId, Scope},
     observe::{
-        Ending, Fact, Found, Health, Hint, LeftAlone, Observation, Observed, Tracked, Unwell, Version, Want,
+        Ending, Fact, Found, Health, Hint, LeftAlone, Observation, Observed, RemoteNames, Tracked, Unwell,
+        Version, Want,
     },
     secret::Sealed,
     spec::Resource,
@@ -240,6 +241,12 @@ pub trait Observer: Send + Sync + fmt::Debug {
     /// at. Pure.
     fn identity(&self, _tracked: &Tracked) -> Option<Arc<str>> {
         None
+    }
+
+    /// What the remote calls a resource, from what is to be given back with it: by this what [`Observer::discover`] found is known
+    /// to be what is tracked. Default: nothing but its key. Pure.
+    fn remote_names(&self, _id: &ResourceId, _private: &Sealed) -> RemoteNames {
+        RemoteNames::default()
     }
 
     /// True when [`Observer::health`] ever says anything; else it is never called. No I/O.

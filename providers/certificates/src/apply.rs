@@ -37,7 +37,7 @@ pub(crate) fn patience(first: Duration, since: u64, now: u64) -> Duration {
     first.max(Duration::from_secs((now.saturating_sub(since) / 4).min(LONGEST)))
 }
 
-pub(crate) use refuse::LONGEST_REFUSAL;
+pub(crate) use refuse::{LONGEST_REFUSAL, Refusal};
 
 /// What a person types for the certificate whose scope is called `name`.
 pub(crate) fn address(name: &str) -> String {
@@ -376,7 +376,7 @@ impl Desk<'_> {
             // It is used, as it is better than none; another one at once would be no better, however soon this one ends.
             Some(first) => {
                 let message = format!("the new certificate is not as declared ({first})");
-                self.refused_while(None, name, wish, order, message, None)?;
+                self.refused_while(None, Refusal { name, wish, order, message, bad_key: None })?;
             }
         }
         self.keep.put_issued(name, &issued)?;

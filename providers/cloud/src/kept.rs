@@ -8,7 +8,7 @@ use crate::{
     schema::Block,
 };
 use base64::{Engine, engine::general_purpose::STANDARD};
-use reconciled_provider::{Error, Hash, Sealed};
+use reconciled_provider::{Error, Hash, RemoteNames, Sealed};
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 use std::sync::Arc;
@@ -58,10 +58,9 @@ pub(crate) struct Former {
 impl Former {
     /// What people know it by.
     pub(crate) fn id(&self, of: &ResourceType) -> String {
-        let state: Json = serde_json::from_str(&self.kept.state).unwrap_or_default();
         let hidden = self.kept.hidden_by(&of.schema.block);
-        let shown = state["id"].as_str().filter(|id| !hidden.hides(id));
-        shown.map_or_else(|| format!("the {} before", of.name), String::from)
+        let shown = self.kept.id().filter(|id| !hidden.hides(id));
+        shown.unwrap_or_else(|| format!("the {} before", of.name))
     }
 }
 
@@ -108,6 +107,17 @@ impl Kept {
             .map(|(one, two)| one == two)
             .collect();
         if told.is_empty() { ours == theirs } else { told.into_iter().all(|same| same) }
+    }
+    /// The id that nearly every resource has.
+    fn id(&self) -> Option<String> {
+        let state: Json = serde_json::from_str(&self.state).ok()?;
+        state["id"].as_str().map(String::from)
+    }
+    /// What it is called, as a resource of this type.
+    pub(crate) fn remote_names(&self, type_name: &str) -> RemoteNames {
+        let of = |name: &str| Hash::of(format!("{type_name} {name}").as_bytes());
+        let identity = self.identity.as_ref().map(|identity| of(&identity.value));
+        RemoteNames { identity, remote: self.id().map(|id| of(&id)) }
     }
     /// What the provider wants back.
     pub(crate) fn private(&self) -> Vec<u8> {

@@ -17,7 +17,8 @@ use futures_core::stream::BoxStream;
 use reconciled_provider::{
     Batch, Claim, Cx, Delta, Deltas, Error, Fencing, FieldChange, Found, GuardDomain, Health, Hint, Identity,
     Inputs, Journal, Kinds, Manifest, Marking, Merged, Normalized, Observation, Observed, Observer, Provider,
-    ProviderInfo, Resource, ResourceId, Scope, Shown, Slot, Tracked, Version, Want, no_hints,
+    ProviderInfo, RemoteNames, Resource, ResourceId, Scope, Sealed, Shown, Slot, Tracked, Version, Want,
+    no_hints,
 };
 use serde_json::Value as Json;
 use std::{
@@ -181,6 +182,11 @@ impl Observer for Terraform {
         Some(observe::identified(&hidden, type_name, identity))
     }
 
+    fn remote_names(&self, id: &ResourceId, private: &Sealed) -> RemoteNames {
+        let kept = Kept::open(private).ok().flatten();
+        kept.map(|kept| kept.remote_names(kind::type_in(id))).unwrap_or_default()
+    }
+
     async fn health(&self, _: &Cx, _: &Want<'_>) -> Result<Vec<(ResourceId, Health)>, Error> {
         Ok(Vec::new())
     }
@@ -197,7 +203,7 @@ impl Observer for Terraform {
                 interval: None,
             };
             let mut observed = Observed::new(id, declared.bytes());
-            (observed.remote, observed.identity) = (one.remote, one.identity);
+            observed.private = one.private;
             Found::new(scope, vec![observed])
         });
         let mut found: Vec<Found> = found.collect();

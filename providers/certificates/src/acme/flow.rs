@@ -19,7 +19,7 @@ use super::{
     now,
 };
 use crate::{
-    apply::{Desk, Step, address, begin::hash, patience},
+    apply::{Desk, Refusal, Step, address, begin::hash, patience},
     kept::{Attempt, Busy, Outage},
     sign,
     wish::{Authority, Wish},
@@ -250,7 +250,8 @@ impl Work<'_> {
     /// Remembers the refusal. The records go first; the next step says what was refused.
     fn refused(&mut self, message: String, is_key_bad: bool) -> Result<Step, Error> {
         let bad_key = is_key_bad.then(|| hash(&self.attempt.key.secret())).transpose()?;
-        self.desk.refused(self.name, self.wish, self.attempt.order.clone(), message, bad_key)?;
+        let (name, wish, order) = (self.name, self.wish, self.attempt.order.clone());
+        self.desk.refused(Refusal { name, wish, order, message, bad_key })?;
         self.attempt.lost = 0;
         let was_counted = self.attempt.is_counted;
         match is_key_bad {

@@ -26,6 +26,20 @@ fn wait_after(count: u32, valid: Option<(u64, u64)>, now: u64) -> u64 {
     wait.min((until.abs_diff(now) / TRIES).max(shortest).max(WAITS[0]))
 }
 
+/// An issuer's no, or what came of it that cannot be used.
+pub(crate) struct Refusal<'r> {
+    /// The certificate.
+    pub(crate) name: &'r str,
+    /// What it was asked for.
+    pub(crate) wish: &'r Wish,
+    /// The order that came to nothing: it counts once.
+    pub(crate) order: Option<String>,
+    /// Why.
+    pub(crate) message: String,
+    /// The key that the issuer will not have.
+    pub(crate) bad_key: Option<Hash>,
+}
+
 impl Desk<'_> {
     /// Why nobody is asked now: a refusal, or a wish to be left alone.
     pub(super) fn left_alone(
@@ -61,29 +75,18 @@ impl Desk<'_> {
         Err(error.retry_after(Duration::from_secs(refusals.until - now)).hint(hint))
     }
 
-    /// Remembers that an issuer gave nothing. An order counts once.
-    pub(crate) fn refused(
-        &self,
-        name: &str,
-        wish: &Wish,
-        order: Option<String>,
-        message: String,
-        bad_key: Option<Hash>,
-    ) -> Result<(), Error> {
-        let in_use = self.keep.issued(name)?.and_then(|issued| issued.facts().ok());
+    /// Remembers that an issuer gave nothing.
+    pub(crate) fn refused(&self, refusal: Refusal<'_>) -> Result<(), Error> {
+        let in_use = self.keep.issued(refusal.name)?.and_then(|issued| issued.facts().ok());
         let valid = in_use.map(|facts| (facts.not_before, facts.not_after));
-        self.refused_while(valid, name, wish, order, message, bad_key)
+        self.refused_while(valid, refusal)
     }
 
     /// The same, where it is waited no longer than makes sense for a certificate that is `valid` from and until these moments.
     pub(super) fn refused_while(
         &self,
         valid: Option<(u64, u64)>,
-        name: &str,
-        wish: &Wish,
-        order: Option<String>,
-        message: String,
-        bad_key: Option<Hash>,
+        Refusal { name, wish, order, message, bad_key }: Refusal<'_>,
     ) -> Result<(), Error> {
         let before = self.keep.refusals(name)?;
         let material = wish.material();
@@ -107,7 +110,7 @@ impl Desk<'_> {
         order: Option<String>,
         error: Error,
     ) -> Result<Step, Error> {
-        self.refused(name, wish, order, error.chain(), None)?;
+        self.refused(Refusal { name, wish, order, message: error.chain(), bad_key: None })?;
         // An order that is done gives the same certificate for ever.
         self.end_attempt(name)?;
         if records.are_claimed {

@@ -4,14 +4,13 @@
 use super::{AT_ONCE, Fit, Marked, fit, written};
 use crate::{
     catalog::Catalog,
-    change,
-    config::{Named, Places},
+    config::Places,
     cty::Value,
     hidden::Hidden,
     host::Host,
+    kept::Kept,
     kind,
     mark::Mark,
-    observe,
     plugin::{Listed, Plugin, ResourceType},
     schema::{
         canonical,
@@ -20,7 +19,7 @@ use crate::{
 };
 use futures_util::{StreamExt as _, stream};
 use reconciled_provider::{
-    Cx, Error, Node, Problem, SourceFile, Span,
+    Cx, Error, Hash, Node, Problem, Sealed, SourceFile, Span,
     address::glob,
     problem::did_you_mean,
     yaml::{self, NodeValue},
@@ -57,10 +56,8 @@ pub(crate) struct One {
     pub(crate) config: Json,
     /// What is left as it is.
     pub(crate) ignore: Vec<Arc<str>>,
-    /// The id that nearly every resource has.
-    pub(crate) remote: Option<Arc<str>>,
-    /// What tells it from all others.
-    pub(crate) identity: Option<Arc<str>>,
+    /// Its state, to be compared with what is tracked.
+    pub(crate) private: Sealed,
 }
 
 /// What was found, and in words what could not be written.
@@ -222,16 +219,13 @@ async fn find(
         // A person names it; what it is stays where it is.
         attributes.insert(name.to_string(), canonical::secret("NAME", ""));
     }
-    let hidden: Hidden = change::secrets(&of.schema.block, &found.state).into_iter().collect();
-    let identity = found.identity.as_ref().map(|identity| observe::identified(&hidden, &of.name, identity));
     Ok(One {
         type_name: of.name.clone(),
         name,
         import: import.into(),
         config: Json::Object(attributes),
         ignore,
-        remote: observe::remote(&Named::of(cx, None, [])?, &of.schema.block, &found.state),
-        identity,
+        private: Kept::new(of, &found, Hash::default()).seal(),
     })
 }
 

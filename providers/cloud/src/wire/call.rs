@@ -2,7 +2,6 @@
 
 use super::{
     Protocol, Status,
-    grpc::{self, Channel},
     message::{
         Applied, Apply, ClientCapabilities, Configure, DataAnswer, Diagnostics, DynamicValue, Empty,
         IdentitySchemas, Import, ImportAnswer, List, Listed, Plan, Planned, Read, ReadAnswer, ReadData,
@@ -13,12 +12,28 @@ use super::{
 };
 use prost::Message;
 use prost::bytes::{Buf, BufMut, Bytes};
+use reconciled_grpc::Channel;
+use tokio::io::{AsyncRead, AsyncWrite};
 
 /// What is said of us: providers refuse what looks older than they need.
 const TERRAFORM_VERSION: &str = "1.13.0";
 
+/// Room for what is on its way: schemas have tens of megabytes.
+const WINDOW: u32 = 4 << 20;
+/// An answer that is larger is no answer: no state comes near it.
+const LARGEST: usize = 64 << 20;
+/// The same of schemas: the largest known are a tenth of it.
+const LARGEST_SCHEMAS: usize = 512 << 20;
+
 const CAPABILITIES: ClientCapabilities =
     ClientCapabilities { deferral_allowed: false, write_only_attributes_allowed: true };
+
+/// Speaks to a provider, who has no name at its end.
+pub(super) async fn channel(
+    io: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+) -> Result<Channel, Status> {
+    Channel::over(io, "localhost", WINDOW).await
+}
 
 /// The calls of one provider's process.
 #[derive(Clone)]
@@ -47,13 +62,13 @@ impl Calls {
         method: version::Method,
         message: &impl Message,
     ) -> Result<A, Status> {
-        self.channel.call(&self.protocol.path(method), message, grpc::LARGEST).await
+        self.channel.call(&self.protocol.path(method), message, LARGEST).await
     }
 
     /// The schemas; the provider's own is in the form of protocol 6 whatever it speaks.
     pub async fn schemas(&self) -> Result<Bytes, Status> {
         let path = self.protocol.path(version::SCHEMA);
-        let raw: Raw = self.channel.call(&path, &Empty {}, grpc::LARGEST_SCHEMAS).await?;
+        let raw: Raw = self.channel.call(&path, &Empty {}, LARGEST_SCHEMAS).await?;
         Ok(raw.0)
     }
 
@@ -123,7 +138,7 @@ impl Calls {
 
     /// Lists the resources of a type.
     pub async fn list(&self, message: List) -> Result<Vec<Listed>, Status> {
-        self.channel.call_all(&self.protocol.path(version::LIST), &message, grpc::LARGEST).await
+        self.channel.call_all(&self.protocol.path(version::LIST), &message, LARGEST).await
     }
 
     /// What identifies resources.
@@ -144,7 +159,7 @@ impl Calls {
     /// Asks the process to end; it may do so before it answers.
     pub(super) async fn shutdown(&self) {
         let _: Result<Empty, Status> =
-            self.channel.call("/plugin.GRPCController/Shutdown", &Empty {}, grpc::LARGEST).await;
+            self.channel.call("/plugin.GRPCController/Shutdown", &Empty {}, LARGEST).await;
     }
 }
 

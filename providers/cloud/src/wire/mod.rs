@@ -4,7 +4,6 @@
 //! no schema and no life cycle of resources.
 
 mod call;
-mod grpc;
 mod handshake;
 pub mod message;
 mod process;
@@ -12,8 +11,8 @@ mod sandbox;
 mod version;
 
 pub use call::{Calls, schema, schemas};
-pub use grpc::Status;
 pub use handshake::{COOKIE_NAME, COOKIE_VALUE, Network, Offer};
 pub use process::{Launch, Process};
+pub use reconciled_grpc::Status;
 pub use sandbox::serve;
 pub use version::Protocol;

@@ -7,11 +7,11 @@
 //! error is kept in part, for errors of its start alone; it is not logged, since it may hold values.
 
 use super::{
-    Calls, Network, Offer,
-    grpc::Channel,
+    Calls, Network, Offer, call,
     handshake::{COOKIE_NAME, COOKIE_VALUE},
     sandbox,
 };
+use reconciled_grpc::Channel;
 use reconciled_provider::Error;
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::{
@@ -458,7 +458,7 @@ pub(super) async fn reach(network: &Network) -> std::io::Result<Box<dyn Stream>>
 async fn connect(network: &Network) -> Result<Channel, String> {
     let connected = async {
         let stream = reach(network).await.map_err(|error| error.to_string())?;
-        Channel::over(stream).await.map_err(|error| error.to_string())
+        call::channel(stream).await.map_err(|error| error.to_string())
     };
     let limit = Duration::from_secs(10);
     tokio::time::timeout(limit, connected).await.unwrap_or_else(|_| Err("it accepts no connection".into()))

@@ -12,10 +12,10 @@
 //! provider prints is passed on, but for the last line of one that does not start.
 
 use super::{
-    Launch, Protocol,
-    grpc::Channel,
+    Launch, Protocol, call,
     process::{Begun, START, reach},
 };
+use reconciled_grpc::Channel;
 use reconciled_provider::{Error, ErrorKind};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
@@ -89,7 +89,7 @@ pub(super) async fn start(launch: &Launch, at: &Path) -> Result<(Channel, Protoc
         Answer::Protocol(number) => {
             let protocol = Protocol::of(number).ok_or_else(odd)?;
             let broken = |status: super::Status| failed("speak to", io::Error::other(status.to_string()));
-            Ok((Channel::over(stream).await.map_err(broken)?, protocol))
+            Ok((call::channel(stream).await.map_err(broken)?, protocol))
         }
         Answer::Failed { unsupported, message, hint } => {
             let kind = if unsupported { ErrorKind::Unsupported } else { ErrorKind::Unavailable };
