@@ -110,6 +110,24 @@ fn a_rollback_passes_a_closed_window_unless_the_window_says_otherwise() {
 }
 
 #[test]
+fn a_rollback_that_waits_for_the_window_goes_on_with_a_persons_word() {
+    let server = Pdns::start();
+    let env = desk(&server, "{allow: \"* * * * *\", duration: 1h}");
+    let first = env.push("zone.yaml", &zone(ZONE, "pdns", &[WWW, MAIL]));
+    env.apply();
+    env.push("zone.yaml", &zone(ZONE, "pdns", &[OTHER, MAIL]));
+    env.apply();
+    configure(&env, &server, "{deny: \"* * * * *\", duration: 1h, rollback: false, manual: true}");
+    let daemon = Daemon::start(&env);
+    env.run(&["rollback", first.trim(), "--reason", "the new address is down"]);
+    wait_for("the rollback waits", || env.run(&["status"]).stdout.contains(" for it"));
+    assert_eq!(server.rrsets(ZONE)["www A"], "300 192.0.2.7", "a rollback alone is no such word here");
+    sync(&env).exits(0);
+    assert_eq!(server.rrsets(ZONE)["www A"], "300 192.0.2.1");
+    daemon.stop();
+}
+
+#[test]
 fn what_waited_is_written_once_the_window_opens() {
     // Where a busy machine takes longer than the window, a wider one.
     let is_written = [25, 75, 225].into_iter().any(written_after);
