@@ -263,16 +263,16 @@ mod tests {
 
     #[test]
     fn what_is_no_question_is_refused_with_the_reason() {
-        assert!(question(br#"{"version":3,"ask":"ListAll"}"#).is_ok());
-        assert!(question(br#"{"version":3,"ask":{"Look":["/etc/motd"]}}"#).is_ok());
+        assert!(question(br#"{"version":4,"ask":"ListAll"}"#).is_ok());
+        assert!(question(br#"{"version":4,"ask":{"Look":["/etc/motd"]}}"#).is_ok());
         assert!(refused("").contains("no question"));
         assert!(refused("GET / HTTP/1.1").contains("no question"));
         assert!(refused(r#"{"version":1,"ask":"ListAll"}"#).contains("version 1"));
-        assert!(refused(r#"{"version":3,"ask":"Shell"}"#).contains("unknown variant `Shell`"));
-        assert!(refused(r#"{"version":3,"ask":"ListAll","as":"root"}"#).contains("unknown field `as`"));
-        assert!(refused(r#"{"version":3,"ask":{"Look":["/etc/../root"]}}"#).contains("`..` in it"));
-        assert!(refused(r#"{"version":3,"ask":{"List":"etc"}}"#).contains("slash"));
-        let put = r#"{"version":3,"ask":{"Put":{"path":"/etc/x","expect":"00","make":{"Link":{"target":"a"}},"keep":false}}}"#;
+        assert!(refused(r#"{"version":4,"ask":"Shell"}"#).contains("unknown variant `Shell`"));
+        assert!(refused(r#"{"version":4,"ask":"ListAll","as":"root"}"#).contains("unknown field `as`"));
+        assert!(refused(r#"{"version":4,"ask":{"Look":["/etc/../root"]}}"#).contains("`..` in it"));
+        assert!(refused(r#"{"version":4,"ask":{"List":"etc"}}"#).contains("slash"));
+        let put = r#"{"version":4,"ask":{"Put":{"path":"/etc/x","expect":"00","make":{"Link":{"target":"a"}},"keep":false}}}"#;
         assert!(refused(put).contains("no hash"));
     }
 
@@ -293,7 +293,7 @@ mod tests {
         #[test]
         fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..60), text in r#"[{}":,\[\]a-zA-Z0-9/.]{0,60}"#) {
             let _ = question(&bytes);
-            let _ = question(format!(r#"{{"version":3,"ask":{text}}}"#).as_bytes());
+            let _ = question(format!(r#"{{"version":4,"ask":{text}}}"#).as_bytes());
         }
     }
 }

@@ -153,7 +153,7 @@ async fn a_forged_request_is_refused_with_a_reason_and_changes_nothing() {
     assert!(why.contains("the helper has no command `sh`"), "{why}");
     let ask = |ask: Value| json!({"version": VERSION, "ask": ask});
     for (question, part) in [
-        (ask(json!({"Job": ["ssh.service", "Stop"]})), "none of the helper's units"),
+        (ask(json!({"Job": ["ssh.service", "Stop", ""]})), "none of the helper's units"),
         (ask(json!({"Link": ["../../x@.service", "Enable"]})), "none of the helper's units"),
         (
             ask(json!({"Check": {"check": {"command": "sh"}, "unit": "web@1.service", "instance": 1}})),

@@ -309,7 +309,8 @@ impl Manager for Bus {
             Job::Reload => ("ReloadOrRestartUnit", "reload"),
         };
         let doing = format!("{word} {name}");
-        if !is_about(job, of, &self.state(name).await?.invocation) {
+        // Done to one that runs a start does nothing.
+        if job != Job::Start && !is_about(job, of, &self.state(name).await?.invocation) {
             let text = format!("{doing}: it is in another run than the one that was looked at");
             return Err(Error::conflict(text).into());
         }
@@ -392,7 +393,6 @@ impl Manager for Bus {
 /// Whether a job may be done to a unit in the run `now`, empty for none, that was asked for the run `of` it.
 fn is_about(job: Job, of: &str, now: &str) -> bool {
     match job {
-        // Done to one that runs it does nothing.
         Job::Start => true,
         // What ended by itself may be about to begin again.
         Job::Stop => now == of || now.is_empty(),
