@@ -109,7 +109,7 @@ async fn back_up(instance: &Instance, backups: &Backups, now: Duration) -> Resul
     let (dir, mine) = (backups.dir.clone(), prefix.clone());
     let mut names = blocking(move || {
         DirBuilder::new().recursive(true).mode(0o700).create(&dir).map_err(about("make", &dir))?;
-        named(&dir, &mine)
+        named(&dir, &mine, "Z.db")
     })
     .await?;
     let newest = backups.dir.join(names.last().map(String::as_str).unwrap_or_default());
@@ -126,6 +126,15 @@ async fn back_up(instance: &Instance, backups: &Backups, now: Duration) -> Resul
     if age.is_some_and(|age| age < backups.every) {
         return Ok(());
     }
+    // What a process that died left unfinished is as large as the state.
+    let (dir, mine) = (backups.dir.clone(), prefix.clone());
+    blocking(move || {
+        named(&dir, &mine, "Z.db.part")?.iter().try_for_each(|name| {
+            let file = dir.join(name);
+            fs::remove_file(&file).map_err(about("remove", &file))
+        })
+    })
+    .await?;
     let name = format!("{prefix}{}.db", Stamp(now).to_string().replace(':', ""));
     let file = backups.dir.join(&name);
     instance.writing.db.reader().backup(&file).await?;
@@ -143,12 +152,12 @@ async fn back_up(instance: &Instance, backups: &Backups, now: Duration) -> Resul
     .await
 }
 
-/// Backups of this instance in `dir`, the oldest first: their names have the time in them.
-fn named(dir: &Path, prefix: &str) -> Result<Vec<String>, Failure> {
+/// Backups of this instance in `dir` whose names end so, the oldest first: their names have the time in them.
+fn named(dir: &Path, prefix: &str, end: &str) -> Result<Vec<String>, Failure> {
     let mut names = Vec::new();
     for entry in fs::read_dir(dir).map_err(about("read", dir))? {
         let name = entry.map_err(about("read", dir))?.file_name().to_string_lossy().into_owned();
-        let time = name.strip_prefix(prefix).and_then(|rest| rest.strip_suffix("Z.db"));
+        let time = name.strip_prefix(prefix).and_then(|rest| rest.strip_suffix(end));
         if time.is_some_and(|time| {
             time.len() == 17 && time.chars().all(|c| c.is_ascii_digit() || "-T".contains(c))
         }) {
@@ -204,7 +213,11 @@ impl Export {
             let Some(newest) = events.last() else { break };
             last = newest.number;
             let path = self.path.clone();
-            blocking(move || append(&path, &events)).await?;
+            if let Err(failure) = blocking(move || append(&path, &events)).await {
+                // A part of them may be there: the next look begins behind what is.
+                self.last = None;
+                return Err(failure);
+            }
             self.last = Some(last);
         }
         self.last = Some(last);

@@ -5,7 +5,7 @@ use crate::{
     config::Topic,
     daemon::{Following, NotInForce},
     session::source_of,
-    store::{ConditionEntry, HoldEntry, Stamp, Status, SuspensionEntry, TroubleKey},
+    store::{ConditionEntry, DegradedEntry, HoldEntry, Stamp, Status, SuspensionEntry, TroubleKey},
 };
 use reconciled_provider::{Ending, Scope};
 use std::{
@@ -20,6 +20,8 @@ pub(super) type Found = BTreeMap<TroubleKey, Body>;
 const FAILING: [&str; 4] = ["conflict", "rate-limited", "unavailable", "unexpected"];
 /// The reason of what announces an end.
 const EXPIRING: &str = "Expiring";
+/// The reason of what is as declared and does not do.
+const UNHEALTHY: &str = "Unhealthy";
 /// The reason and the subject of what keeps every revision from coming into force.
 const NOT_IN_FORCE: (&str, &str) = ("NotInForce", "sources");
 
@@ -50,6 +52,9 @@ pub(super) fn gather(status: &Status, sources: &Sources, endings: &Endings, now:
         if let Some(topic) = topic(condition) {
             put(&mut found, &condition.scope, topic, &condition.reason, of_condition(condition));
         }
+    }
+    for degraded in &status.degraded {
+        put(&mut found, &degraded.scope, Topic::Degraded, UNHEALTHY, of_degraded(degraded));
     }
     for hold in &status.holds {
         put(&mut found, &hold.domain, Topic::Held, "Held", of_hold(hold));
@@ -133,6 +138,16 @@ fn of_condition(condition: &ConditionEntry) -> Body {
         cause: format!("{named}{}", condition.message),
         hint: condition.hint.clone(),
         ..Body::new(condition.since)
+    }
+}
+
+fn of_degraded(degraded: &DegradedEntry) -> Body {
+    let DegradedEntry { address, scope, message, since, .. } = degraded;
+    Body {
+        provider: Some(entry(scope)),
+        cause: format!("{address}: {message}"),
+        hint: Some(format!("look: reconciled explain {address}")),
+        ..Body::new(*since)
     }
 }
 

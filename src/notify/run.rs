@@ -66,6 +66,8 @@ async fn decide(instance: &Instance, news: &Notify, standing: &watch::Sender<Act
         }
         // A state that cannot be read now is read the next time.
         if let (Some(known), Ok(mut status)) = (&mut ledger, reader.not_well().await) {
+            // What is told of the rest is told also where these cannot be read now.
+            status.degraded = reader.degraded().await.unwrap_or_default();
             status.suspensions.extend(by_files(config).as_ref().map(SuspensionEntry::from));
             let sources =
                 Sources { following: instance.follower.sources(), failure: instance.follower.failure() };

@@ -57,7 +57,15 @@ fn fact(env: &Env, name: &str) -> Option<String> {
 
 #[test]
 fn a_certificate_is_well_once_it_is_served() {
-    let env = desk();
+    let (env, sink) = (desk(), Sink::start());
+    let config = fs::read_to_string(env.path("config.yaml")).unwrap();
+    let notify = format!("notify: [{{name: ops, type: webhook, url: \"{}/hook\", for: 1s}}]", sink.url);
+    env.write("config.yaml", &format!("{config}\n{notify}\n"));
+    let told = || -> Vec<(String, String)> {
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        let told = sink.at("/hook");
+        told.iter().map(|told| (text(&told.json()["topic"]), text(&told.json()["cause"]))).collect()
+    };
     let port = free_port();
     let address = format!("127.0.0.1:{port}");
     let spec = format!("issuerRef: {{name: own}}, dnsNames: [example.com], serve: ['{address}']");
@@ -92,6 +100,10 @@ fn a_certificate_is_well_once_it_is_served() {
     assert!(served.starts_with(&format!("{theirs}, another one, until 20")), "{served}");
     assert_eq!(fact(&env, &format!("chain at {address}")).as_deref(), Some("other"));
     wait_for("it is counted", || metric("reconciled_certificate_served") == Some(0.0));
+    wait_for("it is told", || !told().is_empty());
+    let [(topic, cause)] = &told()[..] else { panic!("{:?}", told()) };
+    assert_eq!(topic, "degraded");
+    assert!(cause.contains("Certificate/web") && cause.contains("serves another certificate"), "{cause}");
     drop(other);
     let ours = Server::start(&env, port, "ssl/web/tls.crt", "ssl/web/tls.key");
     sync();
@@ -106,6 +118,8 @@ fn a_certificate_is_well_once_it_is_served() {
     let until = end("reconciled_certificate_served_expiry_timestamp_seconds");
     assert!(until.is_some() && until == end("reconciled_certificate_expiry_timestamp_seconds"), "{text}");
     status().says(&["Healthy", "this one"]).hides(&["Degraded"]);
+    wait_for("its end is told", || told().iter().any(|(topic, _)| topic == "recovered"));
+    assert_eq!(told().len(), 2, "{:?}", told());
     drop(ours);
     daemon.stop();
 }

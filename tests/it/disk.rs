@@ -9,14 +9,14 @@ use std::{
     fs,
     io::{ErrorKind, Write},
     os::unix::net::UnixStream,
-    path::Path,
+    path::{Path, PathBuf},
     process::Command,
 };
 
 const ZONE: &str = "example.com";
 
-/// Mounts a small file system at the first argument and becomes the rest.
-const SCRIPT: &str = "mount -t tmpfs -o size=24m tmpfs \"$1\" || exit 100; shift; exec \"$@\"";
+/// Mounts a file system of the size of the first argument at the second and becomes the rest.
+const SCRIPT: &str = "mount -t tmpfs -o size=$1 tmpfs \"$2\" || exit 100; shift 2; exec \"$@\"";
 
 /// Records that need megabytes to be written down, and little as a commit.
 fn records(number: usize) -> String {
@@ -39,23 +39,15 @@ fn fill(file: &Path, but: u64) {
     open.set_len(taken - but).unwrap();
 }
 
-#[test]
-fn nothing_is_written_that_cannot_be_put_down_and_it_goes_on_once_there_is_room() {
-    let server = Pdns::start();
-    let env = Env::new();
-    env.write("key", &server.key);
-    let entry = env.pdns_entry(&server.url, WIDE_GUARD);
-    // What is mounted is seen by the daemon alone; its socket is outside.
-    let socket = env.path("api.sock");
-    let api = format!("{entry}\napi: {{socket: {}}}", socket.display());
-    env.config_with("it", &api, ", interval: 1s");
-    fs::create_dir(env.path("state")).unwrap();
-    env.push("zone.yaml", &records(1));
+/// A daemon of `env` for which `at` is a file system of that size, and the way there from outside; none where nothing can be
+/// mounted, as in a container that may make no namespaces.
+fn beside_a_small_disk(env: &Env, at: &Path, size: &str, socket: &Path) -> Option<(Daemon, PathBuf)> {
+    fs::create_dir(at).unwrap();
     let config = env.path("config.yaml");
     let run = env.command(&["--config", config.to_str().unwrap(), "run"]);
     let values = run.get_envs().filter_map(|(name, value)| Some((name, value?)));
     let mut command = Command::new("unshare");
-    command.env_clear().envs(values).args(["--mount", "sh", "-c", SCRIPT, "sh"]).arg(env.path("state"));
+    command.env_clear().envs(values).args(["--mount", "sh", "-c", SCRIPT, "sh", size]).arg(at);
     command.arg(run.get_program()).args(run.get_args());
     let mut daemon = Daemon::of(command, env.path("daemon.log"));
     let mut has_none = false;
@@ -68,17 +60,71 @@ fn nothing_is_written_that_cannot_be_put_down_and_it_goes_on_once_there_is_room(
             );
             true
         });
-        has_none || UnixStream::connect(&socket).is_ok()
+        has_none || UnixStream::connect(socket).is_ok()
     });
-    // As in a container that may make no namespaces.
-    if has_none {
+    let inside = Path::new("/proc").join(daemon.id()).join("root").join(at.strip_prefix("/").unwrap());
+    (!has_none).then_some((daemon, inside))
+}
+
+#[test]
+fn an_export_to_a_disk_that_was_full_repeats_nothing_and_leaves_nothing_out() {
+    let env = Env::zonefile();
+    let disk = env.path("small");
+    let export = disk.join("audit.jsonl");
+    let config = fs::read_to_string(env.path("config.yaml")).unwrap();
+    let audit = format!("audit: {{keep: 400d, export: {}}}", export.display());
+    env.write("config.yaml", &format!("{config}\n{audit}\n"));
+    let hosts = |count: usize| -> String {
+        let record = |n: usize| format!("{{name: h{n}, type: A, values: [192.0.2.{}]}}", n % 250 + 1);
+        let all: Vec<String> = (0..count).map(record).collect();
+        zone(ZONE, "zones", &all.iter().map(String::as_str).collect::<Vec<_>>())
+    };
+    env.push("zone.yaml", &hosts(1));
+    let socket = env.path("state/api.sock");
+    let Some((daemon, inside)) = beside_a_small_disk(&env, &disk, "256k", &socket) else { return };
+    let size = || fs::metadata(inside.join("audit.jsonl")).map_or(0, |found| found.len());
+    env.run(&["sync", "--wait", "--timeout", "60s"]).exits(0);
+    wait_for("what happened is exported", || size() > 0);
+    fill(&inside.join("fill"), 0);
+    let before = size();
+    env.push("zone.yaml", &hosts(200));
+    env.run(&["sync", "--wait", "--timeout", "60s"]).exits(0);
+    // What there is room for is a part of an event.
+    wait_for("somebody says so", || daemon.log().contains("cannot be exported"));
+    assert!(size() > before, "nothing was torn");
+    fs::remove_file(inside.join("fill")).unwrap();
+    let is_last = || {
+        let text = fs::read_to_string(inside.join("audit.jsonl")).unwrap();
+        text.ends_with('\n') && text.contains("h199")
+    };
+    wait_for("it goes on by itself", is_last);
+    let text = fs::read_to_string(inside.join("audit.jsonl")).unwrap();
+    let copy = env.path("copy.jsonl");
+    fs::write(&copy, &text).unwrap();
+    let event = |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap();
+    let numbers: Vec<i64> = text.lines().map(|line| event(line)["number"].as_i64().unwrap()).collect();
+    assert!(numbers.windows(2).all(|two| two[1] == two[0] + 1), "{numbers:?}");
+    env.run(&["events", "--verify", "--file", copy.to_str().unwrap()]).exits(0);
+    daemon.stop();
+}
+
+#[test]
+fn nothing_is_written_that_cannot_be_put_down_and_it_goes_on_once_there_is_room() {
+    let server = Pdns::start();
+    let env = Env::new();
+    env.write("key", &server.key);
+    let entry = env.pdns_entry(&server.url, WIDE_GUARD);
+    // What is mounted is seen by the daemon alone; its socket is outside.
+    let socket = env.path("api.sock");
+    let api = format!("{entry}\napi: {{socket: {}}}", socket.display());
+    env.config_with("it", &api, ", interval: 1s");
+    env.push("zone.yaml", &records(1));
+    let Some((daemon, inside)) = beside_a_small_disk(&env, &env.path("state"), "24m", &socket) else {
         return;
-    }
+    };
     wait_for("the first record", || server.rrsets(ZONE).len() == 1);
     env.run(&["sync", "--wait"]).exits(0);
 
-    let state = env.path("state");
-    let inside = Path::new("/proc").join(daemon.id()).join("root").join(state.strip_prefix("/").unwrap());
     fill(&inside.join("fill"), 256 << 10);
     let before = server.writes();
     env.push("zone.yaml", &records(10_000));

@@ -426,9 +426,14 @@ fn a_package_starts_what_it_installs_and_an_upgrade_keeps_state_and_wishes() {
 
     machine.run(&["install", "-d", "-o", "reconciled", "/srv/zones"]);
     machine.drop_in("ReadWritePaths=/srv/zones");
-    machine.config(ZONES);
+    let kept = "backup: {dir: /var/backups/reconciled, every: 6h, keep: 8}\naudit: {keep: 400d, export: /var/log/reconciled/audit.jsonl}";
+    machine.config(&format!("{ZONES}\n{kept}"));
     machine.env.push("zone.yaml", &zone(ZONE, "zones", &[WWW]));
     machine.systemctl("restart");
+    wait_for("a backup", || {
+        fs::read_dir(machine.path("/var/backups/reconciled")).is_ok_and(|entries| entries.count() > 0)
+    });
+    wait_for("an export", || machine.path("/var/log/reconciled/audit.jsonl").exists());
     let pid = machine.pid();
     let history = machine.run(&["reconciled", "history"]);
     assert!(history.contains("create"), "{history}");

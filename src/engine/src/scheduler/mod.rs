@@ -173,13 +173,16 @@ impl Scheduler {
         });
     }
 
-    /// Asks for a look at `scopes`. Scopes whose entry is not configured are ignored.
+    /// Asks for a look at `scopes`, a person's wish past backoff and breaker. Scopes whose entry is not configured are ignored.
     ///
     /// The focus says where something changed. A pass reads at least that; today it always reads as much as the
     /// version of the scope asks for.
     pub fn wake(&self, scopes: impl IntoIterator<Item = Scope>, priority: Priority, focus: Focus) {
         self.change(|state| {
             for scope in scopes {
+                if priority == Priority::Operator {
+                    state.override_waits(&scope);
+                }
                 if priority <= Priority::Hint {
                     state.asked.insert(scope.clone());
                 }

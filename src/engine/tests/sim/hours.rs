@@ -202,6 +202,19 @@ fn zones(count: usize) -> Vec<Scope> {
 }
 
 #[test]
+fn a_person_is_heard_while_a_remote_is_left_alone() {
+    let (mut house, zones) = (House::new(Settings::default()), zones(20));
+    house.rig.away.lock().unwrap().insert("zone".into());
+    house.commit("r1", &zones, "x@g1");
+    house.pass(HOUR);
+    house.rig.away.lock().unwrap().clear();
+    assert!(house.scheduler.standing().values().any(|s| matches!(s.breaker, BreakerState::Open(_))));
+    house.scheduler.bid([zones[7].clone()].into());
+    house.pass(Duration::from_secs(1));
+    assert_eq!(house.stance(&zones[7]), Stance::InSync, "{:?}", house.scheduler.standing().get(&zones[7]));
+}
+
+#[test]
 fn a_remote_that_is_away_at_the_start_is_left_alone_and_then_caught_up_with() {
     let (mut house, zones) = (House::new(Settings::default()), zones(20));
     house.rig.away.lock().unwrap().insert("zone".into());
