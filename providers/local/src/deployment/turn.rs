@@ -22,7 +22,10 @@ use crate::{
 };
 use futures_util::future::join_all;
 use reconciled_provider::{Action, Cx, Error, ErrorKind, Journal, Op, Outcome, Resource, Tracked};
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 /// How often what is being started is looked at.
 const STEP: Duration = Duration::from_millis(200);
@@ -412,13 +415,17 @@ impl<'a> Turn<'a> {
         if is_changed {
             manager.reload().await?;
         }
-        let ends = join_all(due.iter().map(async |number| {
+        // A run that began before the manager had read the files is of the revision before, whoever began it.
+        let units: Vec<String> = due.iter().map(|number| super::instance(&group.name, *number)).collect();
+        let before = manager.units(&units).await?;
+        let ends = join_all(due.iter().zip(&before).map(async |(number, state)| {
             let unit = super::instance(&group.name, *number);
             // What failed too often within its limit would not be started.
             manager.reset_failed(&unit).await?;
-            begin(manager, &unit, group.state(*number).cloned().unwrap_or_default()).await
+            begin(manager, &unit, state.clone()).await
         }))
         .await;
+        let due_before: BTreeMap<u32, UnitState> = due.iter().copied().zip(before).collect();
         let mut started = Vec::new();
         for (number, end) in due.into_iter().zip(ends) {
             match end {
@@ -439,7 +446,8 @@ impl<'a> Turn<'a> {
         let units: Vec<String> = started.iter().map(|number| super::instance(&group.name, *number)).collect();
         let states = manager.units(&units).await?;
         for (number, state) in started.into_iter().zip(states) {
-            if group.state(number).is_some_and(|was| was.is_running() && was.invocation == state.invocation) {
+            let was = due_before.get(&number);
+            if was.is_some_and(|was| was.is_running() && was.invocation == state.invocation) {
                 // The job came to nothing: it runs as it did.
                 continue;
             }

@@ -7,6 +7,7 @@
 
 use super::{
     Places, definition,
+    listen::listen,
     observe::{self, ACCESS, Look, Memory},
     reads::{self, Then},
     unit::{OnChange, RunState, Unit},
@@ -56,6 +57,9 @@ pub(crate) async fn apply(
             .filter(|work| work.end.is_none())
             .for_each(|work| work.end = Some(Fault::Unknown(error.clone())));
     }
+    if works.iter().any(|work| work.is_changed || work.is_unread) {
+        see_runs(manager, &mut works).await;
+    }
     // A socket takes its services down and up with it: they run as their files are after that.
     let (sockets, mut others): (Vec<Work<'_>>, Vec<Work<'_>>) =
         works.into_iter().partition(|work| kind(work.name) == "socket");
@@ -75,6 +79,21 @@ pub(crate) async fn apply(
         }
         let Some((outcome, _)) = jobs.next().await else { return Ok(()) };
         journal.finished(vec![outcome]).await?;
+    }
+}
+
+/// Which runs the jobs are about, once the manager has read the files: one that began before that has the old ones, whoever
+/// began it, and no later look would know.
+async fn see_runs(manager: &dyn Manager, works: &mut [Work<'_>]) {
+    let names: Vec<String> = works.iter().map(|work| work.name.to_owned()).collect();
+    match manager.units(&names).await {
+        Ok(states) => works.iter_mut().zip(states).for_each(|(work, state)| {
+            (work.is_running, work.run) = (state.is_running(), state.invocation);
+        }),
+        Err(error) => works
+            .iter_mut()
+            .filter(|work| work.end.is_none())
+            .for_each(|work| work.end = Some(Fault::Unknown(error.clone()))),
     }
 }
 
@@ -458,53 +477,6 @@ impl<'a> Work<'a> {
         Ok(tracked.map_or(Outcome::Gone, Outcome::Done))
     }
 }
-
-/// Starts or restarts a socket that was found in the run `of` it. systemd does neither while its services run, so these are
-/// stopped first, and started after that; returns their names.
-async fn listen(manager: &dyn Manager, socket: &str, job: Job, of: &str) -> Result<Vec<String>, Fault> {
-    let services = manager.triggers(socket).await?;
-    let mut stopped = BTreeSet::new();
-    let mut listens = listen_once(manager, &services, &mut stopped, (socket, job, of)).await;
-    for _ in 1..LISTENS {
-        // Whoever came meanwhile had the service started again.
-        if listens.is_ok() || stopped.is_empty() {
-            break;
-        }
-        listens = match manager.units(&[socket.to_owned()]).await {
-            Ok(mut states) => {
-                let now = states.pop().unwrap_or_default();
-                let job = if now.is_running() { job } else { Job::Start };
-                listen_once(manager, &services, &mut stopped, (socket, job, &now.invocation)).await
-            }
-            Err(error) => Err(error.into()),
-        };
-    }
-    // Also where it does not listen, and whatever became of the others: they served before.
-    let mut started = Ok(());
-    for service in &stopped {
-        started = manager.job(service, Job::Start, "").await.and(started);
-    }
-    listens.and(started).map(|()| stopped.into_iter().collect())
-}
-
-async fn listen_once(
-    manager: &dyn Manager,
-    services: &[String],
-    stopped: &mut BTreeSet<String>,
-    (socket, job, of): (&str, Job, &str),
-) -> Result<(), Fault> {
-    if !services.is_empty() {
-        let states = manager.units(services).await?;
-        for (service, state) in services.iter().zip(states).filter(|(_, state)| state.is_running()) {
-            stopped.insert(service.clone());
-            manager.job(service, Job::Stop, &state.invocation).await?;
-        }
-    }
-    manager.job(socket, job, of).await
-}
-
-/// How often a socket is told to listen whose services are started by whoever connects meanwhile.
-const LISTENS: u32 = 5;
 
 /// Actions in the order in which they are begun: what starts others goes before these do, or a connection in between would start
 /// what has no file any longer.

@@ -7,6 +7,7 @@ pub(crate) mod apply;
 pub(crate) mod definition;
 mod discover;
 pub(crate) mod health;
+mod listen;
 mod normalize;
 pub(crate) mod observe;
 pub(crate) mod places;
