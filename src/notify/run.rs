@@ -10,7 +10,7 @@ use crate::{
     config::{Receiver, Way},
     daemon::Instance,
     session::{Failure, by_files},
-    store::{Notice, Posted, Stamp, SuspensionEntry},
+    store::{Notice, Posted, Reader, Stamp, Status, StoreError, SuspensionEntry},
 };
 use futures_util::future::join_all;
 use std::{sync::Arc, time::Duration};
@@ -65,9 +65,7 @@ async fn decide(instance: &Instance, news: &Notify, standing: &watch::Sender<Act
             ledger = reader.troubles().await.ok().map(Ledger::of);
         }
         // A state that cannot be read now is read the next time.
-        if let (Some(known), Ok(mut status)) = (&mut ledger, reader.not_well().await) {
-            // What is told of the rest is told also where these cannot be read now.
-            status.degraded = reader.degraded().await.unwrap_or_default();
+        if let (Some(known), Ok(mut status)) = (&mut ledger, not_well(&reader).await) {
             status.suspensions.extend(by_files(config).as_ref().map(SuspensionEntry::from));
             let sources =
                 Sources { following: instance.follower.sources(), failure: instance.follower.failure() };
@@ -101,6 +99,11 @@ async fn decide(instance: &Instance, news: &Notify, standing: &watch::Sender<Act
             }
         }
     }
+}
+
+/// What needs a person, and what does not do by its remote's word. Without the one the other would seem to be over.
+async fn not_well(reader: &Reader) -> Result<Status, StoreError> {
+    Ok(Status { degraded: reader.degraded().await?, ..reader.not_well().await? })
 }
 
 /// What ends by itself. Nothing is known of a scope before its first pass ended.

@@ -24,6 +24,16 @@ fn configure(env: &Env, server: &Pdns, windows: &str) {
     env.config_with("it", &entry, &format!(", interval: 1s, windows: [{windows}]"));
 }
 
+/// A desk whose record has another address than at first, and the commit that had the first one.
+fn moved(server: &Pdns) -> (Env, String) {
+    let env = desk(server, "{allow: \"* * * * *\", duration: 1h}");
+    let first = env.push("zone.yaml", &zone(ZONE, "pdns", &[WWW, MAIL]));
+    env.apply();
+    env.push("zone.yaml", &zone(ZONE, "pdns", &[OTHER, MAIL]));
+    env.apply();
+    (env, first.trim().to_owned())
+}
+
 fn sync(env: &Env) -> Output {
     env.run(&["sync", "--wait", "--timeout", "60s"])
 }
@@ -95,12 +105,8 @@ fn what_is_protected_is_healed_while_the_window_is_closed_where_it_says_so() {
 #[test]
 fn a_rollback_passes_a_closed_window_unless_the_window_says_otherwise() {
     let server = Pdns::start();
-    let env = desk(&server, "{allow: \"* * * * *\", duration: 1h}");
-    let first = env.push("zone.yaml", &zone(ZONE, "pdns", &[WWW, MAIL]));
-    env.apply();
-    env.push("zone.yaml", &zone(ZONE, "pdns", &[OTHER, MAIL]));
-    env.apply();
-    env.run(&["rollback", first.trim(), "--reason", "the new address is down"]).exits(0);
+    let (env, first) = moved(&server);
+    env.run(&["rollback", &first, "--reason", "the new address is down"]).exits(0);
     configure(&env, &server, "{deny: \"* * * * *\", duration: 1h, rollback: false}");
     env.run(&["apply", "--yes"]).exits(3).says(&["window closed"]);
     assert_eq!(server.rrsets(ZONE)["www A"], "300 192.0.2.7");
@@ -112,14 +118,10 @@ fn a_rollback_passes_a_closed_window_unless_the_window_says_otherwise() {
 #[test]
 fn a_rollback_that_waits_for_the_window_goes_on_with_a_persons_word() {
     let server = Pdns::start();
-    let env = desk(&server, "{allow: \"* * * * *\", duration: 1h}");
-    let first = env.push("zone.yaml", &zone(ZONE, "pdns", &[WWW, MAIL]));
-    env.apply();
-    env.push("zone.yaml", &zone(ZONE, "pdns", &[OTHER, MAIL]));
-    env.apply();
+    let (env, first) = moved(&server);
     configure(&env, &server, "{deny: \"* * * * *\", duration: 1h, rollback: false, manual: true}");
     let daemon = Daemon::start(&env);
-    env.run(&["rollback", first.trim(), "--reason", "the new address is down"]);
+    env.run(&["rollback", &first, "--reason", "the new address is down"]);
     wait_for("the rollback waits", || env.run(&["status"]).stdout.contains(" for it"));
     assert_eq!(server.rrsets(ZONE)["www A"], "300 192.0.2.7", "a rollback alone is no such word here");
     sync(&env).exits(0);

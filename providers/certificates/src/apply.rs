@@ -345,6 +345,8 @@ impl Desk<'_> {
         };
         let before = self.keep.issued(name)?;
         let account = self.keep.attempt(name)?.and_then(|attempt| attempt.account);
+        let outputs = before.iter().map(|issued| &issued.wish.output).chain([&wish.output]);
+        let over = outputs.filter_map(deliver::version).collect();
         let issued = Issued {
             key: Private::of(&key)?,
             chain: signed.chain.clone(),
@@ -366,6 +368,7 @@ impl Desk<'_> {
             told_again: 0,
             suggested: None,
             unasked_until: 0,
+            over,
             packed: None,
             parsed: Arc::default(),
         };

@@ -111,6 +111,9 @@ pub struct Issued {
     /// Until when it is not asked for that, in seconds since 1970, where it has not said.
     #[serde(default, skip_serializing_if = "is_never")]
     pub unasked_until: u64,
+    /// Versions of files that were in place when it was issued: it is newer than they, whatever both say.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub over: BTreeSet<String>,
     /// Its PKCS #12 file, where one was wanted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packed: Option<Packed>,

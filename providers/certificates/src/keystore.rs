@@ -131,6 +131,7 @@ mod tests {
             told_again: 0,
             suggested: None,
             unasked_until: 0,
+            over: [].into(),
             packed: None,
             leaving: Vec::new(),
             parsed: Default::default(),

@@ -156,6 +156,7 @@ pub(crate) fn found(wish: &Wish) -> Result<Theirs, Error> {
         told_again: 0,
         suggested: None,
         unasked_until: 0,
+        over: BTreeSet::new(),
         packed: None,
         leaving: Vec::new(),
         parsed: Arc::default(),

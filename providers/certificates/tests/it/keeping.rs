@@ -4,14 +4,14 @@ use crate::{
     authority::{Authority, BEGIN, Fault, LIFE},
     world::Desk,
 };
-use futures_util::StreamExt;
+use futures_util::{FutureExt, StreamExt};
 use reconciled_certificates::{
     config::Limits,
-    wish::{Issue, KeyKind},
+    wish::{Issue, KeyKind, Solver},
 };
 use reconciled_provider::{ErrorKind, Outcome};
 use serde_json::Value;
-use std::{fs, path::Path, process::Command, time::Duration};
+use std::{fs, panic::AssertUnwindSafe, path::Path, process::Command, time::Duration};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_read_of_a_file_counts_until_it_is_another_one() {
@@ -447,6 +447,45 @@ async fn what_is_in_place_and_newer_than_a_state_that_was_restored_is_taken_over
     assert!(kept.issuer.is_some() && !desk.dir.path().join("state/replaced").exists());
     let told = fs::read_to_string(desk.dir.path().join("reloaded")).unwrap();
     assert_eq!(told.lines().count(), 3, "nobody knows who was told of it");
+}
+
+fn die_once_it_is_kept(place: &str) {
+    if place == "certificate.kept" {
+        // As a panic, without a word about it.
+        std::panic::resume_unwind(Box::new(()));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_authority_dates_back_takes_the_place_of_what_was_signed_here_shortly_before() {
+    for dies in [false, true] {
+        let authority = Authority::start();
+        let mut desk = Desk::new(&authority);
+        let acme = std::mem::replace(&mut desk.wish.issuer, Issue::SelfSigned);
+        desk.wish.duration = LIFE;
+        assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+        // It begins an hour before, and ends before what is in place.
+        authority.begin(BEGIN - 3_600);
+        (desk.wish.issuer, desk.wish.duration) = (acme, 0);
+        if dies {
+            desk.passed = die_once_it_is_kept;
+            desk.restart();
+            assert!(AssertUnwindSafe(desk.pass()).catch_unwind().await.is_err());
+            desk.passed = |_| {};
+            desk.restart();
+        } else {
+            // The records go before the files are put in place: that takes one pass more.
+            authority.offer("dns-01");
+            let Issue::Acme(issuer) = &mut desk.wish.issuer else { panic!() };
+            issuer.solvers = vec![("a.example".into(), Solver::Dns("zones".into(), None))];
+        }
+        assert!(matches!(desk.carried(4).await, Outcome::Done(_)) && desk.is_in_sync().await);
+        let kept = desk.keep().issued("web").unwrap().unwrap();
+        let there = fs::read_to_string(desk.dir.path().join("out/web/tls.key")).unwrap();
+        assert!(kept.issuer.as_ref() == Some(&desk.wish.issuer.identity()) && authority.counts() == (1, 1));
+        assert_eq!(kept.key.secret().reveal_str().unwrap(), there);
+        assert!(!desk.dir.path().join("state/replaced").exists(), "nothing of others was there");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -46,19 +46,13 @@ pub(crate) async fn apply(
         works.push(work);
     }
     if works.iter().any(|work| work.is_changed || work.is_unread)
-        && let Err(fault) = manager.reload().await
+        && let Err(error) = read_files(manager, &mut works).await
     {
         // The files are there: what was done to them is found by the next look.
-        let error = match fault {
-            Fault::NoEffect(error) | Fault::Unknown(error) => error,
-        };
         works
             .iter_mut()
             .filter(|work| work.end.is_none())
             .for_each(|work| work.end = Some(Fault::Unknown(error.clone())));
-    }
-    if works.iter().any(|work| work.is_changed || work.is_unread) {
-        see_runs(manager, &mut works).await;
     }
     // A socket takes its services down and up with it: they run as their files are after that.
     let (sockets, mut others): (Vec<Work<'_>>, Vec<Work<'_>>) =
@@ -82,19 +76,17 @@ pub(crate) async fn apply(
     }
 }
 
-/// Which runs the jobs are about, once the manager has read the files: one that began before that has the old ones, whoever
-/// began it, and no later look would know.
-async fn see_runs(manager: &dyn Manager, works: &mut [Work<'_>]) {
-    let names: Vec<String> = works.iter().map(|work| work.name.to_owned()).collect();
-    match manager.units(&names).await {
-        Ok(states) => works.iter_mut().zip(states).for_each(|(work, state)| {
-            (work.is_running, work.run) = (state.is_running(), state.invocation);
-        }),
-        Err(error) => works
-            .iter_mut()
-            .filter(|work| work.end.is_none())
-            .for_each(|work| work.end = Some(Fault::Unknown(error.clone()))),
+/// Has the manager read all files, and sees which runs the jobs are about: one that began before that has the old files,
+/// whoever began it, and no later look would know.
+async fn read_files(manager: &dyn Manager, works: &mut [Work<'_>]) -> Result<(), Error> {
+    if let Err(Fault::NoEffect(error) | Fault::Unknown(error)) = manager.reload().await {
+        return Err(error);
     }
+    let names: Vec<String> = works.iter().map(|work| work.name.to_owned()).collect();
+    for (work, state) in works.iter_mut().zip(manager.units(&names).await?) {
+        (work.is_running, work.run) = (state.is_running(), state.invocation);
+    }
+    Ok(())
 }
 
 /// Jobs that are waited for at one time.

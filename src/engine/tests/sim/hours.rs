@@ -1,5 +1,6 @@
 //! Virtual hours of the scheduler over remotes that go away, hang, panic, or are written to by others.
 
+mod away;
 mod crowded;
 mod suspended;
 mod twins;
@@ -199,40 +200,6 @@ impl House {
 
 fn zones(count: usize) -> Vec<Scope> {
     (0..count).map(|number| Scope::new("zone", format!("z{number:03}"))).collect()
-}
-
-#[test]
-fn a_person_is_heard_while_a_remote_is_left_alone() {
-    let (mut house, zones) = (House::new(Settings::default()), zones(20));
-    house.rig.away.lock().unwrap().insert("zone".into());
-    house.commit("r1", &zones, "x@g1");
-    house.pass(HOUR);
-    house.rig.away.lock().unwrap().clear();
-    assert!(house.scheduler.standing().values().any(|s| matches!(s.breaker, BreakerState::Open(_))));
-    house.scheduler.bid([zones[7].clone()].into());
-    house.pass(Duration::from_secs(1));
-    assert_eq!(house.stance(&zones[7]), Stance::InSync, "{:?}", house.scheduler.standing().get(&zones[7]));
-}
-
-#[test]
-fn a_remote_that_is_away_at_the_start_is_left_alone_and_then_caught_up_with() {
-    let (mut house, zones) = (House::new(Settings::default()), zones(20));
-    house.rig.away.lock().unwrap().insert("zone".into());
-    let host = Scope::new("host", "files");
-    house.commit("r1", &[zones.clone(), vec![host.clone()]].concat(), "x@g1");
-    house.pass(HOUR);
-    assert_eq!(house.stance(&host), Stance::InSync, "another entry is not delayed");
-    assert!(house.scheduler.standing().values().any(|s| matches!(s.breaker, BreakerState::Open(_))));
-    let asked = house.rig.reads.lock().unwrap().iter().filter(|(_, s)| &*s.provider == "zone").count();
-    assert!(asked <= 50, "{asked} reads in an hour of a remote that is away");
-    house.rig.away.lock().unwrap().clear();
-    house.pass(6 * MINUTE);
-    assert!(
-        zones.iter().all(|zone| house.stance(zone) == Stance::InSync),
-        "{:?}",
-        house.scheduler.standing()
-    );
-    house.settles();
 }
 
 #[test]

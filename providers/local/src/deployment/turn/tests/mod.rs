@@ -79,6 +79,16 @@ async fn an_instance_that_systemd_started_meanwhile_gets_the_revision_all_the_sa
 }
 
 #[tokio::test]
+async fn an_instance_that_was_started_before_the_files_were_read_is_started_anew() {
+    let world = World::running(&web(2, "a", "")).await;
+    world.state.lock().unwrap().units.get_mut("web@1.service").unwrap().active = "deactivating".into();
+    world.jobs();
+    world.state.lock().unwrap().begun_at_reload = Some("web@1.service");
+    world.until_still(&web(2, "b", "")).await;
+    assert_eq!(world.jobs(), [1, 2].map(|number| format!("restart web@{number}.service")));
+}
+
+#[tokio::test]
 async fn a_step_ends_in_time_also_where_every_look_takes_longer_than_a_pause() {
     let old = web(2, "a", "old");
     for between in [1, 30] {

@@ -51,6 +51,8 @@ pub(super) struct State {
     pub(super) takes: Duration,
     /// What a start ends as, where it does not end as `active`.
     pub(super) starts_as: Option<&'static str>,
+    /// systemd starts this unit by itself just before it reads the files.
+    pub(super) begun_at_reload: Option<&'static str>,
     /// systemd starts the unit of the next job by itself just before.
     pub(super) begins_by_itself: bool,
     runs: u32,
@@ -357,6 +359,11 @@ impl Manager for World {
         Ok(())
     }
     async fn reload(&self) -> Result<(), Fault> {
+        let mut state = self.state.lock().unwrap();
+        if let Some(unit) = state.begun_at_reload.take() {
+            let unit = state.units.get_mut(unit).unwrap();
+            (unit.active, unit.invocation) = ("active".into(), "of the old file".into());
+        }
         Ok(())
     }
     async fn job(&self, name: &str, job: Job, of: &str) -> Result<(), Fault> {
