@@ -122,6 +122,9 @@ pub(super) fn runs(resources: &[Resource]) -> Vec<(Arc<Scope>, Range<usize>)> {
 
 impl Product {
     pub(super) fn is_empty(&self) -> bool {
-        self.resources.is_empty() && self.exclusive.is_empty() && self.problems.is_empty()
+        self.resources.is_empty()
+            && self.exclusive.is_empty()
+            && self.problems.is_empty()
+            && self.unselected.is_empty()
     }
 }

@@ -78,7 +78,7 @@ pub async fn rollback(
     // What is meant for another host, or for a provider of another name, is not gone in that revision.
     let is_elsewhere = |manifest: &ManifestKey, (scope, id): &Place<'_>| {
         then.sources.get(&source).is_some_and(|state| {
-            state.unassigned.contains(manifest)
+            state.may_be_elsewhere(manifest)
                 || state.unselected.contains(manifest)
                 || state.unselected_parts.contains(&((*scope).clone(), (*id).clone()))
         })

@@ -78,7 +78,7 @@ fn frozen(outlook: &Outlook, name: &str, tracked: &[TrackedEntry]) -> Vec<Condit
         .filter(|row| !is_declared(row))
         .map(|row| ManifestKey(row.manifest.as_str().into()))
         .filter(|key| key.source() == name)
-        .filter(|key| !state.unassigned.contains(key) && !state.unselected.contains(key))
+        .filter(|key| !state.may_be_elsewhere(key) && !state.unselected.contains(key))
         .collect();
     let message = "files with errors may still declare it: it is not changed, restored or deleted";
     let frozen = |key: &ManifestKey| Condition {

@@ -96,6 +96,10 @@ impl ManifestKey {
     pub fn group(&self) -> &str {
         self.part(1)
     }
+    /// Kind, namespace and name, joined by slashes: all but source and group.
+    pub fn within_group(&self) -> &str {
+        self.0.splitn(3, '/').nth(2).unwrap_or("")
+    }
     /// The kind, such as `Zone`.
     pub fn kind(&self) -> &str {
         self.part(2)

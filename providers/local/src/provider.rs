@@ -54,7 +54,7 @@ pub const INFO: ProviderInfo = ProviderInfo {
     consistency_window: Duration::ZERO,
     apply_limit: Duration::from_secs(300),
     create_backoff: ProviderInfo::BACKOFF,
-    normalizer: 2,
+    normalizer: 3,
 };
 
 /// Prepares an entry called `entry` that works in this process, or through the helper it names. Touches nothing.

@@ -88,7 +88,7 @@ impl Desired {
     /// True when all that a manifest declares at an entry is known, so that what it does not declare is known too.
     pub fn knows(&self, manifest: &ManifestKey, entry: &str) -> bool {
         // A declaration may have moved into a file that is broken: one broken file keeps all of the source.
-        let of_source = |source: &SourceState| source.is_whole() && !source.unassigned.contains(manifest);
+        let of_source = |source: &SourceState| source.is_whole() && !source.may_be_elsewhere(manifest);
         self.sources.get(manifest.source()).is_some_and(of_source) && !self.ailing.contains(entry)
     }
 }
@@ -148,6 +148,13 @@ impl fmt::Debug for Reach {
 }
 
 impl SourceState {
+    /// True when the manifest is one for a provider that is not configured here, or may be: one of the same kind and name is,
+    /// whose group is another. A group that somebody misspelt is none that anybody here can tell from a provider of
+    /// another host.
+    pub fn may_be_elsewhere(&self, manifest: &ManifestKey) -> bool {
+        let of_manifest = manifest.within_group();
+        self.unassigned.iter().any(|other| other.within_group() == of_manifest)
+    }
     /// True when all that the source declares is known, so that what it does not declare is known too.
     pub fn is_whole(&self) -> bool {
         self.prunes && self.broken.is_empty()

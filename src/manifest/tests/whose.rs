@@ -186,6 +186,15 @@ fn a_part_for_other_hosts_is_not_desired_and_known_as_such() {
 }
 
 #[test]
+fn a_manifest_all_of_whose_parts_are_for_other_hosts_is_taken_all_the_same() {
+    let part = "apiVersion: test/v1\nkind: Part\nmetadata: {name: p}\nspec: {zone: a, records: [{name: y, hosts: role=db}]}\n";
+    let loaded = Setup::new(&[("a.yaml", &thing("a", "{}")), ("b.yaml", part)]).once();
+    assert_eq!((shown(&loaded), resources(&loaded)), (String::new(), String::new()));
+    let state = &loaded.desired.sources["infra"];
+    assert_eq!((state.unselected_parts.len(), state.prunes), (1, true));
+}
+
+#[test]
 fn a_provider_of_another_host_is_unassigned_and_a_misspelt_one_is_an_error() {
     let check = |text: &str, labels: bool, expect: &str| {
         let mut setup = Setup::new(&[("a.yaml", text)]);
@@ -252,6 +261,8 @@ fn a_kind_of_a_remote_that_is_configured_elsewhere_is_unassigned_and_a_misspelt_
         }
     };
     check(&queue("aws/v1", "{}"), true, "unassigned");
+    // Far from everything: it may be another host's, and whoever was of another group stays (`may_be_elsewhere`).
+    check(&queue("tst-of-old/v1", "{}"), true, "unassigned");
     check(&queue("google-beta/v1", "{provider: europe}"), true, "unassigned");
     check(&queue("aws/v1", "{}"), false, "unknown kind Queue of aws/v1");
     check(&queue("aws/v1", "{provider: europe}"), false, "unknown kind Queue of aws/v1");

@@ -138,6 +138,11 @@ fn frozen(survey: &Survey, desired: &Desired, options: &Options<'_>) -> Vec<Froz
             Some(state) if state.unassigned.contains(key) => {
                 "its provider is not configured on this host".to_string()
             }
+            Some(state) if state.may_be_elsewhere(key) => format!(
+                "{}/{} is declared in another group now, of which no provider is configured on this host",
+                key.kind(),
+                key.name()
+            ),
             Some(state) if !state.broken.is_empty() => {
                 let mut files: Vec<&str> = state.broken.iter().map(|file| &**file).collect();
                 let more = files.len().saturating_sub(FILES);

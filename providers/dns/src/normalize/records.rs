@@ -4,7 +4,7 @@ use super::{
     Context, Settled,
     collect::{Collected, Declared, Site},
     included, name_problem, refusal,
-    reverse::Reverse,
+    reverse::{self, Reverse},
     valid_ttl,
 };
 use crate::{
@@ -66,6 +66,7 @@ pub(super) fn declared<'l>(
                 Ok(true) => {}
                 Ok(false) => {
                     out.unselected.push((cx.scope.clone(), record::id(name.as_str(), kind.word())));
+                    out.unselected.extend(reverse::unselected(cx, &at.value));
                     continue;
                 }
                 Err(error) => {

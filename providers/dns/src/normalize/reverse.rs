@@ -6,7 +6,7 @@
 use super::{Context, declaration, refusal};
 use crate::{
     ignore::Ignored,
-    kind::RecordSpec,
+    kind::{Data, RecordSpec},
     name::{Name, is_within},
     rdata::{Refusal, Type},
     record,
@@ -107,6 +107,16 @@ impl Reverse {
             out.resources.push(Resource { id, scope, spec, origin, policy });
         }
     }
+}
+
+/// The PTR records of a record that is for other hosts: they are for other hosts too.
+pub(super) fn unselected(cx: &Context<'_>, spec: &RecordSpec) -> Vec<(Arc<Scope>, ResourceId)> {
+    let addresses = spec.values.iter().filter(|_| spec.reverse).filter_map(|value| match &value.value {
+        Data::Text(text) => text.trim().parse::<IpAddr>().ok(),
+        Data::Map(_) => None,
+    });
+    let pointers = addresses.map(pointer);
+    pointers.filter_map(|name| Some((Arc::new(zone_of(cx, &name)?), record::id(&name, "PTR")))).collect()
 }
 
 /// The name under which an address is looked up (RFC 1035 §3.5, RFC 3596 §2.5).

@@ -430,7 +430,13 @@ impl Case {
             label: line.get("label").unwrap_or("abc1234").into(),
             prunes: line.get("prunes") != Some("no"),
             broken: line.list("broken").map(Arc::from).collect(),
-            unassigned: line.list("unassigned").map(|m| key(name, m)).collect(),
+            unassigned: line
+                .list("unassigned")
+                .map(|m| match m.split_once('/') {
+                    Some((group, m)) => ManifestKey::new(name, group, "Thing", "", m),
+                    None => key(name, m),
+                })
+                .collect(),
             elsewhere: Default::default(),
             unselected: line.list("unselected").map(|m| key(name, m)).collect(),
             unselected_parts: line.list("unselectedParts").map(|id| (scope.clone(), id.into())).collect(),

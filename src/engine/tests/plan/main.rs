@@ -97,6 +97,7 @@ scenarios! {
         only_the_rows_own_source_prunes,
         an_unreachable_source_prunes_nothing,
         a_broken_file_freezes_everything_of_its_source,
+        a_group_that_nobody_here_has_keeps_what_the_manifest_tracked,
         unassigned_manifests_keep_what_they_tracked,
         of_an_entry_that_ails_nothing_goes,
         a_host_no_longer_selected_prunes_under_its_guard_word,

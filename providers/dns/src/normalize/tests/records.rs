@@ -183,6 +183,19 @@ fn a_record_for_other_hosts_is_left_out_and_told_apart_from_one_that_is_gone() {
 }
 
 #[test]
+fn the_pointers_of_a_record_for_other_hosts_are_for_other_hosts_too() {
+    let text = zone_text(
+        "    - {name: y, type: A, values: [192.0.2.2, 198.51.100.1], hosts: role=db, reverse: true}\n",
+    );
+    let scopes = BTreeSet::from(["example.com", "2.0.192.in-addr.arpa"].map(|zone| Scope::new("pdns", zone)));
+    let out = normalize(&manifest(&text), &TestInputs { scopes, ..TestInputs::default() });
+    let unselected: Vec<String> =
+        out.unselected.iter().map(|(scope, id)| format!("{} {}", scope.name, id.0)).collect();
+    let [record, pointer] = ["example.com y.example.com./A", "2.0.192.in-addr.arpa 2.2.0.192.in-addr.arpa./PTR"];
+    assert_eq!((unselected, out.problems.len()), (vec![record.into(), pointer.into()], 0));
+}
+
+#[test]
 fn a_record_set_joins_the_zone_of_its_name_and_inherits_its_ttl() {
     let set = manifest(
         "kind: RecordSet\nmetadata: {name: web}\nspec: {zone: Example.com., records: [{name: app, type: A, values: [192.0.2.7]}]}\n",
