@@ -5,7 +5,7 @@
 //! not in a backup: keep `seal.key` apart, or whoever finds the backup reads what is sealed.
 
 use super::{
-    DATABASE, Reader,
+    DATABASE, Init, Reader,
     error::{Result, StoreError},
     events,
     open::{self, Lock, Schema},
@@ -89,9 +89,10 @@ async fn copy(conn: &mut SqliteConnection, to: &Path) -> Result<()> {
     File::open(to).and_then(|file| file.sync_all()).map_err(StoreError::file("write", to))
 }
 
-/// Makes an empty database where none is: whole and durable, or not at all. It waits for the disk once, as a whole: each
-/// migration by itself would several times, and so would the change to a WAL.
-pub(super) async fn make(file: &Path) -> Result<()> {
+/// Makes an empty database where none is: whole and durable, or not at all; one that is a recovery says so from its first
+/// moment. It waits for the disk once, as a whole: each migration by itself would several times, and so would the change to
+/// a WAL.
+pub(super) async fn make(file: &Path, how: Init) -> Result<()> {
     let fail = |error: sqlx::Error| StoreError::from(error).of(file);
     let new = file.with_extension("db.new");
     for suffix in ["-wal", "-shm", "-journal", ""] {
@@ -106,6 +107,9 @@ pub(super) async fn make(file: &Path) -> Result<()> {
         .disable_statement_logging();
     let mut conn = options.connect().await.map_err(fail)?;
     open::migrate(&mut conn, file, Schema::Empty).await?;
+    if how == Init::Recover {
+        open::set_recovering(&mut conn).await.map_err(|error| error.of(file))?;
+    }
     sqlx::query("PRAGMA journal_mode = WAL").execute(&mut conn).await.map_err(fail)?;
     conn.close().await.map_err(fail)?;
     File::open(&new).and_then(|file| file.sync_all()).map_err(StoreError::file("write", &new))?;

@@ -151,7 +151,7 @@ impl Db {
     async fn open_locked(dir: &Path, options: &OpenOptions, lock: Option<Lock>, how: Init) -> Result<Db> {
         let file = dir.join(DATABASE);
         if options.create && open::is_new(&file) {
-            backup::make(&file).await?;
+            backup::make(&file, how).await?;
         }
         let named = |error: StoreError| error.of(&file);
         let mut conn = open::connect(&file).await?;
@@ -164,9 +164,6 @@ impl Db {
         let begin = conn.begin_with("BEGIN IMMEDIATE").await;
         let mut tx = begin.map_err(|error| named(error.into()))?;
         let seal = Arc::new(open::seal_of(&mut tx, dir).await.map_err(named)?);
-        if how == Init::Recover {
-            open::set_recovering(&mut tx).await.map_err(named)?;
-        }
         write::sweep_claims(&mut tx).await.map_err(named)?;
         let epoch = open::raise_epoch(&mut tx, &*options.clock).await.map_err(named)?;
         tx.commit().await.map_err(|error| named(error.into()))?;

@@ -186,6 +186,14 @@ async fn damage_is_found_at_the_start_and_told_with_a_way_out() {
 }
 
 #[tokio::test]
+async fn a_recovery_that_was_killed_as_soon_as_there_was_a_database_is_one_all_the_same() {
+    let dir = tempfile::tempdir().unwrap();
+    backup::make(&dir.path().join(DATABASE), Init::Recover).await.unwrap();
+    let db = Db::open_writer(dir.path(), existing()).await.unwrap();
+    assert!(db.reader().is_recovering().await.unwrap());
+}
+
+#[tokio::test]
 async fn init_makes_a_state_once() {
     let parent = tempfile::tempdir().unwrap();
     let (dir, clock) = (parent.path().join("a/b"), Arc::new(At(NOW)));
@@ -302,7 +310,7 @@ async fn a_new_database_is_whole_before_it_has_its_name() {
     for name in ["state.db.new", "state.db.new-wal", "state.db.new-shm", "state.db.new-journal"] {
         fs::write(dir.path().join(name), "half of it").unwrap();
     }
-    backup::make(&file).await.unwrap();
+    backup::make(&file, Init::New).await.unwrap();
     let made: Vec<_> = fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(made, [DATABASE]);
     assert_eq!(fs::read(&file).unwrap()[18..20], [2, 2], "it has a WAL from the beginning");

@@ -17,7 +17,7 @@ pub(crate) use apply::{apply, drain, release};
 pub use kind::{BALANCER, BalancerSpec, Program};
 pub(crate) use kind::{compare, refused, show};
 pub(crate) use memory::left;
-pub(crate) use normalize::{Front, normalize, of_deployment, path_of};
+pub(crate) use normalize::{Front, LONGEST, normalize, of_deployment, path_of};
 pub(crate) use observe::observed;
 
 /// True when a resource of a deployment's scope is a balancer: its id is the path of its file.

@@ -51,8 +51,8 @@ fn is_selected(balancer: &BalancerSpec, deployment: &Manifest) -> bool {
     !balancer.selector.is_empty() && balancer.selector.iter().all(has)
 }
 
-/// Most seconds that an instance is left: so long a rolling update or a smaller number of instances may stand still.
-const LONGEST: u32 = 3_600;
+/// Most milliseconds that an instance is left: so long a rolling update or a smaller number of instances may stand still.
+pub(crate) const LONGEST: u64 = 3_600_000;
 
 /// How long an instance that gets no further requests is left.
 fn seconds(drain: &Option<At<u32>>) -> u32 {
@@ -235,7 +235,7 @@ fn check(config: &Config, spec: &BalancerSpec, refuse: &mut impl FnMut(Span, Str
     }
     if let Some(at) = &spec.drain_seconds
         && at.unknown.is_empty()
-        && at.value > LONGEST
+        && u64::from(at.value) * 1_000 > LONGEST
     {
         let message = format!("no instance is left for {} s before it goes", at.value);
         refuse(at.span, message, "write at most an hour: drainSeconds: 3600");

@@ -9,13 +9,17 @@ use super::{
 };
 use crate::{
     apply::begin,
-    balancer,
+    balancer::{self, LONGEST},
     hands::{Fault, Hands, Manager},
     systemd::apply as units,
 };
 use futures_util::future::select;
 use reconciled_provider::{Action, ActionId, Batch, Cx, Error, Journal, Op, Outcome};
-use std::{collections::BTreeMap, pin::pin, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    pin::pin,
+    time::Duration,
+};
 
 /// Carries out a batch: templates, then instances, then balancers, then what goes.
 pub(crate) async fn apply(
@@ -71,7 +75,8 @@ pub(crate) async fn apply(
     let now = millis(cx);
     let wait = |action: &Action| {
         let until = left.get(&*action.op.id().0).copied().max(instance::kept_until(action));
-        until.and_then(|until| until.checked_sub(now)).unwrap_or_default()
+        // Where it is longer than anybody may say, the clock was set back since.
+        until.and_then(|until| until.checked_sub(now)).filter(|wait| *wait <= LONGEST).unwrap_or_default()
     };
     // The others of the host do not wait for them: until when they stay is remembered, and they come back by themselves.
     let (busy, fewer): (Vec<&Action>, Vec<&Action>) =
@@ -134,16 +139,22 @@ fn kept_all(actions: &[&Action], why: &str, hint: &str) -> Vec<(ActionId, Outcom
 
 /// Takes away a template, and what a rolling update left.
 async fn take_away(hands: &dyn Hands, manager: &dyn Manager, action: &Action) -> Result<(), Fault> {
-    let Op::Delete { tracked, .. } = &action.op else { return Ok(()) };
+    let Op::Delete { tracked, observed } = &action.op else { return Ok(()) };
     let Some((name, None)) = parts(&action.op.id().0) else { return Ok(()) };
     let memory = Memory::open(tracked.as_ref());
     let group = group(hands, manager, name, &numbers(None, &memory)).await?;
     if let Some(why) = group.any_closed() {
         return Err(Error::from(why).into());
     }
-    let surge = memory.rollout.iter().flat_map(|rollout| rollout.surge.iter());
-    for number in surge {
-        group.stop(manager, *number).await?;
+    // Nobody else knows of those that it started and that had no row yet: one that has goes with that, or stays.
+    let rows = Memory::read(&observed.private).rows;
+    let has_row = |number: &u32| rows.as_ref().is_none_or(|rows| rows.contains(number));
+    if let Some(rollout) = &memory.rollout {
+        let touched = rollout.touched.iter().filter(|number| !has_row(number));
+        let begun: BTreeSet<u32> = rollout.surge.iter().chain(touched).copied().collect();
+        for number in begun {
+            group.stop(manager, number).await?;
+        }
     }
     let mut is_changed = false;
     for looked in group.members.values() {

@@ -223,14 +223,35 @@ impl Rollout {
     /// Begins a turn. A time in which nobody took any, because the process was stopped or all was suspended, is no time in
     /// which the instances did not come up.
     pub(crate) fn turn(&mut self, now: u64) {
+        self.set_back(self.turned.saturating_sub(now));
         let since = now.saturating_sub(self.turned);
         if self.turned > 0 && since > PAUSE {
-            self.progressed = self.progressed.saturating_add(since - WAIT);
-            // Nobody saw whether they were available.
-            self.trial = if self.trial == Trial::Over { Trial::Over } else { Trial::Ahead };
+            let unseen = since - WAIT;
+            self.progressed = self.progressed.saturating_add(unseen);
+            // Nobody saw whether they were available: of a trial that counts no more than of the time that it has.
+            if let Trial::Since(since) = &mut self.trial {
+                *since = since.saturating_add(unseen);
+            }
         }
         self.turned = now;
         self.is_stuck = false;
+    }
+}
+
+impl Rollout {
+    /// The clock was set back by so many milliseconds: what it said before is as long ago as it was.
+    fn set_back(&mut self, by: u64) {
+        let stages = self.batch.values_mut().filter_map(|stage| match stage {
+            Stage::Drained(at) | Stage::Watch(Some(at)) => Some(at),
+            Stage::Drain | Stage::Restart | Stage::Watch(None) => None,
+        });
+        let trial = match &mut self.trial {
+            Trial::Since(at) => Some(at),
+            Trial::Ahead | Trial::Over => None,
+        };
+        for at in stages.chain(trial).chain([&mut self.progressed]) {
+            *at = at.saturating_sub(by);
+        }
     }
 }
 
@@ -302,7 +323,7 @@ mod tests {
         assert_eq!(Over.next(false, 10, 30_000), Over);
         let mut rollout = Rollout { trial: Since(1_000), ..Rollout::to("goal", 1_000) };
         rollout.turn(3_600_000);
-        assert_eq!(rollout.trial, Ahead, "nobody looked meanwhile");
+        assert_eq!(rollout.trial, Since(3_599_000), "nobody looked meanwhile, and a second counts");
     }
 
     #[test]
@@ -327,6 +348,19 @@ mod tests {
         assert_eq!(told(&[&Standing::Available, &no, &no, &lost]), [Available, Doubtful, Doubtful, Doubtful]);
         assert_eq!(told(&[&lost, &lost, &no]), [Doubtful, Unasked, Doubtful]);
         assert_eq!(told(&[&Standing::Down("failed".into()), &no]), [Down, Doubtful]);
+    }
+
+    #[test]
+    fn a_clock_that_was_set_back_makes_nobody_wait_for_it() {
+        let batch = [(1, Stage::Drained(9_000)), (2, Stage::Watch(Some(8_000))), (3, Stage::Restart)].into();
+        let trial = Trial::Since(7_000);
+        let mut rollout = Rollout { batch, trial, turned: 8_500, ..Rollout::to("goal", 6_000) };
+        rollout.turn(5_500);
+        let batch = [(1, Stage::Drained(6_000)), (2, Stage::Watch(Some(5_000))), (3, Stage::Restart)].into();
+        assert_eq!(
+            (rollout.batch, rollout.trial, rollout.progressed, rollout.turned),
+            (batch, Trial::Since(4_000), 3_000, 5_500)
+        );
     }
 
     #[test]

@@ -193,7 +193,9 @@ pub(super) fn observed(
             None if group.members.keys().any(own_file) => String::new(),
             None => return None,
         };
-        return Some(Observed::new(id, Declared::Deployment(undeclared(content)).encode()));
+        let mut observed = Observed::new(id, Declared::Deployment(undeclared(content)).encode());
+        observed.private = Memory { rows: memory.rows.clone(), ..Memory::default() }.seal();
+        return Some(observed);
     };
     let content = match (&group.template.what, group.content()) {
         (What::Absent, _) => return None,

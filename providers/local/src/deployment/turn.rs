@@ -191,6 +191,8 @@ impl<'a> Turn<'a> {
         }
         rollout.turn(now);
         rollout.keep(&self.declared.range());
+        // What its own row is about goes with that, or stays where a person had that forgotten.
+        rollout.touched.retain(|number| self.rows.as_ref().is_none_or(|rows| !rows.contains(number)));
         // An instance that came besides may be declared by now.
         let members: BTreeSet<u32> = self.declared.range().chain(rollout.surge.iter().copied()).collect();
         let members: Vec<u32> = members.into_iter().collect();

@@ -151,7 +151,7 @@ async fn a_revision_that_systemd_has_to_start_again_and_again_is_taken_back() {
     let before = untouched();
     for (ready, why) in [(1, "no progress within 4 s"), (3, "no progress within 4 s")] {
         let bad =
-            looping("0.9", "always", &format!(", minReadySeconds: {ready}, progressDeadlineSeconds: 4"));
+            looping("0.4", "always", &format!(", minReadySeconds: {ready}, progressDeadlineSeconds: 4"));
         let (done, worst) = roll(&machine, &[&bad], 1..=3).await;
         assert!(
             done.last().unwrap().contains("was taken back") && done.last().unwrap().contains(why),

@@ -191,7 +191,8 @@ fn the_pointers_of_a_record_for_other_hosts_are_for_other_hosts_too() {
     let out = normalize(&manifest(&text), &TestInputs { scopes, ..TestInputs::default() });
     let unselected: Vec<String> =
         out.unselected.iter().map(|(scope, id)| format!("{} {}", scope.name, id.0)).collect();
-    let [record, pointer] = ["example.com y.example.com./A", "2.0.192.in-addr.arpa 2.2.0.192.in-addr.arpa./PTR"];
+    let [record, pointer] =
+        ["example.com y.example.com./A", "2.0.192.in-addr.arpa 2.2.0.192.in-addr.arpa./PTR"];
     assert_eq!((unselected, out.problems.len()), (vec![record.into(), pointer.into()], 0));
 }
 

@@ -152,19 +152,54 @@ async fn an_instance_that_is_declared_no_longer_is_in_no_step() {
     assert_eq!(world.files(), ["web@.service"]);
 }
 
-#[tokio::test]
-async fn what_a_rolling_update_started_and_nobody_declares_is_stopped_unless_it_has_a_row() {
+/// One on which 3 and 4 were started by a rolling update, whose rows are gone by now.
+async fn without_rows_of_3_and_4(passes: u32) -> World {
     let world = World::running(&web(2, "a", "")).await;
-    // A process that died before the instances had rows of their own.
-    let more = web(4, "b", "new");
-    world.pass(&more).await;
+    for _ in 0..passes {
+        world.pass(&web(4, "b", "new")).await;
+    }
     for number in [3, 4] {
-        world.rows.lock().unwrap().remove(&instance("web", number).as_str().into());
+        world.rows.lock().unwrap().remove(&instance("web", number).as_str().into()).unwrap();
     }
     assert_eq!(world.running_units().len(), 4);
+    world
+}
+
+#[tokio::test]
+async fn what_a_rolling_update_started_and_nobody_declares_is_stopped_unless_it_has_a_row() {
+    // A process that died before the instances had rows of their own.
+    let world = without_rows_of_3_and_4(1).await;
     world.until_still(&web(2, "b", "new")).await;
     assert_eq!(world.running_units(), ["web@1.service", "web@2.service"]);
     assert_eq!(world.files(), ["web@.service"]);
+}
+
+#[tokio::test]
+async fn what_a_person_had_forgotten_in_the_middle_of_a_rolling_update_goes_on() {
+    let world = without_rows_of_3_and_4(2).await;
+    world.until_still(&web(2, "b", "new")).await;
+    assert_eq!(world.running_units().len(), 4);
+}
+
+#[tokio::test]
+async fn what_a_rolling_update_started_goes_with_its_deployment_also_without_a_row() {
+    let world = without_rows_of_3_and_4(1).await;
+    assert!(matches!(world.take_down().await, Some(Outcome::Gone)));
+    assert_eq!((world.running_units(), world.files()), (Vec::new(), Vec::new()));
+}
+
+#[tokio::test]
+async fn a_revision_that_is_tried_out_is_not_taken_back_for_pauses() {
+    let canary = Some(Canary { instances: 1, seconds: 600 });
+    let world = World::running(&Deployment { canary, ..web(2, "a", "old") }).await;
+    let new = Deployment { canary, ..web(2, "b", "new") };
+    for _ in 0..2_000 {
+        match world.pass(&new).await {
+            Some(Outcome::Pending { .. }) => world.clock.advance(Duration::from_secs(15)),
+            outcome => return assert!(matches!(outcome, Some(Outcome::Done(_))), "{outcome:?}"),
+        }
+    }
+    panic!("it never ends: {:?}", world.memory());
 }
 
 #[tokio::test]

@@ -160,7 +160,16 @@ impl World {
 
     /// One pass; what became of the template, if anything was done to it.
     pub(super) async fn pass(&self, declared: &Deployment) -> Option<Outcome> {
-        let (desired, cx) = (self.desired(declared), self.cx());
+        self.pass_over(self.desired(declared)).await
+    }
+
+    /// The same once nothing is declared.
+    pub(super) async fn take_down(&self) -> Option<Outcome> {
+        self.pass_over(Vec::new()).await
+    }
+
+    async fn pass_over(&self, desired: Vec<Resource>) -> Option<Outcome> {
+        let cx = self.cx();
         let tracked: Vec<Tracked> = self.rows.lock().unwrap().values().cloned().collect();
         let scope = Scope::new("host", "deployments");
         let want =
