@@ -1,4 +1,4 @@
-//! `apply`: shows the plan, asks, and carries out exactly what was shown.
+//! `apply`: shows the plan, asks, and carries it out; where the world moved meanwhile, what is planned anew then.
 
 use super::{
     Args, Exit, Host, Out,

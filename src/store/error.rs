@@ -1,7 +1,7 @@
 //! What can go wrong with the state, and what a person can do about it.
 
 use super::rename::Rename;
-use reconciled_provider::{Error, ErrorKind, Hash, ManifestKey};
+use reconciled_provider::{Error, ErrorKind, Hash};
 use std::{
     fmt, io,
     path::{Path, PathBuf},
@@ -117,11 +117,11 @@ pub enum StoreError {
         /// Epoch of the database.
         now: u64,
     },
-    /// A manifest changed after the plan was made.
-    #[error("manifest {manifest} changed after the plan was made (generation {planned}, now {now})")]
+    /// What was planned from changed after the plan was made.
+    #[error("{what} changed after the plan was made (generation {planned}, now {now})")]
     Moved {
-        /// The manifest.
-        manifest: ManifestKey,
+        /// A manifest, or all that a source declares.
+        what: String,
         /// Generation the plan was made from.
         planned: u64,
         /// Generation in force; 0 when the manifest is gone.

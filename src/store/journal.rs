@@ -11,7 +11,7 @@ use super::{
     write::Tx,
 };
 use futures_util::{TryStreamExt as _, future::join};
-use reconciled_engine::store::{Ending, Intent, OpenIntent};
+use reconciled_engine::store::{Ending, Intent, OpenIntent, source_of_newest};
 use reconciled_provider::{ActionId, Hash, ManifestKey, Scope};
 use serde::{Deserialize, Serialize};
 use sqlx::{Row as _, SqliteConnection};
@@ -197,17 +197,28 @@ async fn check_fence(conn: &mut SqliteConnection, fence: &[(ManifestKey, u64)]) 
         return Ok(());
     }
     let keys: Vec<&str> = fence.iter().map(|(key, _)| &*key.0).collect();
-    let found: Vec<(String, i64)> = sqlx::query_as(
+    let mut found: Vec<(String, i64)> = sqlx::query_as(
         "SELECT key, generation + (pins << 32) FROM manifest WHERE key IN (SELECT value FROM json_each(?1))",
     )
     .bind(json(&keys))
-    .fetch_all(conn)
+    .fetch_all(&mut *conn)
     .await?;
+    for (key, _) in fence {
+        let Some(source) = source_of_newest(key) else { continue };
+        let newest =
+            sqlx::query_scalar("SELECT max(generation + (pins << 32)) FROM manifest WHERE source = ?1");
+        let newest: Option<i64> = newest.bind(source).fetch_one(&mut *conn).await?;
+        found.push((key.to_string(), newest.unwrap_or(0)));
+    }
     let found: HashMap<&str, u64> = found.iter().map(|(key, now)| (key.as_str(), *now as u64)).collect();
     for (manifest, planned) in fence {
         let now = found.get(&*manifest.0).copied().unwrap_or(0);
         if now != *planned {
-            return Err(StoreError::Moved { manifest: manifest.clone(), planned: *planned, now });
+            let what = match source_of_newest(manifest) {
+                Some(source) => format!("what source {source} declares"),
+                None => format!("manifest {manifest}"),
+            };
+            return Err(StoreError::Moved { what, planned: *planned, now });
         }
     }
     Ok(())

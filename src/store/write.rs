@@ -291,7 +291,7 @@ async fn release(conn: &mut SqliteConnection, domain: &Arc<str>) -> Result<()> {
     Ok(())
 }
 
-/// Saying the same thing twice is one consent: a repeated one does not make a used one fresh again.
+/// Saying the same thing twice is one consent: a used one is fresh again only where it was said later.
 async fn approve(conn: &mut SqliteConnection, approval: &Approval) -> Result<()> {
     sqlx::query(
         "INSERT INTO approval (digest, reason, actor, at, used_at) VALUES (?1, ?2, ?3, ?4, ?5)

@@ -14,8 +14,8 @@ use crate::{
 use async_trait::async_trait;
 use futures_util::future::{Either, join, select};
 use reconciled_provider::{
-    ActionId, Claim, Clock, Error, Hash, Journal, ManifestKey, Observation, Outcome, ResourceId, Scope,
-    Tracked,
+    ActionId, Claim, Clock, Error, Hash, Journal, Lives, ManifestKey, Observation, Outcome, ResourceId,
+    Scope, Tracked,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -41,6 +41,8 @@ pub(crate) struct BatchJournal<'a> {
     pub(crate) steps: BTreeMap<ActionId, (&'a Step, Arc<str>)>,
     pub(crate) fence: Vec<(ManifestKey, u64)>,
     pub(crate) place: Place<'a>,
+    /// Claims that resources of the scope made before.
+    pub(crate) claims: &'a [ClaimRow],
     /// The plan that a person consented to, where that was needed.
     pub(crate) consented: Option<Hash>,
     pub(crate) ended: Mutex<Vec<(ActionId, Outcome)>>,
@@ -136,18 +138,18 @@ impl BatchJournal<'_> {
             Outcome::Done(tracked) => match self.row(step, tracked.clone(), RowState::Applied, now) {
                 Some(row) => {
                     writes.rows.push(row);
-                    self.claims(step, &[], false, writes)?;
+                    self.claims(step, outcome, writes)?;
                 }
                 None => writes.gone.push(step.id.clone()),
             },
             Outcome::Gone => {
                 writes.gone.push(step.id.clone());
-                self.claims(step, &[], true, writes)?;
+                self.claims(step, outcome, writes)?;
             }
-            Outcome::Pending { tracked, recheck_after, claims } => {
+            Outcome::Pending { tracked, recheck_after, .. } => {
                 let state = RowState::Pending { recheck_at: now + *recheck_after };
                 writes.rows.extend(self.row(step, tracked.clone(), state, now));
-                self.claims(step, claims, false, writes)?;
+                self.claims(step, outcome, writes)?;
             }
             Outcome::Partial(tracked, _) => {
                 writes.rows.extend(
@@ -166,8 +168,17 @@ impl BatchJournal<'_> {
     /// The claims of the resource after this outcome, committed with it.
     ///
     /// `Done` ends the claims made while pending; those made for as long as the resource is tracked stay.
-    fn claims(&self, step: &Step, made: &[Claim], gone: bool, writes: &mut Writes) -> Result<(), Error> {
-        let mut rows = Vec::new();
+    fn claims(&self, step: &Step, outcome: &Outcome, writes: &mut Writes) -> Result<(), Error> {
+        let made = match outcome {
+            Outcome::Pending { claims, .. } => &claims[..],
+            _ => &[],
+        };
+        let (is_done, gone) = (matches!(outcome, Outcome::Done(_)), matches!(outcome, Outcome::Gone));
+        let stays = |claim: &&ClaimRow| claim.owner == step.id && claim.claim.lives == Lives::WhileTracked;
+        let mut rows: Vec<ClaimRow> = match is_done {
+            true => self.claims.iter().filter(stays).cloned().collect(),
+            false => Vec::new(),
+        };
         let manifest = step.work.row.as_ref().map(|row| &row.manifest);
         for claim in made {
             let (scope, id) = (self.place)(claim, manifest)?;

@@ -226,6 +226,17 @@ pub enum Consent {
     Barred,
 }
 
+/// Stands in a fence for all that a source declares: its generation is the highest of the source's manifests, so that it moves
+/// with each of them that changes or is new.
+pub fn newest_of(source: &str) -> ManifestKey {
+    ManifestKey::new(source, "*", "", "", "")
+}
+
+/// The source that such a key is of.
+pub fn source_of_newest(key: &ManifestKey) -> Option<&str> {
+    (key.group() == "*").then(|| key.source())
+}
+
 /// A claim as committed with the outcome that made it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClaimRow {

@@ -145,6 +145,7 @@ fn view(scope: &Scope, steps: Vec<Step>) -> View {
         }),
         plan: ScopePlan {
             unselected: Vec::new(),
+            put_off: 0,
             frozen: Default::default(),
             scope: scope.clone(),
             base: Version::Unknown,
@@ -271,7 +272,7 @@ fn the_text_shows_every_change_and_then_what_a_person_must_know() {
     assert_snapshot!(shown, @r#"
     pdns/example.com  2 to create, 1 to update, 1 to replace, 1 to delete, 1 to adopt, 1 to move, 1 to forget  HELD
       > Zone/example.com#new/A      moved from Zone/example.com#old/A   zones/example.com.yaml:12  commit abc1234
-      = Zone/example.com#here/A     content 192.0.2.4   zones/example.com.yaml:12  adopt
+      = Zone/example.com#here/A     content 192.0.2.4   zones/example.com.yaml:12  adopt, held
       . Zone/example.com#left/A   commit abc1234, held
       + Zone/example.com#www/A      content 192.0.2.1   zones/example.com.yaml:12  commit abc1234, held
       + Zone/example.com#arn/TXT    (known after apply)   zones/example.com.yaml:12  commit abc1234, held

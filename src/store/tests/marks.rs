@@ -53,6 +53,31 @@ async fn suspensions_read_back_as_they_were_put_and_go_with_their_last_scope() {
 }
 
 #[tokio::test]
+async fn what_was_planned_from_all_that_a_source_declares_is_void_once_any_of_it_is_another() {
+    let (_dir, db) = new().await;
+    db.commit(vec![in_force("c1", &[("a", "1"), ("b", "1")])]).await.unwrap();
+    let newest = async || db.generations("infra").await.unwrap().iter().map(|(_, of)| *of).max().unwrap();
+    let first = newest().await;
+    let write = |number: u64, of: u64| {
+        start(vec![intent(number, row("x"))], vec![(reconciled_engine::store::newest_of("infra"), of)])
+    };
+    db.commit(vec![write(1, first)]).await.unwrap();
+    // One that is new, and one that is declared otherwise.
+    for (number, manifests) in
+        [(2, [("a", "1"), ("b", "1"), ("c", "1")]), (3, [("a", "1"), ("b", "2"), ("c", "1")])]
+    {
+        let before = newest().await;
+        db.commit(vec![in_force(&format!("c{number}"), &manifests)]).await.unwrap();
+        let error = db.commit(vec![write(number, before)]).await.unwrap_err();
+        assert!(
+            error.message.contains("what source infra declares changed after the plan was made"),
+            "{error}"
+        );
+        db.commit(vec![write(number, newest().await)]).await.unwrap();
+    }
+}
+
+#[tokio::test]
 async fn pins_read_back_as_they_were_put_and_fence_their_manifest() {
     let (_dir, db) = new().await;
     db.commit(vec![in_force("c1", &[("a", "1"), ("b", "1")])]).await.unwrap();

@@ -35,6 +35,8 @@ pub(super) fn bookkeeping(
     let mut events = Vec::new();
     for step in &plan.steps {
         match &step.change {
+            // What a commit takes over or lets go waits with all else of that commit.
+            Change::Adopt | Change::Forget if held || step.blocked.is_some() => continue,
             Change::Adopt => {
                 if let (Some(row), Some(observed)) = (&step.work.row, &step.work.observed) {
                     let mut row = Row::clone(row);
@@ -47,8 +49,6 @@ pub(super) fn bookkeeping(
                     rows.push(row);
                 }
             }
-            // What a commit lets go waits with all else of that commit.
-            Change::Forget if held || step.blocked.is_some() => continue,
             Change::Forget => gone.push(step.id.clone()),
             Change::Move { .. } => {
                 // Where it was refreshed, that row has all of it: the manifest that declares it now, and its policy.

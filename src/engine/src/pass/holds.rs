@@ -82,7 +82,8 @@ impl Engine {
                 }
                 out.held.push(domain.clone());
             } else {
-                if known.is_some() && !waits_for_person(domain, survey) {
+                let is_known = !survey.unread.contains(&domain.name);
+                if known.is_some() && is_known && !waits_for_person(domain, survey) {
                     writes.push(Write::Release(domain.name.clone()));
                 }
                 if let Some(approval) = &domain.approval {
@@ -113,7 +114,8 @@ impl Engine {
             let surveyed = survey.scopes.iter().any(|(s, view)| {
                 view.is_ok() && (*hold.domain == *s.to_string() || *hold.domain == *s.provider)
             });
-            if surveyed && !survey.domains.contains_key(&hold.domain) {
+            let is_known = !survey.unread.contains(&hold.domain);
+            if surveyed && is_known && !survey.domains.contains_key(&hold.domain) {
                 writes.push(Write::Release(hold.domain.clone()));
             }
         }

@@ -30,6 +30,7 @@ use crate::{
 };
 use futures_util::FutureExt;
 use reconciled_provider::{Claim, Error, ManifestKey, Observer, Provider, Scope, Stop};
+use scope::Fences;
 use std::{
     collections::{BTreeMap, BTreeSet},
     panic::AssertUnwindSafe,
@@ -105,7 +106,7 @@ impl Engine {
         self.carry_out(desired, survey).await
     }
 
-    /// Carries out a survey: exactly what was shown, or nothing where the world has moved.
+    /// Carries out a survey: of each scope what was shown, or nothing where the world has moved.
     pub async fn carry_out(&self, desired: &Desired, survey: Survey) -> Result<RoundReport, Error> {
         self.carry_out_and(Next::Report, desired, survey).await
     }
@@ -119,7 +120,7 @@ impl Engine {
         let mut report = RoundReport::default();
         let mut domains = self.holds(&survey).await?;
         report.held = std::mem::take(&mut domains.held);
-        let fences = self.fences(desired, &survey).await?;
+        let fences = Fences { desired, planned: self.fences(desired, &survey).await? };
         let scopes: BTreeSet<Scope> = desired.scopes.keys().cloned().collect();
         let place = |claim: &Claim, owner: Option<&ManifestKey>| self.place(claim, owner, desired, &scopes);
         let jobs = survey.scopes.into_iter().map(|(scope, view)| {

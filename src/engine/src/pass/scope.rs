@@ -14,7 +14,7 @@ use crate::{
     desired::Desired,
     journal::{BatchJournal, Place, Reread},
     plan::{Change, Step},
-    store::{OpenIntent, ScopeMemory, Write},
+    store::{OpenIntent, ScopeMemory, Write, newest_of},
     survey::{Room, Survey, View, claim_state},
 };
 use futures_util::future::{Either, select};
@@ -27,6 +27,13 @@ use std::{
     pin::pin,
     sync::{Arc, Mutex, PoisonError, atomic::Ordering},
 };
+
+/// What passes are planned from.
+pub(super) struct Fences<'a> {
+    pub(super) desired: &'a Desired,
+    /// The generation of every manifest then.
+    pub(super) planned: Arc<BTreeMap<ManifestKey, u64>>,
+}
 
 impl Engine {
     /// The generation of every manifest at the time of the plan.
@@ -89,7 +96,7 @@ impl Engine {
         scope: &Scope,
         view: View,
         leave: Leave,
-        fences: &BTreeMap<ManifestKey, u64>,
+        fences: &Fences<'_>,
         place: Place<'_>,
         next: Next,
     ) -> Result<ScopeReport, Error> {
@@ -104,7 +111,12 @@ impl Engine {
         let mut conditions = view.plan.conditions.clone();
         let actionable = self.without_flapping(scope, actionable, &mut conditions);
         let mut settled = view.plan.settled.len() + view.plan.refreshed.len() + view.plan.lapsed.len();
-        let adopted = view.plan.steps.iter().filter(|s| s.change == Change::Adopt).count();
+        let adopted = view
+            .plan
+            .steps
+            .iter()
+            .filter(|s| s.change == Change::Adopt && s.blocked.is_none() && !held)
+            .count();
         let batch = self.batch(scope, &view, &actionable);
         let (mut writes, found) = bookkeeping(
             scope,
@@ -113,7 +125,7 @@ impl Engine {
             self.surveyor.entries[&scope.provider].observer.info().consistency_window,
             now,
         );
-        let has_news = self.fared(scope, &view, fences, &mut writes);
+        let has_news = self.fared(scope, &view, &fences.planned, &mut writes);
         // Who waits until this is healthy is looked at again.
         settled += usize::from(has_news);
         let mut wakes = BTreeSet::new();
@@ -152,7 +164,7 @@ impl Engine {
         if !writes.is_empty() {
             self.store.commit(writes).await?;
         }
-        let fence = fence(&actionable, fences);
+        let fence = fence(scope, &actionable, fences);
         let journal = BatchJournal {
             store: &*self.store,
             clock: &*self.surveyor.cx.clock,
@@ -165,6 +177,7 @@ impl Engine {
                 .collect(),
             fence,
             place,
+            claims: &view.memory.claims_made,
             consented: leave.consented(),
             ended: Mutex::default(),
             unwritten: Mutex::default(),
@@ -275,10 +288,32 @@ fn op(step: &Step, memory: &ScopeMemory) -> Op {
     }
 }
 
-/// Generations of the manifests behind these steps. A manifest that is gone has none and fences nothing: its
-/// source's revision raised no counter for it, and the deletion was planned from that very revision.
-fn fence(steps: &[&Step], fences: &BTreeMap<ManifestKey, u64>) -> Vec<(ManifestKey, u64)> {
-    let keys: BTreeSet<&ManifestKey> =
-        steps.iter().filter_map(|s| s.work.row.as_ref()).map(|row| &row.manifest).collect();
-    keys.into_iter().map(|key| (key.clone(), fences.get(key).copied().unwrap_or(0))).collect()
+/// Generations of what these steps were planned from. A manifest that is gone has none: it fences nothing unless it is there
+/// again. What deletes is planned from what nobody declares, so it is fenced by all that is declared.
+fn fence(scope: &Scope, steps: &[&Step], fences: &Fences<'_>) -> Vec<(ManifestKey, u64)> {
+    let Fences { desired, planned } = fences;
+    let rows = steps.iter().filter_map(|step| step.work.row.as_ref().or(step.work.was.as_ref()));
+    let mut keys: BTreeSet<ManifestKey> = rows.map(|row| row.manifest.clone()).collect();
+    let is_loss = |step: &&&Step| matches!(step.change, Change::Delete) || step.work.row.is_none();
+    let has_losses = steps.iter().any(|step| is_loss(&step));
+    if has_losses {
+        // Whoever wants the scope for itself may want that no longer.
+        let exclusive = desired.exclusive.get(scope).into_iter().flatten();
+        keys.extend(exclusive.map(|index| desired.manifests[*index as usize].key.clone()));
+    }
+    let mut fence: Vec<(ManifestKey, u64)> = keys
+        .into_iter()
+        .map(|key| {
+            let planned = planned.get(&key).copied().unwrap_or(0);
+            (key, planned)
+        })
+        .collect();
+    if has_losses {
+        let newest = |source: &Arc<str>| {
+            let mine = planned.iter().filter(|(key, _)| key.source() == &**source);
+            (newest_of(source), mine.map(|(_, generation)| *generation).max().unwrap_or(0))
+        };
+        fence.extend(desired.sources.keys().filter(|name| !name.is_empty()).map(newest));
+    }
+    fence
 }

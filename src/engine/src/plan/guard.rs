@@ -1,7 +1,11 @@
 //! The guard: how much one revision may change in one domain without a person's consent.
 
 use super::{Change, FOREIGN_DELETE, PROTECTED, Reason, ScopePlan, Step, digest::digest, suspended::BY_HAND};
-use crate::desired::Desired;
+use crate::{
+    desired::{Desired, SourceState},
+    ready,
+    store::Row,
+};
 use reconciled_provider::{Deletion, GuardDomain, Hash, Identity, ProviderInfo, Scope, Slot};
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -62,7 +66,36 @@ impl Verdict {
     }
 }
 
-/// Judges the plans of one domain together.
+/// What a revision changes of scopes that cannot be read: nothing of it can be done now, and it counts with what can.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unread {
+    /// What is tracked there.
+    pub tracked: u32,
+    /// What is declared otherwise than it was applied.
+    pub updates: u32,
+    /// What is no longer declared.
+    pub deletes: u32,
+}
+
+impl Unread {
+    /// Adds a scope of which `rows` are remembered.
+    pub fn add(&mut self, desired: &Desired, scope: &Scope, rows: &[Row]) {
+        for row in rows {
+            self.tracked += 1;
+            match desired.declaring(scope, &row.tracked.id).first() {
+                Some(declared) => {
+                    self.updates += u32::from(!ready::is_of_declaration(desired, declared, row));
+                }
+                None => {
+                    let is_known = desired.knows(&row.manifest, &scope.provider);
+                    self.deletes += u32::from(is_known && row.deletion != Deletion::Abandon);
+                }
+            }
+        }
+    }
+}
+
+/// Judges the plans of one domain together, with what cannot be read of it.
 ///
 /// `atomic`: a batch of this provider takes effect wholly or not at all, so that what it replaces is never
 /// missing. `slot` is [`reconciled_provider::Observer::slot`].
@@ -70,6 +103,7 @@ pub fn judge(
     limits: &GuardLimits,
     desired: &Desired,
     plans: &[&ScopePlan],
+    unread: Unread,
     atomic: bool,
     slot: impl Fn(&Step) -> Option<Slot>,
 ) -> Verdict {
@@ -81,7 +115,7 @@ pub fn judge(
     let taken = guarded
         .iter()
         .filter(|(_, s)| s.work.was.is_none() && matches!(s.change, Change::Update | Change::Replace));
-    let tracked = plans.iter().map(|p| p.tracked as u32).sum::<u32>() + taken.count() as u32;
+    let tracked = plans.iter().map(|p| p.tracked as u32).sum::<u32>() + taken.count() as u32 + unread.tracked;
     // Only what comes in the same batch takes a place at once: a create that waits does not.
     let mut all = plans.iter().flat_map(|plan| plan.steps.iter().chain(&plan.unselected));
     let deletes_any = all.any(|step| step.change == Change::Delete);
@@ -102,7 +136,8 @@ pub fn judge(
         _ => None,
     };
     let mut counts: Counts = [0; 4];
-    let (mut updates, mut deletes) = (Count::default(), Count::default());
+    let (mut updates, mut deletes) =
+        (Count { now: 0, besides: unread.updates }, Count { now: 0, besides: unread.deletes });
     for (scope, step) in &guarded {
         match step.change {
             Change::Create => counts[0] += 1,
@@ -118,6 +153,7 @@ pub fn judge(
         }
     }
     for plan in plans {
+        deletes.besides += plan.put_off;
         let put_off = plan.steps.iter().filter(|step| step.is_put_off());
         for step in put_off.chain(&plan.unselected) {
             match weight(&plan.scope, step) {
@@ -168,10 +204,7 @@ pub fn judge(
     if guarded.iter().any(|(_, s)| s.reason == Reason::Upgrade) {
         reasons.push("a new version of reconciled sees differences that no commit made".into());
     }
-    let source = |step: &Step| {
-        let row = step.work.was.as_ref().or(step.work.row.as_ref())?;
-        desired.sources.get(row.manifest.source())
-    };
+    let source = |step: &Step| source_of(desired, step);
     if guarded.iter().any(|(_, s)| source(s).is_some_and(|source| source.needs_consent)) {
         reasons.push("the source says `apply: approve`".into());
     }
@@ -240,6 +273,35 @@ pub fn let_inputs_go_on(plan: &mut ScopePlan, go_on: bool) {
     }
 }
 
+/// Guard word of what a recovered memory would make or end again.
+pub(super) const RECOVERED: &str = "recovered";
+/// Guard word of what is taken over for a source every revision of which needs consent.
+pub(super) const ADOPTED: &str = "adopted";
+
+/// Has the guard count what it does not count elsewhere: what a recovered memory would make again, since it may be there by
+/// another identity that is not remembered, or end; and what is taken over for a source that says `apply: approve`, since it
+/// could be deleted afterwards.
+pub fn doubt(plan: &mut ScopePlan, desired: &Desired, info: &ProviderInfo, is_recovering: bool) {
+    let is_assigned = matches!(info.identity, Identity::Assigned { .. });
+    for step in &mut plan.steps {
+        let word = match step.change {
+            Change::Create if is_recovering && is_assigned && step.reason == Reason::Restore => RECOVERED,
+            Change::EndFormer if is_recovering => RECOVERED,
+            Change::Adopt if source_of(desired, step).is_some_and(|source| source.needs_consent) => ADOPTED,
+            _ => continue,
+        };
+        if !step.guard_words.contains(&word) {
+            step.guard_words.push(word);
+        }
+    }
+}
+
+/// The source of what a step is about.
+fn source_of<'d>(desired: &'d Desired, step: &Step) -> Option<&'d SourceState> {
+    let row = step.work.was.as_ref().or(step.work.row.as_ref())?;
+    desired.sources.get(row.manifest.source())
+}
+
 /// Why a plan made from a recovered memory needs consent: what it does not remember may be needed, or there
 /// already.
 pub fn recovering(counts: &Counts, info: &ProviderInfo) -> Option<Arc<str>> {
@@ -270,7 +332,8 @@ enum Weight {
     Delete,
 }
 
-/// How much would be done, and how much of the same change was put off: suspended by a person, or not asked for.
+/// How much would be done, and how much of the same change is put off: suspended by a person, not asked for, or of what cannot be
+/// read.
 #[derive(Clone, Copy, Debug, Default)]
 struct Count {
     now: u32,
@@ -293,7 +356,7 @@ fn over(
     let count = now + besides;
     let with = match besides {
         0 => String::new(),
-        besides => format!(" with {besides} that are suspended or not asked for"),
+        besides => format!(" with {besides} that are suspended, not asked for or in what cannot be read"),
     };
     if count > most {
         let what = if count == 1 { what.trim_end_matches('s') } else { what };

@@ -132,6 +132,8 @@ pub struct ScopePlan {
     /// What would be done besides and was not asked for: the guard counts it, since slices of a change that is too large are not
     /// small changes.
     pub unselected: Vec<Step>,
+    /// How much is to go besides, and cannot be seen for now: the guard counts it for the same reason.
+    pub put_off: u32,
     /// Rows whose bookkeeping moved (file, manifest, edges) while the remote is as it should be.
     pub refreshed: Vec<Row>,
     /// Rows seen to be as written, and nothing else about them moved.
@@ -192,6 +194,7 @@ pub fn plan(input: &ScopeInput<'_>) -> ScopePlan {
         base: input.seen.version.clone(),
         steps: Vec::new(),
         unselected: Vec::new(),
+        put_off: 0,
         refreshed: Vec::new(),
         settled: Vec::new(),
         lapsed: Vec::new(),
@@ -233,8 +236,7 @@ pub fn plan(input: &ScopeInput<'_>) -> ScopePlan {
     prune::foreign(&planner, &mut out);
     suspended::suspend(&planner, &mut out);
     unanswered::stay_open(&planner, &mut out);
-    order::wait_for_room(input, &mut out.steps, &mut out.conditions);
-    order::wait_for_successors(input, &mut out.steps, &mut out.conditions);
+    order::wait_for_each_other(input, &mut out.steps, &mut out.conditions);
     prune::keep_what_holds_others(&planner, &mut out);
     order::sort(input, &mut out.steps);
     if !input.seen.complete {

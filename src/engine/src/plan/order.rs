@@ -38,9 +38,27 @@ pub(super) fn sort(input: &ScopeInput<'_>, steps: &mut [Step]) {
     steps.sort_by(|a, b| rank(a).cmp(&rank(b)).then_with(|| a.id.cmp(&b.id)));
 }
 
+/// Lets what has no room wait for it, and what makes room for something that waits. Each of the two may be what the other goes
+/// by: whoever stays for one that waits takes the room of its other successors, too.
+pub(super) fn wait_for_each_other(
+    input: &ScopeInput<'_>,
+    steps: &mut [Step],
+    conditions: &mut Vec<Condition>,
+) {
+    let waiting = |steps: &[Step]| steps.iter().filter(|step| step.blocked.is_some()).count();
+    loop {
+        let before = waiting(steps);
+        wait_for_room(input, steps, conditions);
+        wait_for_successors(input, steps, conditions);
+        if waiting(steps) == before {
+            return;
+        }
+    }
+}
+
 /// What has no room waits for it: remotes refuse it beside what stays there, or say nothing and leave it out (RFC 2136
 /// §3.4.2.2).
-pub(super) fn wait_for_room(input: &ScopeInput<'_>, steps: &mut [Step], conditions: &mut Vec<Condition>) {
+fn wait_for_room(input: &ScopeInput<'_>, steps: &mut [Step], conditions: &mut Vec<Condition>) {
     let wants_room = |step: &Step| step.change == Change::Create && step.blocked.is_none();
     if !steps.iter().any(wants_room) {
         return;
@@ -63,11 +81,7 @@ pub(super) fn wait_for_room(input: &ScopeInput<'_>, steps: &mut [Step], conditio
 }
 
 /// What makes room for something that waits stays until that can come: else the slot would be empty meanwhile.
-pub(super) fn wait_for_successors(
-    input: &ScopeInput<'_>,
-    steps: &mut [Step],
-    conditions: &mut Vec<Condition>,
-) {
+fn wait_for_successors(input: &ScopeInput<'_>, steps: &mut [Step], conditions: &mut Vec<Condition>) {
     let waits = |step: &&Step| {
         let blocked = &step.blocked;
         matches!(

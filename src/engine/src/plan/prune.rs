@@ -40,7 +40,6 @@ pub(super) fn tracked_and_no_longer_desired(planner: &Planner<'_>, out: &mut Sco
         }
         match planner.seen.get(&row.tracked.id) {
             None if whole => gone(planner, row, out),
-            None => {}
             Some(_) if row.deletion == Deletion::Abandon && !is_claim => {
                 out.steps.push(step(planner, Change::Forget, row, None))
             }
@@ -49,7 +48,11 @@ pub(super) fn tracked_and_no_longer_desired(planner: &Planner<'_>, out: &mut Sco
                 out.steps.push(step(planner, Change::Forget, row, None))
             }
             Some(observed) if whole => delete(planner, row, observed, out),
-            Some(_) => {}
+            // It goes once all can be read.
+            None | Some(_) => {
+                let is_to_go = !planner.input.seen.complete && row.deletion != Deletion::Abandon && !is_claim;
+                out.put_off += u32::from(is_to_go);
+            }
         }
     }
     if !planner.input.memory.open.is_empty() {
@@ -73,11 +76,19 @@ fn may_prune(planner: &Planner<'_>, row: &Row) -> bool {
 fn gone(planner: &Planner<'_>, row: &Row, out: &mut ScopePlan) {
     match planner.unseen_until(row) {
         None => out.lapsed.push(row.clone()),
-        Some(at) => out.conditions.push(Condition {
-            kind: ConditionKind::Waiting,
-            next_try: Some(at),
-            ..condition(row, "NotYetVisible", "no longer declared; written, not yet visible to reads".into())
-        }),
+        Some(at) => {
+            let is_to_go = row.deletion != Deletion::Abandon && row.manifest.source() != CLAIMS;
+            out.put_off += u32::from(is_to_go);
+            out.conditions.push(Condition {
+                kind: ConditionKind::Waiting,
+                next_try: Some(at),
+                ..condition(
+                    row,
+                    "NotYetVisible",
+                    "no longer declared; written, not yet visible to reads".into(),
+                )
+            });
+        }
     }
 }
 

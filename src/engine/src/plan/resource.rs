@@ -297,7 +297,12 @@ impl Planner<'_> {
             ));
             return;
         }
-        if matches!(difference, Difference::Same | Difference::Ignored) {
+        let always = matches!(policy.adopt, Adopt::Always | Adopt::From(_));
+        // Where everything is ignored, nothing says that it is the one that is meant; and it would go with its manifest.
+        let is_blind =
+            matches!(difference, Difference::Ignored) && policy.ignore.iter().any(|path| &**path == "*");
+        let is_meant = !is_blind || !needs_consent || agreed || always;
+        if matches!(difference, Difference::Same | Difference::Ignored) && is_meant {
             if matches!(observed.owner, Owner::Other(_)) && !self.is_shared(desired) {
                 return self.write_mark(desired, None, observed, address, out);
             }
@@ -314,7 +319,6 @@ impl Planner<'_> {
             out.conditions.push(failed_to_plan(desired, address, error));
             return;
         }
-        let always = matches!(policy.adopt, Adopt::Always | Adopt::From(_));
         if needs_consent && !agreed && !always {
             let why = match consent {
                 Some(Consent::Adopt { .. }) => "it changed after `adopt` was said",

@@ -1,6 +1,10 @@
 //! One step of a plan: an action on one resource, or a change of what is remembered.
 
-use super::{EntryPolicy, PROTECTED, Reason, suspended::BY_HAND};
+use super::{
+    EntryPolicy, PROTECTED, Reason,
+    guard::{ADOPTED, RECOVERED},
+    suspended::BY_HAND,
+};
 use crate::{
     store::{Condition, ConditionKind, Row},
     suspension::{BY_PERSON, StoppedBy, Suspension},
@@ -314,15 +318,17 @@ impl Step {
 
     fn is_of_a_commit(&self) -> bool {
         let loses = self.change == Change::Replace && self.guard_words.contains(&PROTECTED);
-        let needs =
-            self.reason.is_guarded() || self.is_remade || loses || self.guard_words.contains(&BY_HAND);
-        self.change.writes() && needs
+        let is_doubtful = self.guard_words.iter().any(|word| [BY_HAND, RECOVERED].contains(word));
+        let needs = self.reason.is_guarded() || self.is_remade || loses || is_doubtful;
+        let acts = self.change.writes() || self.guard_words.contains(&ADOPTED);
+        acts && needs
     }
 
-    /// True when it waits while its domain is held: what the guard counts, and letting go, which no count holds but which
-    /// the same commit asks for. Were it let go beforehand, taking that commit back would make it a second time.
+    /// True when it waits while its domain is held: what the guard counts, and letting go and taking over, which no count holds
+    /// but which the same commit asks for. Were it let go beforehand, taking that commit back would make it a second time; were
+    /// it taken over, that would delete what was never ours.
     pub fn waits_for_consent(&self) -> bool {
-        self.is_guarded() || self.change == Change::Forget
+        self.is_guarded() || matches!(self.change, Change::Forget | Change::Adopt)
     }
 
     /// False when a word of the host, the manifest or a person forbids it, or what others have in it; what only waits

@@ -1,7 +1,7 @@
 //! What a person stopped is planned and not done; what was changed by hand meanwhile is not healed afterwards
 //! without a person's word.
 //!
-//! Invariant: every step that writes or lets go passes here, whatever made it, so that no kind of change can be forgotten.
+//! Invariant: every step that writes, takes over or lets go passes here, whatever made it, so that no kind of change can be forgotten.
 
 use super::{Blocked, CLAIMS, Change, Planner, Reason, ScopePlan, Step};
 use crate::suspension::{Heals, StoppedBy, Suspension};
@@ -26,8 +26,10 @@ pub(super) fn suspend(planner: &Planner<'_>, out: &mut ScopePlan) {
         return;
     }
     let mut in_doubt: BTreeSet<&str> = BTreeSet::new();
-    // Letting go is what a commit asks for, too: done meanwhile, taking the commit back would make a second one.
-    let is_stopped = |step: &&mut Step| step.change.writes() || step.change == Change::Forget;
+    // Letting go and taking over is what a commit asks for, too: done meanwhile, taking the commit back would make a second one,
+    // or delete what was never ours.
+    let is_stopped =
+        |step: &&mut Step| step.change.writes() || matches!(step.change, Change::Forget | Change::Adopt);
     for step in out.steps.iter_mut().filter(is_stopped).filter(|step| step.can_happen()) {
         let mine: Vec<&Arc<Suspension>> =
             input.suspensions.iter().filter(|suspension| is_meant(planner, suspension, step)).collect();

@@ -25,7 +25,7 @@ use crate::{
         guard::{self, GuardLimits, Verdict},
     },
     ready,
-    store::{Approval, Begun, ClaimRow, Hold, ScopeMemory, Store},
+    store::{Approval, Begun, ClaimRow, Hold, Row, ScopeMemory, Store},
     suspension::Suspension,
 };
 use commits::Commits;
@@ -190,6 +190,8 @@ pub struct Survey {
     pub domains: BTreeMap<Arc<str>, Domain>,
     /// Remembered scopes whose entry is not configured here: left alone.
     pub unassigned: Vec<(Scope, usize)>,
+    /// Guard domains of which not all could be read: what one is held for may be there.
+    pub unread: BTreeSet<Arc<str>>,
 }
 
 impl Survey {
@@ -285,6 +287,15 @@ impl Surveyor {
         };
         let moves = moves::moves(desired, &mut memories, assigns);
         let remembered = twins::remembered(&memories);
+        // What the guard counts where a scope of several cannot be read; such a list is lent, not copied.
+        let is_of_several = |scope: &Scope| {
+            self.entries
+                .get(&scope.provider)
+                .is_some_and(|entry| entry.observer.info().guard != GuardDomain::Scope)
+        };
+        let of_several = memories.iter().filter(|(scope, _)| is_of_several(scope));
+        let rows: BTreeMap<Scope, Arc<Vec<Row>>> =
+            of_several.map(|(scope, memory)| (scope.clone(), memory.rows.clone())).collect();
         let jobs: Vec<_> = names
             .into_iter()
             .map(|scope| {
@@ -321,7 +332,7 @@ impl Surveyor {
         let unknown = twins::unknown(desired, &remembered, &survey);
         twins::wait(desired, &unknown, &mut survey);
         twins::refuse(desired, &mut survey);
-        self.judge(store, desired, &moves, &mut survey).await?;
+        self.judge(store, desired, &moves, &rows, &mut survey).await?;
         Ok(survey)
     }
 
@@ -345,6 +356,7 @@ impl Surveyor {
         store: &dyn Store,
         desired: &Desired,
         moves: &moves::Moves,
+        rows: &BTreeMap<Scope, Arc<Vec<Row>>>,
         survey: &mut Survey,
     ) -> Result<(), Error> {
         moves.put_off(survey, self.cx.clock.now());
@@ -360,6 +372,16 @@ impl Surveyor {
         let mut begun: Option<Vec<Begun>> = None;
         for (name, scopes) in groups {
             let entry = &self.entries[&scopes[0].provider];
+            let mut unread = guard::Unread::default();
+            for scope in scopes.iter().filter(|scope| survey.scopes[*scope].is_err()) {
+                unread.add(desired, scope, rows.get(scope).map_or(&[], |rows| rows));
+                survey.unread.insert(name.clone());
+            }
+            for scope in &scopes {
+                if let Some(Ok(view)) = survey.scopes.get_mut(scope) {
+                    guard::doubt(&mut view.plan, desired, entry.observer.info(), recovering);
+                }
+            }
             let plans = plans_of(survey, &scopes);
             if plans.iter().all(|p| p.steps.is_empty()) {
                 continue;
@@ -367,7 +389,7 @@ impl Surveyor {
             let info = entry.observer.info();
             let slot = |step: &plan::Step| entry.observer.slot(&step.id);
             let judge = |plans: &[&ScopePlan]| {
-                let mut verdict = guard::judge(&entry.guard, desired, plans, info.atomic_batch, slot);
+                let mut verdict = guard::judge(&entry.guard, desired, plans, unread, info.atomic_batch, slot);
                 if recovering {
                     verdict.reasons.extend(guard::recovering(&verdict.counts, info));
                 }

@@ -38,6 +38,7 @@ impl Surveyor {
             all.filter(|scope| entries.contains(&scope.provider)).cloned().collect();
         let wider = SurveyOptions { only: Some(beside), health: false, ..options.clone() };
         let mut wider = self.survey_with(store, desired, glance, &facts, &wider).await?;
+        survey.unread.extend(entries.iter().filter(|entry| wider.unread.contains(*entry)).cloned());
         for entry in entries {
             let go_on = wider.domains.get(&entry).is_some_and(|domain| domain.inputs_go_on);
             let mine = survey.scopes.iter_mut().filter(|(scope, _)| scope.provider == entry);

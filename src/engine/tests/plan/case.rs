@@ -33,7 +33,7 @@ use reconciled_engine::{
     Desired, ManifestMeta, Reach, Row, RowState, SourceState,
     plan::{
         CLAIMS, EntryPolicy, ScopeInput, ScopePlan, Selection, Shared,
-        guard::{self, GuardLimits, Verdict},
+        guard::{self, GuardLimits, Unread, Verdict},
         plan,
     },
     store::{ClaimRow, Consent, Intent, OpenIntent, ScopeMemory},
@@ -571,6 +571,9 @@ impl Case {
             answer.known.push(plan.known_version(&place.seen).is_some());
             answer.plans.push(plan);
         }
+        for plan in &mut answer.plans {
+            guard::doubt(plan, &self.desired, &self.observer.info, self.recovering);
+        }
         let mut domains: BTreeMap<Arc<str>, Vec<&ScopePlan>> = BTreeMap::new();
         for plan in &answer.plans {
             domains.entry(guard::domain(&self.observer.info, &plan.scope)).or_default().push(plan);
@@ -578,7 +581,8 @@ impl Case {
         for (name, plans) in domains {
             let slot = |step: &reconciled_engine::plan::Step| self.observer.slot(&step.id);
             let atomic = self.observer.info.atomic_batch;
-            let mut verdict = guard::judge(&self.limits, &self.desired, &plans, atomic, slot);
+            let mut verdict =
+                guard::judge(&self.limits, &self.desired, &plans, Unread::default(), atomic, slot);
             if self.recovering {
                 verdict.reasons.extend(guard::recovering(&verdict.counts, &self.observer.info));
             }

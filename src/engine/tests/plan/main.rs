@@ -144,6 +144,7 @@ scenarios! {
         an_ignored_path_covers_what_is_below_it,
         ignored_fields_do_not_hide_the_others,
         what_differs_in_ignored_fields_only_is_adopted,
+        what_is_ignored_as_a_whole_and_untracked_is_a_conflict,
         ignoring_everything_leaves_what_exists_as_it_is,
     }
     entries {
@@ -178,6 +179,7 @@ scenarios! {
         an_alias_waits_for_what_is_foreign_at_its_name_and_what_it_replaces_stays,
         an_address_that_takes_the_place_of_a_cname_is_created_after_its_deletion,
         what_makes_room_for_something_that_waits_stays_until_then,
+        what_makes_room_for_something_that_waits_leaves_none_for_its_other_successors,
         what_makes_room_for_something_that_is_refused_stays,
     }
     pending {
@@ -192,6 +194,7 @@ scenarios! {
     }
     guarding {
         too_many_deletes_are_held,
+        what_is_to_go_and_cannot_be_seen_now_counts_with_what_goes,
         as_many_deletes_as_the_limit_are_free,
         a_high_share_of_deletes_is_held,
         a_share_counts_from_three_on,
@@ -217,8 +220,11 @@ scenarios! {
         a_word_taken_from_always_holds_nothing,
         abandoning_is_not_counted,
         a_source_that_needs_consent_is_held_and_its_drift_is_not,
+        a_source_that_needs_consent_takes_nothing_over_without,
         drift_alone_of_a_source_that_needs_consent_is_free,
         after_a_recovery_creates_with_assigned_ids_are_held,
+        after_a_recovery_what_was_replaced_is_not_ended_unasked,
+        after_a_recovery_what_is_gone_by_its_old_identity_is_not_made_again_unasked,
         after_a_recovery_what_a_name_identifies_is_created,
         after_a_recovery_deletes_are_held,
     }

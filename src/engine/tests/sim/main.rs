@@ -57,6 +57,7 @@ scenarios! {
         zone_two_daemons_one_frozen,
         zone_mass_deletion_is_held,
         zone_consent_is_for_all_of_a_plan,
+        zone_held_commit_takes_nothing_over,
     ],
     host: [
         host_threshold_of_deletions_is_never_passed,

@@ -17,6 +17,8 @@ pub(crate) struct Disk {
     pub(crate) epoch: u64,
     pub(crate) scopes: BTreeMap<Scope, ScopeMemory>,
     pub(crate) manifests: BTreeMap<ManifestKey, (Hash, u64)>,
+    /// Revisions that came into force so far: what changes with one has its number as generation.
+    revisions: u64,
     pub(crate) in_force: BTreeMap<Arc<str>, Revision>,
     pub(crate) converged: BTreeMap<Arc<str>, Converged>,
     pub(crate) holds: BTreeMap<Arc<str>, Hold>,
@@ -97,7 +99,14 @@ impl Disk {
         match write {
             Write::Start { fence, .. } => {
                 for (key, generation) in fence {
-                    let now = self.manifests.get(key).map_or(0, |(_, g)| *g);
+                    let newest = |source: &str| {
+                        let mine = self.manifests.iter().filter(|(key, _)| key.source() == source);
+                        mine.map(|(_, (_, generation))| *generation).max().unwrap_or(0)
+                    };
+                    let now = match source_of_newest(key) {
+                        Some(source) => newest(source),
+                        None => self.manifests.get(key).map_or(0, |(_, g)| *g),
+                    };
                     if now != *generation {
                         return Err(Error::conflict(format!(
                             "{key} has generation {now}, planned from {generation}"
@@ -173,10 +182,11 @@ impl Disk {
                 self.in_force.insert(source.clone(), revision);
                 let keys: Vec<ManifestKey> = manifests.iter().map(|(k, _)| k.clone()).collect();
                 self.manifests.retain(|key, _| key.source() != &*source || keys.contains(key));
+                self.revisions += 1;
                 for (key, content) in manifests {
                     let entry = self.manifests.entry(key).or_insert((content, 0));
                     if entry.1 == 0 || entry.0 != content {
-                        *entry = (content, entry.1 + 1);
+                        *entry = (content, self.revisions);
                     }
                 }
             }

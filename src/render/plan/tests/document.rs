@@ -111,8 +111,8 @@ fn each_change_has_terraforms_actions_or_one_of_ours() {
     );
     let states: Vec<State> = document.resource_changes.iter().map(|c| c.state).collect();
     use State::{Held, Ready};
-    // A repair goes on while the commit is held; what the commit lets go of waits, other bookkeeping does not.
-    assert_eq!(states, [Ready, Ready, Held, Held, Held, Ready, Held, Held]);
+    // A repair goes on while the commit is held; what the commit takes over and lets go of waits, a move does not.
+    assert_eq!(states, [Ready, Held, Held, Held, Held, Ready, Held, Held]);
     let covered: Vec<bool> = document.resource_changes.iter().map(|c| c.digest.is_some()).collect();
     assert_eq!(covered, [false, false, false, true, true, false, true, true]);
 }

@@ -46,7 +46,7 @@ fn the_markdown_of_a_plan_puts_scopes_behind_a_click() {
 
     ```diff
       > Zone/example.com#new/A  moved from Zone/example.com#old/A  zones/example.com.yaml:12  commit abc1234
-      = Zone/example.com#here/A  content 192.0.2.4  zones/example.com.yaml:12  adopt
+      = Zone/example.com#here/A  content 192.0.2.4  zones/example.com.yaml:12  adopt, held
       . Zone/example.com#left/A  commit abc1234, held
     + Zone/example.com#www/A  content 192.0.2.1  zones/example.com.yaml:12  commit abc1234, held
     + Zone/example.com#arn/TXT  (known after apply)  zones/example.com.yaml:12  commit abc1234, held

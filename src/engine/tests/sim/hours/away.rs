@@ -35,3 +35,31 @@ fn a_remote_that_is_away_at_the_start_is_left_alone_and_then_caught_up_with() {
     );
     house.settles();
 }
+
+#[test]
+fn what_cannot_be_read_counts_with_what_goes_and_keeps_its_hold() {
+    let rig = Arc::new(Rig { has_cloud: true, ..Rig::default() });
+    let sim = Sim::new(None, Plan::At(Vec::new()), false);
+    let mut house = House::on(sim, Arc::default(), Arc::default(), rig, Settings::default());
+    let things: Vec<Scope> = (0..8).map(|n| Scope::new("cloud", format!("t{n}"))).collect();
+    house.commit("r1", &things, "x@g1");
+    house.pass(HOUR);
+    let there =
+        |house: &House| things.iter().filter(|scope| !snapshot(&house.world, scope).is_empty()).count();
+    // Five may go unasked, and half of eight would.
+    house.rig.silent.lock().unwrap().extend(things[..4].iter().cloned());
+    house.commit("r2", &[], "x@g2");
+    house.pass(HOUR);
+    let reasons = |house: &House| house.disk.lock().unwrap().holds.values().next().map(|h| h.reasons.clone());
+    let held = reasons(&house).unwrap();
+    assert!(held[0].starts_with("8 deletes with 4 that are"), "{held:?}");
+    // All that can be read is nothing that goes.
+    let since = house.disk.lock().unwrap().holds.values().next().unwrap().since;
+    house.rig.silent.lock().unwrap().extend(things.iter().cloned());
+    house.pass(HOUR);
+    house.rig.silent.lock().unwrap().clear();
+    house.pass(HOUR);
+    assert!(reasons(&house).unwrap()[0].starts_with("8 deletes, limit 5"), "{:?}", reasons(&house));
+    assert_eq!(there(&house), 8);
+    assert!(house.disk.lock().unwrap().holds.values().next().unwrap().since > since, "another digest");
+}

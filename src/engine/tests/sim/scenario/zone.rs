@@ -114,6 +114,23 @@ pub(crate) fn zone_mass_deletion_is_held() -> Scenario {
     }
 }
 
+/// Taking that commit back would delete what was never ours.
+pub(crate) fn zone_held_commit_takes_nothing_over() -> Scenario {
+    Scenario {
+        before: vec![(scope("zone/z"), "d", "d")],
+        script: vec![
+            (AtRest, commit(desired("r1", &THREE))),
+            (AtRest, commit(desired("r2", &["zone/z|a|a@g1", "zone/z|d|d"]))),
+            (AtRest, commit(desired("r3", &THREE))),
+        ],
+        expect: [(scope("zone/z"), contents(&[("a", "a@g1"), ("b", "b@g1"), ("c", "c@g1"), ("d", "d")]))]
+            .into(),
+        guard: GuardLimits { max_deletes: 0, ..base().guard },
+        must_hit: &["crash with an open intent", "held"],
+        ..base()
+    }
+}
+
 pub(crate) fn zone_consent_is_for_all_of_a_plan() -> Scenario {
     Scenario {
         script: vec![(AtRest, commit(desired("r1", &THREE))), (AtRest, commit(desired("r2", &[])))],
