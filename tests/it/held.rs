@@ -218,13 +218,13 @@ fn a_change_that_is_too_large_goes_on_in_no_slices() {
     commit(&env, "ann");
     env.run(&["apply", "--yes"]).exits(3).says(&["3 deletes, limit 2 (guard.maxDeletes)"]);
     env.run(&["suspend", "Zone/example.com#h7/A", "--reason", "careful"]).exits(0);
-    let more = "3 deletes with 1 that are suspended or not asked for, limit 2";
+    let more = "3 deletes with 1 that are suspended, not asked for or in what cannot be read, limit 2";
     env.run(&["apply", "--yes"]).exits(3).says(&[more, "h7/A"]);
     env.run(&["resume", "Zone/example.com#h7/A"]).exits(0);
     for name in ["h6", "h7"] {
         let target = format!("Zone/example.com#{name}/A");
         let refused = env.run(&["apply", "--yes", "--target", &target]).exits(3);
-        refused.says(&["3 deletes with 2 that are suspended or not asked for"]);
+        refused.says(&["3 deletes with 2 that are suspended, not asked for or in what cannot be read"]);
     }
     assert_eq!(env.zone_rrsets(ZONE).len(), records, "nothing was deleted");
     // What is no part of it goes on, also by itself.

@@ -3,7 +3,7 @@
 use super::{
     kind::Balancer,
     memory::{Memory, mark},
-    render::{drained, with_drained},
+    render::{drained, named, with_drained},
 };
 use crate::{
     hands::{Seen, What},
@@ -52,6 +52,11 @@ pub(crate) fn observed(
     let mut observed = Observed::new(id.clone(), bytes);
     observed.private = memory.seal();
     Some(observed)
+}
+
+/// The units that a file that was seen names.
+pub(crate) fn names(seen: &Seen) -> BTreeSet<String> {
+    text(seen).map(|text| named(&text)).unwrap_or_default()
 }
 
 /// What is drained in a file that was seen.

@@ -1,11 +1,11 @@
 //! Carrying out a batch: templates, instances, balancers, and what goes.
 
 use super::{
-    instance::{self, is_about_one},
+    instance::{self, Served, is_about_one},
     look::{group, numbers},
     memory::Memory,
     parts,
-    turn::{Turn, millis},
+    turn::{Reloads, Turn, millis},
 };
 use crate::{
     apply::begin,
@@ -13,7 +13,7 @@ use crate::{
     hands::{Fault, Hands, Manager},
     systemd::apply as units,
 };
-use futures_util::future::select;
+use futures_util::future::{select, try_join_all};
 use reconciled_provider::{Action, ActionId, Batch, Cx, Error, Journal, Op, Outcome};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -40,23 +40,38 @@ pub(crate) async fn apply(
     let (gone, kept): (Vec<&Action>, Vec<&Action>) = templates.into_iter().partition(is_gone);
     let (fewer, instances): (Vec<&Action>, Vec<&Action>) = instances.into_iter().partition(is_gone);
     let mut unwritten: BTreeMap<&str, Error> = BTreeMap::new();
-    for action in kept {
-        let outcome = match Turn::of(action) {
-            Some(turn) => turn.take(hands, manager, cx, journal).await?,
-            None => Outcome::Failed(Error::unexpected(format!("{} is no deployment", action.op.id()))),
+    let reloads = Reloads::of(manager, kept.len());
+    let turns = kept.iter().map(async |action| {
+        let seat = reloads.seat();
+        let taken = match Turn::of(action, &seat) {
+            Some(turn) => turn.take(hands, manager, cx, journal).await,
+            None => {
+                let text = format!("{} is no deployment", action.op.id());
+                Ok(Outcome::Failed(Error::unexpected(text)))
+            }
         };
-        if let (Outcome::Failed(error), Some((name, _))) = (&outcome, parts(&action.op.id().0)) {
-            unwritten.insert(name, error.clone());
-        }
+        seat.rest().await;
+        let outcome = taken?;
+        let refused = match (&outcome, parts(&action.op.id().0)) {
+            (Outcome::Failed(error), Some((name, _))) => Some((name, error.clone())),
+            _ => None,
+        };
         journal.finished(vec![(action.id, outcome)]).await?;
-    }
+        Ok::<_, Error>(refused)
+    });
+    unwritten.extend(try_join_all(turns).await?.into_iter().flatten());
     instance::apply(hands, manager, journal, &instances, &unwritten).await?;
     let mut left: BTreeMap<String, u64> = BTreeMap::new();
     let mut unread = None;
+    let mut read: BTreeSet<&str> = BTreeSet::new();
     for action in balancers {
         let outcome = balancer::apply(cx, hands, manager, action, journal).await?;
         match &outcome {
-            Outcome::Done(tracked) => left.extend(balancer::left(tracked)),
+            Outcome::Done(tracked) => {
+                left.extend(balancer::left(tracked));
+                read.insert(&action.op.id().0);
+            }
+            Outcome::Gone => drop(read.insert(&action.op.id().0)),
             _ if outcome.error().is_some() => unread = Some(action.op.id().clone()),
             _ => {}
         }
@@ -71,10 +86,27 @@ pub(crate) async fn apply(
         let why = format!("{balancer} may still name its instances");
         return journal.finished(kept_all(&last, &why, "it goes once that balancer is as declared")).await;
     }
+    // A balancer that is suspended, or whose change waits for a person, is in no batch.
+    let still_named =
+        |action: &&Action| Served::of(action).named.into_iter().find(|path| !read.contains(&**path));
+    let (named, fewer): (Vec<&Action>, Vec<&Action>) =
+        fewer.into_iter().partition(|action| still_named(action).is_some());
+    for action in &named {
+        let balancer = still_named(action).unwrap_or_default();
+        let why = format!("{balancer} still names it");
+        let hint = "it goes once that balancer is as declared: reconciled status";
+        journal.finished(kept_all(&[action], &why, hint)).await?;
+    }
+    let is_named = |action: &&Action| named.iter().any(|one| name_of(one) == name_of(action));
+    let (held, gone): (Vec<&Action>, Vec<&Action>) = gone.into_iter().partition(is_named);
+    if !held.is_empty() {
+        let why = "instances of it are";
+        journal.finished(kept_all(&held, why, "it goes once they are gone")).await?;
+    }
     // Requests that are on their way to those that go now.
     let now = millis(cx);
     let wait = |action: &Action| {
-        let until = left.get(&*action.op.id().0).copied().max(instance::kept_until(action));
+        let until = left.get(&*action.op.id().0).copied().max(Served::of(action).until);
         // Where it is longer than anybody may say, the clock was set back since.
         until.and_then(|until| until.checked_sub(now)).filter(|wait| *wait <= LONGEST).unwrap_or_default()
     };
@@ -142,12 +174,14 @@ async fn take_away(hands: &dyn Hands, manager: &dyn Manager, action: &Action) ->
     let Op::Delete { tracked, observed } = &action.op else { return Ok(()) };
     let Some((name, None)) = parts(&action.op.id().0) else { return Ok(()) };
     let memory = Memory::open(tracked.as_ref());
-    let group = group(hands, manager, name, &numbers(None, &memory)).await?;
+    let rows = Memory::read(&observed.private).rows;
+    let mut all = numbers(None, &memory);
+    all.extend(rows.iter().flatten());
+    let group = group(hands, manager, name, &all).await?;
     if let Some(why) = group.any_closed() {
         return Err(Error::from(why).into());
     }
     // Nobody else knows of those that it started and that had no row yet: one that has goes with that, or stays.
-    let rows = Memory::read(&observed.private).rows;
     let has_row = |number: &u32| rows.as_ref().is_none_or(|rows| rows.contains(number));
     if let Some(rollout) = &memory.rollout {
         let touched = rollout.touched.iter().filter(|number| !has_row(number));
@@ -155,6 +189,12 @@ async fn take_away(hands: &dyn Hands, manager: &dyn Manager, action: &Action) ->
         for number in begun {
             group.stop(manager, number).await?;
         }
+    }
+    // One whose deletion failed, or is suspended, runs from it; without it nobody could start that again.
+    let mut kept = rows.iter().flatten().filter(|number| group.is_running(**number));
+    if let Some(number) = kept.next() {
+        let text = format!("{} is kept: {} still runs", action.op.id(), super::instance(name, *number));
+        return Err(Error::unavailable(text).hint("it goes once no instance runs: reconciled status").into());
     }
     let mut is_changed = false;
     for looked in group.members.values() {

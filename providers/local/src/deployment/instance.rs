@@ -13,6 +13,7 @@ use crate::{
 };
 use futures_util::future::join_all;
 use reconciled_provider::{Action, Error, Health, Journal, Observed, Op, Outcome, Resource, Sealed, Tracked};
+use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, time::Duration};
 
 fn declared(resource: Option<&Resource>) -> Option<Instance> {
@@ -51,15 +52,24 @@ pub(super) fn observed(
     Some(Observed::new(id.into(), Declared::Instance(seen).encode()))
 }
 
-/// Until when an instance that a balancer left out gets its answers out, in milliseconds since the epoch, as a look hands it on.
-pub(super) fn until(left: Option<u64>) -> Sealed {
-    Sealed(left.map(|until| until.to_string().into()).unwrap_or_default())
+/// What balancers of ours say of an instance that is declared no longer, as a look hands it on.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(super) struct Served {
+    /// Until when it gets its answers out, in milliseconds since the epoch.
+    pub(super) until: Option<u64>,
+    /// The files that name it, by their ids.
+    pub(super) named: Vec<String>,
 }
 
-/// The same, as it was handed on.
-pub(super) fn kept_until(action: &Action) -> Option<u64> {
-    let Op::Delete { observed, .. } = &action.op else { return None };
-    std::str::from_utf8(&observed.private.0).ok()?.parse().ok()
+impl Served {
+    pub(super) fn seal(&self) -> Sealed {
+        Sealed(serde_json::to_vec(self).unwrap_or_default().into())
+    }
+    /// The same, as it was handed on.
+    pub(super) fn of(action: &Action) -> Served {
+        let Op::Delete { observed, .. } = &action.op else { return Served::default() };
+        serde_json::from_slice(&observed.private.0).unwrap_or_default()
+    }
 }
 
 /// How an instance fares, going by its unit and by what must answer of it.

@@ -132,6 +132,8 @@ pub(crate) enum Stage {
     Drained(u64),
     /// It is to be started anew.
     Restart,
+    /// The same, once more: what was asked for came to nothing, which is no progress.
+    Again,
     /// It was, and is watched; available since then without a break.
     Watch(Option<u64>),
 }
@@ -243,7 +245,7 @@ impl Rollout {
     fn set_back(&mut self, by: u64) {
         let stages = self.batch.values_mut().filter_map(|stage| match stage {
             Stage::Drained(at) | Stage::Watch(Some(at)) => Some(at),
-            Stage::Drain | Stage::Restart | Stage::Watch(None) => None,
+            Stage::Drain | Stage::Restart | Stage::Again | Stage::Watch(None) => None,
         });
         let trial = match &mut self.trial {
             Trial::Since(at) => Some(at),

@@ -85,6 +85,10 @@ pub(crate) async fn observe(
     let of_balancers = || want.tracked.iter().filter(|tracked| balancer::is_balancer(&tracked.id.0));
     let ours: BTreeSet<String> = of_balancers().map(|tracked| tracked.id.0.to_string()).collect();
     let left: BTreeMap<String, u64> = of_balancers().flat_map(balancer::left).collect();
+    let is_leaving =
+        |(desired, tracked): &(Option<&Resource>, Option<&Tracked>)| desired.is_none() && tracked.is_some();
+    let has_leaving = all.values().any(|asked| asked.instances.values().any(is_leaving));
+    let naming = if has_leaving { naming(hands, &ours).await? } else { BTreeMap::new() };
     let mut resources = Vec::new();
     for (name, asked) in &all {
         let covers = |id: &str| want.focus.covers(&id.into());
@@ -109,7 +113,10 @@ pub(crate) async fn observe(
         for (number, (desired, tracked)) in asked.instances.iter().filter(|(number, _)| wanted(number)) {
             let mut seen = instance::observed(*number, *desired, tracked.is_some(), &group);
             if let Some(seen) = seen.as_mut().filter(|_| desired.is_none()) {
-                seen.private = instance::until(left.get(&*seen.id.0).copied());
+                let named = naming.iter().filter(|(_, units)| units.contains(&*seen.id.0));
+                let named = named.map(|(path, _)| path.clone()).collect();
+                let until = left.get(&*seen.id.0).copied();
+                seen.private = instance::Served { until, named }.seal();
             }
             resources.extend(seen);
         }
@@ -124,6 +131,16 @@ pub(crate) async fn observe(
     }
     resources.sort_by(|a, b| a.id.cmp(&b.id));
     Ok(Observation { covered: want.focus.clone(), complete: true, version: Version::Unknown, resources })
+}
+
+/// The units that the files of these balancers name, by their paths.
+async fn naming(
+    hands: &dyn Hands,
+    balancers: &BTreeSet<String>,
+) -> Result<BTreeMap<String, BTreeSet<String>>, Error> {
+    let paths: Vec<_> = balancers.iter().filter_map(|path| balancer::path_of(path)).collect();
+    let seen = hands.look(&paths).await?;
+    Ok(seen.iter().map(|seen| (seen.path.as_str().to_owned(), balancer::names(seen))).collect())
 }
 
 /// The balancers that are declared or ours.
@@ -351,7 +368,8 @@ pub(crate) async fn diff(
     Ok(deltas)
 }
 
-/// The balancers of ours at which a rolling update of this template would mark instances.
+/// What a rolling update of this template would write on its way: instances that it starts anew, and the balancers of ours at
+/// which it marks them.
 fn written_with(desired: &Resource, observed: Option<&Observed>) -> Vec<ResourceId> {
     let (Some(declared), Some(observed)) = (deployment(Some(desired)), observed) else { return Vec::new() };
     let Some(Declared::Deployment(was)) = Declared::decode(&observed.bytes) else { return Vec::new() };
@@ -359,8 +377,13 @@ fn written_with(desired: &Resource, observed: Option<&Observed>) -> Vec<Resource
     let means = |content: &str| definition::effective([content]);
     let is_to_roll =
         memory.rollout.is_some() || !was.stale.is_empty() || means(&was.content) != means(&declared.content);
-    let fronts = declared.fronts.iter().filter(|front| is_to_roll && memory.ours.contains(&front.path));
-    fronts.map(|front| front.path.as_str().into()).collect()
+    if !is_to_roll {
+        return Vec::new();
+    }
+    let fronts = declared.fronts.iter().filter(|front| memory.ours.contains(&front.path));
+    let fronts = fronts.map(|front| front.path.as_str().into());
+    let name = parts(&desired.id.0).map_or("", |(name, _)| name);
+    fronts.chain(declared.range().map(|number| super::instance(name, number).into())).collect()
 }
 
 /// An instance has nothing to be started from, since its template came to `error`.

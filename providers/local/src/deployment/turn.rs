@@ -6,6 +6,8 @@
 //! it starts the same instances anew, and no others before they are available.
 
 mod drain;
+mod reloads;
+mod restart;
 mod watch;
 
 use super::{
@@ -17,15 +19,12 @@ use super::{
     rollout::{self, Member, Stands},
 };
 use crate::{
-    hands::{Fault, Hands, Job, Manager, UnitState},
+    hands::{Fault, Hands, Job, Manager},
     systemd::{apply as units, definition},
 };
 use futures_util::future::join_all;
-use reconciled_provider::{Action, Cx, Error, ErrorKind, Journal, Op, Outcome, Resource, Tracked};
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use reconciled_provider::{Action, Cx, Error, Journal, Op, Outcome, Resource, Tracked};
+use std::{collections::BTreeSet, time::Duration};
 
 /// How often what is being started is looked at.
 const STEP: Duration = Duration::from_millis(200);
@@ -43,8 +42,11 @@ enum End {
     Stuck(String),
 }
 
+pub(super) use reloads::{Reloads, Seat};
+
 /// One turn of a deployment.
 pub(super) struct Turn<'a> {
+    seat: &'a Seat<'a>,
     action: &'a Action,
     name: &'a str,
     resource: &'a Resource,
@@ -59,7 +61,7 @@ pub(super) struct Turn<'a> {
 }
 
 impl<'a> Turn<'a> {
-    pub(super) fn of(action: &'a Action) -> Option<Turn<'a>> {
+    pub(super) fn of(action: &'a Action, seat: &'a Seat<'a>) -> Option<Turn<'a>> {
         let (resource, tracked) = match &action.op {
             Op::Create { desired, .. } => (desired, None),
             Op::Update { desired, tracked, .. } | Op::Replace { desired, tracked, .. } => {
@@ -80,7 +82,7 @@ impl<'a> Turn<'a> {
         declared.fronts.retain(|front| ours.contains(&front.path));
         let (memory, is_new) = (Memory::open(tracked), tracked.is_none());
         let named = units::planned_fields(&action.op);
-        Some(Turn { action, name, resource, declared, memory, is_new, rows, named })
+        Some(Turn { seat, action, name, resource, declared, memory, is_new, rows, named })
     }
 
     fn tracked(&self) -> Tracked {
@@ -204,7 +206,8 @@ impl<'a> Turn<'a> {
         {
             return Ok(Ok(end));
         }
-        if self.memory.rollout.as_ref().is_none_or(|rollout| rollout.batch.is_empty()) {
+        let is_begun = self.memory.rollout.as_ref().is_some_and(|rollout| !rollout.batch.is_empty());
+        if !is_begun {
             let is_current = |number: &u32| group.is_current(*number, &means, &self.memory);
             // Where there is no template, there is nothing that could be left in place meanwhile.
             if group.content().is_none() || self.declared.range().all(|number| is_current(&number)) {
@@ -231,6 +234,16 @@ impl<'a> Turn<'a> {
                         rollout.marked.extend(self.declared.fronts.iter().cloned());
                     }
                     rollout.progressed = now;
+                    // Once their files are others, nobody could tell any more what they run by.
+                    for number in self.memory.rollout.iter().flat_map(|rollout| rollout.batch.keys()) {
+                        let running = group.state(*number).filter(|state| state.is_running());
+                        let (Some(state), Some(means)) = (running, group.means(*number)) else { continue };
+                        let known = self.memory.known.get(number);
+                        if known.is_none_or(|known| known.invocation != state.invocation) {
+                            let invocation = state.invocation.clone();
+                            self.memory.known.insert(*number, Known { invocation, means, checks: None });
+                        }
+                    }
                 }
                 Err(why) => return Ok(Ok(self.wait(now, IDLE, why))),
             }
@@ -241,6 +254,10 @@ impl<'a> Turn<'a> {
             Ok(None) => {}
             Ok(Some(left)) => return Ok(Ok(End::Wait(left))),
             Err(fault) => return Ok(Err(fault)),
+        }
+        let is_chosen_now = !is_begun && self.declared.fronts.is_empty();
+        if !is_chosen_now && let Some(why) = self.too_few(hands, &group, &members, &means).await {
+            return Ok(Ok(self.wait(now, IDLE, why)));
         }
         if let Err(fault) = self.restart(hands, manager, &group, (&goal, &means), now).await {
             return Ok(Err(fault));
@@ -278,7 +295,7 @@ impl<'a> Turn<'a> {
             for seen in group.beside.values().flatten() {
                 units::remove(hands, seen).await?;
             }
-            manager.reload().await
+            self.seat.reload().await
         };
         if let Err(fault) = gone.await {
             return Ok(Err(fault));
@@ -386,81 +403,6 @@ impl<'a> Turn<'a> {
         if batch.is_empty() { Err(why()) } else { Ok(batch) }
     }
 
-    /// Starts anew those of the step that were not yet. Each has its revision on the disk before.
-    async fn restart(
-        &mut self,
-        hands: &dyn Hands,
-        manager: &dyn Manager,
-        group: &Group,
-        (goal, means): (&str, &str),
-        now: u64,
-    ) -> Result<(), Fault> {
-        let checks = self.memory.checks(&self.declared).to_vec();
-        let Some(rollout) = &mut self.memory.rollout else { return Ok(()) };
-        let due = rollout.batch.iter().filter(|(_, stage)| **stage == Stage::Restart);
-        let due: Vec<u32> = due.map(|(number, _)| *number).collect();
-        if due.is_empty() {
-            return Ok(());
-        }
-        // Who takes a step up gives it the time that it has.
-        rollout.progressed = now;
-        let is_of_template = group.content().as_deref() == Some(goal);
-        let mut is_changed = false;
-        for number in &due {
-            let Some(looked) = group.members.get(number) else { continue };
-            is_changed |= match is_of_template {
-                true => units::remove(hands, &looked.file).await?,
-                false => units::write(hands, manager.places(), &looked.file, goal).await?,
-            };
-            is_changed |= looked.state.needs_reload;
-        }
-        if is_changed {
-            manager.reload().await?;
-        }
-        // A run that began before the manager had read the files is of the revision before, whoever began it.
-        let units: Vec<String> = due.iter().map(|number| super::instance(&group.name, *number)).collect();
-        let before = manager.units(&units).await?;
-        let ends = join_all(due.iter().zip(&before).map(async |(number, state)| {
-            let unit = super::instance(&group.name, *number);
-            // What failed too often within its limit would not be started.
-            manager.reset_failed(&unit).await?;
-            begin(manager, &unit, state.clone()).await
-        }))
-        .await;
-        let due_before: BTreeMap<u32, UnitState> = due.iter().copied().zip(before).collect();
-        let mut started = Vec::new();
-        for (number, end) in due.into_iter().zip(ends) {
-            match end {
-                Ok(()) => started.push(number),
-                // What it came to is seen when it is watched.
-                Err(Fault::Unknown(error)) => {
-                    rollout.why = error.chain();
-                    started.push(number);
-                }
-                // systemd will not have the revision: it is no run of it that goes on, if one does.
-                Err(Fault::NoEffect(error)) if error.kind == ErrorKind::Invalid => {
-                    rollout.why = error.chain()
-                }
-                Err(fault) => return Err(fault),
-            }
-            rollout.batch.insert(number, Stage::Watch(None));
-        }
-        let units: Vec<String> = started.iter().map(|number| super::instance(&group.name, *number)).collect();
-        let states = manager.units(&units).await?;
-        for (number, state) in started.into_iter().zip(states) {
-            let was = due_before.get(&number);
-            if was.is_some_and(|was| was.is_running() && was.invocation == state.invocation) {
-                // The job came to nothing: it runs as it did.
-                continue;
-            }
-            let checks = Some(checks.clone());
-            let known = Known { invocation: state.invocation, means: means.to_owned(), checks };
-            self.memory.known.insert(number, known);
-            rollout.started.insert(number);
-        }
-        Ok(())
-    }
-
     fn why(&self) -> String {
         self.memory.rollout.as_ref().map(|rollout| rollout.why.clone()).unwrap_or_default()
     }
@@ -520,7 +462,7 @@ impl<'a> Turn<'a> {
             is_changed |= units::remove(hands, &looked.file).await? || looked.state.needs_reload;
         }
         if is_changed {
-            manager.reload().await?;
+            self.seat.reload().await?;
         }
         let mut now_seen = self.look(hands, manager).await?;
         now_seen.look_beside(hands, manager.places()).await?;
@@ -539,25 +481,6 @@ impl<'a> Turn<'a> {
         Ok(())
     }
 }
-
-/// Has an instance run anew, and waits for that.
-async fn begin(manager: &dyn Manager, unit: &str, mut state: UnitState) -> Result<(), Fault> {
-    let mut tries = 0;
-    loop {
-        let job = if state.is_running() { Job::Restart } else { Job::Start };
-        tries += 1;
-        match manager.job(unit, job, &state.invocation).await {
-            // systemd began a run by itself, and it may have been before the files were written.
-            Err(Fault::NoEffect(error)) if error.kind == ErrorKind::Conflict && tries < BEGINS => {
-                state = manager.units(&[unit.to_owned()]).await?.pop().unwrap_or_default();
-            }
-            end => return end,
-        }
-    }
-}
-
-/// How often an instance is started anew that does not stay in the run that it was looked at in.
-const BEGINS: u32 = 5;
 
 /// Now, in milliseconds since the epoch.
 pub(crate) fn millis(cx: &Cx) -> u64 {

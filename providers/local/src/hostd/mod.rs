@@ -5,6 +5,7 @@
 //! requests: whatever is asked names what it expects to find, so that it may be killed at any moment. It has no network,
 //! reads no repository, and decides nothing.
 
+mod busy;
 mod config;
 
 pub use config::Allowed;
@@ -17,6 +18,7 @@ use crate::{
     path::FilePath,
     state::Refusal,
 };
+use busy::Busy;
 use futures_util::{StreamExt, stream};
 use reconciled_provider::Error;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -26,7 +28,6 @@ use tokio::{
         UnixListener, UnixStream,
         unix::{OwnedReadHalf, OwnedWriteHalf},
     },
-    sync::RwLock,
     task::JoinSet,
     time::timeout,
 };
@@ -80,9 +81,9 @@ struct Helper {
     allowed: Allowed,
     here: Here,
     manager: Option<Bus>,
-    /// Who looks at files waits for what is being written: a request whose caller died is over before the next one sees
-    /// how it stands.
-    files: RwLock<()>,
+    /// Who looks at a file waits for what is being written there: a request whose caller died is over before the next one
+    /// sees how it stands.
+    files: Busy,
 }
 
 type Reader = Frames<OwnedReadHalf>;
@@ -92,7 +93,7 @@ impl Helper {
         let here = Here::new(allowed.config.clone());
         let manager =
             allowed.config.bus_address().map(|address| Bus::new(&address, Some(&allowed.config.root)));
-        Helper { allowed, here, manager, files: RwLock::default() }
+        Helper { allowed, here, manager, files: Busy::default() }
     }
 
     /// One connection. Whatever goes wrong with it is the caller's matter.
@@ -189,14 +190,14 @@ impl Helper {
             Ask::Put(put) => {
                 self.allowed.path(&put.path)?;
                 self.allowed.make(&put)?;
-                let _alone = self.files.write().await;
+                let _alone = self.files.claim(&put.path).await;
                 is_wanted(to)?;
                 self.here.put(&put).await?;
                 info!(path = %put.path, "written");
             }
             Ask::Remove(remove) => {
                 self.allowed.path(&remove.path)?;
-                let _alone = self.files.write().await;
+                let _alone = self.files.claim(&remove.path).await;
                 is_wanted(to)?;
                 self.here.remove(&remove).await?;
                 info!(path = %remove.path, "removed");
@@ -234,7 +235,7 @@ impl Helper {
     async fn look(&self, paths: &[FilePath]) -> Result<Vec<Seen>, Error> {
         let is_allowed = |path: &&FilePath| self.allowed.path(path).is_ok();
         let some: Vec<FilePath> = paths.iter().filter(is_allowed).cloned().collect();
-        let _quiet = self.files.read().await;
+        self.files.quiet(|busy| some.contains(busy)).await;
         let mut seen = self.here.look(&some).await?.into_iter();
         let one = |path: &FilePath| match self.allowed.path(path) {
             Ok(()) => seen.next(),
@@ -248,7 +249,7 @@ impl Helper {
 
     async fn list(&self, directory: &FilePath) -> Result<Vec<Seen>, Error> {
         self.allowed.list(directory)?;
-        let _quiet = self.files.read().await;
+        self.files.quiet(|busy| busy.directory().as_ref() == Some(directory)).await;
         Ok(self.allowed_of(self.here.list(directory).await?))
     }
 

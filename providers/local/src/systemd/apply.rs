@@ -22,7 +22,10 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use reconciled_provider::{
     Action, ActionId, Batch, Cx, Error, Journal, Observed, Op, Outcome, Resource, ResourceId, Secret, Tracked,
 };
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 /// Carries out a batch.
 pub(crate) async fn apply(
@@ -91,6 +94,8 @@ async fn read_files(manager: &dyn Manager, works: &mut [Work<'_>]) -> Result<(),
 
 /// Jobs that are waited for at one time.
 const JOBS: usize = 16;
+/// How often a unit that is coming up is looked at.
+const STARTING: Duration = Duration::from_secs(1);
 
 /// This process was told to end before it came to this.
 fn stopped(name: &str) -> Error {
@@ -466,7 +471,15 @@ impl<'a> Work<'a> {
         // What changed while the job went on is not known to have been read.
         let read = self.read.clone();
         let tracked = self.tracked(&Memory { read, ..observe::remembered(cx, self.unit.as_ref(), &look) });
-        Ok(tracked.map_or(Outcome::Gone, Outcome::Done))
+        let is_to_run = self.unit.as_ref().is_some_and(|unit| unit.state == Some(RunState::Running));
+        Ok(match tracked {
+            // It may take as long as it is allowed to; others of the host do not wait for it.
+            Some(tracked) if is_to_run && look.state.active == "activating" => {
+                Outcome::Pending { tracked, recheck_after: STARTING, claims: Vec::new() }
+            }
+            Some(tracked) => Outcome::Done(tracked),
+            None => Outcome::Gone,
+        })
     }
 }
 

@@ -309,6 +309,37 @@ async fn what_is_half_made_of_a_deployment_is_ours_and_gone_on_with() {
 }
 
 #[tokio::test]
+async fn hundreds_of_instances_are_started_brought_up_to_date_and_healed() {
+    let Some(machine) = Machine::of("deployments", |_| {}) else { return };
+    let desk = &machine.desk;
+    let two_hundred = |command: &str| web(200, command, ", strategy: {maxUnavailable: 100%}");
+    let old = two_hundred("/bin/sleep 1d");
+    desk.pass(&[&old]).await;
+    assert_eq!(desk.pass(&[&old]).await.done, [""; 0]);
+    let new = two_hundred("/bin/sleep 2d");
+    roll(&machine, &[&new], 1..=200).await;
+    assert_eq!(machine.commands(1..=200), vec!["/bin/sleep 2d"; 200]);
+    machine.run(&["systemctl", "stop", "web@*.service"]);
+    desk.pass(&[&new]).await;
+    assert_eq!(desk.pass(&[&new]).await.done, [""; 0]);
+    assert_eq!(machine.commands(1..=200), vec!["/bin/sleep 2d"; 200]);
+}
+
+#[tokio::test]
+async fn an_instance_that_nobody_may_restart_is_no_success() {
+    let Some(machine) = Machine::of("deployments", |_| {}) else { return };
+    let desk = &machine.desk;
+    let refusing = |command: &str| {
+        web(2, command, ", progressDeadlineSeconds: 2")
+            .replace("[Service]", "[Unit]\\nRefuseManualStop=yes\\n[Service]")
+    };
+    desk.pass(&[&refusing("/bin/sleep 1d")]).await;
+    let (done, _) = roll(&machine, &[&refusing("/bin/sleep 2d")], 1..=2).await;
+    assert!(done.last().unwrap().contains("no progress within 2 s"), "{done:#?}");
+    assert_eq!(machine.commands(1..=2), vec!["/bin/sleep 1d"; 2]);
+}
+
+#[tokio::test]
 async fn an_instance_that_cannot_be_looked_at_is_neither_well_nor_gone() {
     let Some(machine) = Machine::of("deployments", |_| {}) else { return };
     let desk = &machine.desk;

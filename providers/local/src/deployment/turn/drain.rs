@@ -35,7 +35,10 @@ impl Turn<'_> {
         let Some(rollout) = &mut self.memory.rollout else { return Ok(None) };
         if rollout.batch.values().any(|stage| *stage == Stage::Drain) {
             let units = rollout.batch.keys().map(|number| instance(self.name, *number)).collect();
-            mark(hands, manager, self.name, &self.declared, &units).await?;
+            {
+                let _alone = self.seat.balancers().await;
+                mark(hands, manager, self.name, &self.declared, &units).await?;
+            }
             let drain = self.declared.fronts.iter().map(Front::drain_millis).max().unwrap_or(0);
             // From now on they get no more.
             let until = millis(cx) + drain;
@@ -65,6 +68,7 @@ impl Turn<'_> {
         let Some(rollout) = self.memory.rollout.as_mut().filter(|rollout| rollout.is_marked) else {
             return Ok(());
         };
+        let _alone = self.seat.balancers().await;
         mark(hands, manager, self.name, &self.declared, &BTreeSet::new()).await?;
         // What is no longer ours gets its lines back, and nothing waits for it.
         let is_left = |front: &Front| self.declared.fronts.iter().all(|ours| ours.path != front.path);

@@ -5,7 +5,7 @@
 use super::{
     super::{
         look::{Group, Standing},
-        memory::{Memory, Stage},
+        memory::{Known, Memory, Stage},
     },
     End, STEP, Turn, millis,
 };
@@ -71,6 +71,17 @@ impl Turn<'_> {
                 (is_over, is_hopeless, why) = (false, true, text);
                 continue;
             }
+            let run = group.state(*number).map(|state| &*state.invocation);
+            let is_before = known
+                .get(number)
+                .is_some_and(|known| known.means != rollout.goal && Some(&*known.invocation) == run);
+            if *stage == Stage::Again || is_before && standings.get(number) == Some(&Standing::Available) {
+                // It may answer, and is of the revision before.
+                let unit = crate::deployment::instance(&group.name, *number);
+                let refused = (!rollout.why.is_empty()).then(|| rollout.why.clone());
+                (is_over, why) = (false, refused.unwrap_or_else(|| format!("{unit} is not started anew")));
+                continue;
+            }
             match standings.get(number) {
                 Some(Standing::Available) => {
                     // A run that systemd began by itself says that the one before it ended.
@@ -78,7 +89,12 @@ impl Turn<'_> {
                     let other =
                         known.get_mut(number).zip(run).filter(|(known, run)| known.invocation != **run);
                     if let Some((known, run)) = other {
-                        known.invocation = run.clone();
+                        // It began after the files were read.
+                        *known = Known {
+                            invocation: run.clone(),
+                            means: rollout.goal.clone(),
+                            checks: Some(checks.clone()),
+                        };
                         *stage = Stage::Watch(Some(seen));
                         is_over = false;
                         why = format!(

@@ -29,7 +29,7 @@ use std::{
     sync::{Arc, PoisonError},
     time::Duration,
 };
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, Semaphore};
 use words::{Trouble, Word};
 use zbus::{
     Connection, MatchRule, Message, MessageStream, OwnedObjectPath, connection::Builder, message::Type,
@@ -53,6 +53,12 @@ const TICK: Duration = Duration::from_millis(12);
 const AWAY: Duration = Duration::from_secs(2);
 /// Longest time a job is waited for; systemd's own limit for a start is 90 s.
 const JOB: Duration = Duration::from_secs(120);
+/// After this a start that is on its way counts as begun: what comes of it is seen by whoever looks how the unit fares, and
+/// others of the host do not wait for it.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// Calls that may wait for answers at one time: a bus lets one connection wait for 128 of them, and refuses the next
+/// (`max_replies_per_connection` of dbus-daemon).
+const AT_ONCE: usize = 64;
 
 /// What is to be done to a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -119,6 +125,8 @@ struct Kept {
     root: Option<PathBuf>,
     places: Places,
     connection: Mutex<Option<Open>>,
+    /// Calls that may wait for their answers.
+    room: Semaphore,
     watched: std::sync::Mutex<BTreeMap<&'static str, BTreeSet<String>>>,
 }
 
@@ -139,8 +147,8 @@ impl Bus {
     /// The same, of a manager whose files are in `places`.
     pub fn of(address: &str, root: Option<&Path>, places: Places) -> Bus {
         let (address, root) = (address.to_owned(), root.map(Path::to_owned));
-        let (connection, watched) = (Mutex::default(), Default::default());
-        Bus(Arc::new(Kept { address, root, places, connection, watched }))
+        let (connection, room, watched) = (Mutex::default(), Semaphore::new(AT_ONCE), Default::default());
+        Bus(Arc::new(Kept { address, root, places, connection, room, watched }))
     }
 
     /// A stream of the manager's signals that are called `member`, or of all.
@@ -227,6 +235,7 @@ impl Bus {
         body: &B,
         limit: Duration,
     ) -> Result<Message, Trouble> {
+        let _seat = self.0.room.acquire().await.expect("nobody closes it");
         let connection = self.connection().await.map_err(Trouble::NotSent)?;
         let call = connection.call_method(Some(NAME), path, Some(interface), method, body);
         match tokio::time::timeout(limit, call).await {
@@ -321,7 +330,16 @@ impl Manager for Bus {
             .body()
             .deserialize()
             .map_err(|error| Fault::Unknown(self.unreachable(error)))?;
-        let end = tokio::time::timeout(JOB, ended(&mut ends, &path)).await;
+        let mut end = tokio::time::timeout(PATIENCE, ended(&mut ends, &path)).await;
+        if end.is_err() && matches!(job, Job::Start | Job::Restart) {
+            let now = self.state(name).await.map_err(Fault::Unknown)?;
+            if is_done(job, of, &now) {
+                return Ok(());
+            }
+        }
+        if end.is_err() {
+            end = tokio::time::timeout(JOB - PATIENCE, ended(&mut ends, &path)).await;
+        }
         let result = match end {
             Ok(Some(result)) => result,
             // The signal was lost, with the bus or in a reload: what counts is how it stands.

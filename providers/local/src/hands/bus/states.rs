@@ -5,7 +5,7 @@
 //! last read its files are four calls.
 
 use super::{
-    Bus, CALL, MANAGER, PATH,
+    AT_ONCE, Bus, CALL, MANAGER, PATH,
     disk::{self, Disk, Loaded},
     words::{Trouble, Word},
 };
@@ -19,10 +19,6 @@ pub(super) const UNIT: &str = "org.freedesktop.systemd1.Unit";
 pub(super) const SERVICE: &str = "org.freedesktop.systemd1.Service";
 pub(super) const SOCKET: &str = "org.freedesktop.systemd1.Socket";
 const PROPERTIES: &str = "org.freedesktop.DBus.Properties";
-
-/// Units that are asked about at one time: systemd answers one after the other, and need not wait for us in between. A bus
-/// lets one connection wait for 128 answers.
-const AT_ONCE: usize = 64;
 
 /// How a unit stands.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

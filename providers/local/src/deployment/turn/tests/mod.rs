@@ -5,7 +5,7 @@ mod world;
 use super::*;
 use crate::{balancer::Front, deployment::instance};
 use reconciled_provider::{Clock, Health};
-use world::{Says, World, web};
+use world::{Restarts, Says, World, web};
 
 #[tokio::test]
 async fn a_check_that_nobody_can_ask_restarts_no_more_instances_at_once_than_may_be_away() {
@@ -76,6 +76,116 @@ async fn an_instance_that_systemd_started_meanwhile_gets_the_revision_all_the_sa
     world.state.lock().unwrap().begins_by_itself = true;
     world.until_still(&web(2, "b", "")).await;
     assert_eq!(world.jobs(), [1, 2].map(|number| format!("restart web@{number}.service")));
+}
+
+#[tokio::test]
+async fn an_instance_that_nobody_may_restart_is_no_success_and_ends_the_revision_in_time() {
+    for (restarts, why) in [(Restarts::Refused, "by dependency only"), (Restarts::Lost, "nobody answers")] {
+        let world = World::running(&web(2, "a", "")).await;
+        let before = world.runs();
+        world.state.lock().unwrap().restarts = restarts;
+        let start = world.clock.now();
+        while !matches!(world.pass(&web(2, "b", "")).await, Some(Outcome::Partial(..))) {
+            world.clock.advance(IDLE);
+            assert!(world.clock.now() - start < Duration::from_secs(300), "{:?}", world.memory());
+        }
+        let told = world.memory().bad.unwrap().why;
+        assert!(told.contains("no progress within 60 s") && told.contains(why), "{told}");
+        assert_eq!(world.runs(), before);
+    }
+}
+
+#[tokio::test]
+async fn a_restart_whose_answer_was_lost_is_asked_for_again_until_it_is_done() {
+    let world = World::running(&web(2, "a", "")).await;
+    world.jobs();
+    world.state.lock().unwrap().restarts = Restarts::Lost;
+    let new = web(2, "b", "");
+    for _ in 0..3 {
+        world.pass(&new).await;
+        world.clock.advance(IDLE);
+    }
+    world.state.lock().unwrap().restarts = Restarts::Done;
+    assert!(matches!(world.until_still(&new).await, Some(Outcome::Done(_))));
+    assert_eq!(world.jobs(), [1, 2].map(|number| format!("restart web@{number}.service")));
+}
+
+#[tokio::test]
+async fn a_run_that_takes_long_to_end_is_waited_for_and_its_instance_is_started_anew_once() {
+    let world = World::running(&web(2, "a", "")).await;
+    world.jobs();
+    world.state.lock().unwrap().restarts = Restarts::Slow;
+    let new = web(2, "b", "");
+    for _ in 0..3 {
+        world.pass(&new).await;
+        world.clock.advance(IDLE);
+    }
+    {
+        let mut state = world.state.lock().unwrap();
+        state.restarts = Restarts::Done;
+        let unit = state.units.get_mut("web@1.service").unwrap();
+        (unit.active, unit.invocation) = ("active".into(), "the one after".into());
+    }
+    assert!(matches!(world.until_still(&new).await, Some(Outcome::Done(_))));
+    assert_eq!(world.jobs(), [1, 2].map(|number| format!("restart web@{number}.service")));
+}
+
+#[tokio::test]
+async fn a_step_that_was_drained_waits_while_too_few_others_are_left() {
+    let front = Front { path: "/etc/front.conf".into(), reload: "front.service".into(), drain: 5 };
+    let old = Deployment { fronts: vec![front], ..web(3, "a", "old") };
+    let new = Deployment { fronts: old.fronts.clone(), ..web(3, "b", "old") };
+    let world = World::new();
+    world.balance("server 127.0.0.1:1; # web@1.service\nserver 127.0.0.1:2; # web@2.service\n");
+    world.until_still(&old).await;
+    world.pass(&new).await;
+    world.jobs();
+    for number in [2, 3] {
+        world.says(&format!("old {number}"), Says::No);
+    }
+    for _ in 0..20 {
+        world.clock.advance(Duration::from_secs(1));
+        world.pass(&new).await;
+    }
+    assert_eq!(world.jobs(), [""; 0]);
+    for number in [2, 3] {
+        world.says(&format!("old {number}"), Says::Yes);
+    }
+    assert!(matches!(world.until_still(&new).await, Some(Outcome::Done(_))));
+}
+
+#[tokio::test]
+async fn a_template_stays_as_long_as_an_instance_runs_that_does_not_go() {
+    let world = World::running(&web(2, "a", "")).await;
+    world.suspended.lock().unwrap().insert(instance("web", 2).as_str().into());
+    let kept = world.take_down().await.unwrap();
+    assert!(kept.error().is_some_and(|error| error.message.contains("web@2.service still runs")), "{kept:?}");
+    assert_eq!(
+        (world.running_units(), world.files()),
+        (vec!["web@2.service".into()], vec!["web@.service".into()])
+    );
+    world.suspended.lock().unwrap().clear();
+    assert!(matches!(world.take_down().await, Some(Outcome::Gone)));
+    assert_eq!((world.running_units(), world.files()), (Vec::new(), Vec::new()));
+}
+
+#[tokio::test]
+async fn an_instance_that_a_balancer_still_names_stays() {
+    let world = World::new();
+    world.balance("server 127.0.0.1:1; # web@1.service\nserver 127.0.0.1:2; # web@2.service\n");
+    world.until_still(&web(2, "a", "")).await;
+    world.suspended.lock().unwrap().insert("/etc/front.conf".into());
+    world.jobs();
+    world.balance("server 127.0.0.1:1; # web@1.service\n");
+    let one = web(1, "a", "");
+    (world.pass(&one).await, world.pass(&one).await);
+    assert_eq!(world.running_units(), ["front.service", "web@1.service", "web@2.service"]);
+    world.suspended.lock().unwrap().clear();
+    for _ in 0..10 {
+        world.pass(&one).await;
+        world.clock.advance(IDLE);
+    }
+    assert_eq!(world.running_units(), ["front.service", "web@1.service"]);
 }
 
 #[tokio::test]

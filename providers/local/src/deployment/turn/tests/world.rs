@@ -40,6 +40,19 @@ pub(super) enum Says {
     Nothing,
 }
 
+/// What becomes of restarts.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) enum Restarts {
+    #[default]
+    Done,
+    /// systemd does none of this unit.
+    Refused,
+    /// Nobody answers, and nothing comes of it.
+    Lost,
+    /// The run is still being ended once nobody waits for it any more.
+    Slow,
+}
+
 #[derive(Debug, Default)]
 pub(super) struct State {
     pub(super) units: BTreeMap<String, UnitState>,
@@ -51,6 +64,8 @@ pub(super) struct State {
     pub(super) takes: Duration,
     /// What a start ends as, where it does not end as `active`.
     pub(super) starts_as: Option<&'static str>,
+    /// What becomes of restarts.
+    pub(super) restarts: Restarts,
     /// systemd starts this unit by itself just before it reads the files.
     pub(super) begun_at_reload: Option<&'static str>,
     /// systemd starts the unit of the next job by itself just before.
@@ -66,6 +81,8 @@ pub(super) struct World {
     pub(super) state: Mutex<State>,
     pub(super) rows: Mutex<BTreeMap<ResourceId, Tracked>>,
     pending: Mutex<BTreeSet<ResourceId>>,
+    /// What a person suspended: nothing is done to it.
+    pub(super) suspended: Mutex<BTreeSet<ResourceId>>,
     /// The file of a balancer, if there is one.
     balancer: Mutex<Option<String>>,
     dir: tempfile::TempDir,
@@ -107,6 +124,7 @@ impl World {
             state: Mutex::default(),
             rows: Mutex::default(),
             pending: Mutex::default(),
+            suspended: Mutex::default(),
             balancer: Mutex::default(),
             dir,
         }
@@ -227,6 +245,7 @@ impl World {
                 None => drop(self.rows.lock().unwrap().remove(&id)),
             }
         }
+        ops.retain(|op| !self.suspended.lock().unwrap().contains(op.id()));
         let action = |(i, op): (usize, Op)| Action { id: ActionId(i as u64), token: "t".into(), op };
         let actions = ops.into_iter().enumerate().map(action).collect();
         Batch { scope: Scope::new("host", "deployments"), base: Version::Unknown, actions }
@@ -259,6 +278,12 @@ impl World {
     /// Jobs since the last time.
     pub(super) fn jobs(&self) -> Vec<String> {
         std::mem::take(&mut self.state.lock().unwrap().jobs)
+    }
+
+    /// The runs that units are in, by name.
+    pub(super) fn runs(&self) -> Vec<(String, String)> {
+        let state = self.state.lock().unwrap();
+        state.units.iter().map(|(name, unit)| (name.clone(), unit.invocation.clone())).collect()
     }
 
     pub(super) fn running_units(&self) -> Vec<String> {
@@ -386,7 +411,20 @@ impl Manager for World {
         if job != Job::Start && now != of {
             return Err(Error::conflict(format!("{name} is in the run `{now}`, and not in `{of}`")).into());
         }
+        match (job, state.restarts) {
+            (Job::Restart, Restarts::Refused) => {
+                return Err(Error::invalid(format!("{name} may be requested by dependency only")).into());
+            }
+            (Job::Restart, Restarts::Lost) => {
+                return Err(Fault::Unknown(Error::unavailable("nobody answers")));
+            }
+            _ => {}
+        }
         state.jobs.push(format!("{} {name}", format!("{job:?}").to_lowercase()));
+        if job == Job::Restart && state.restarts == Restarts::Slow {
+            state.units.get_mut(name).unwrap().active = "deactivating".into();
+            return Err(Fault::Unknown(Error::unavailable("the job ended with `timeout`")));
+        }
         state.runs += 1;
         let active = match job {
             Job::Stop => "inactive",
