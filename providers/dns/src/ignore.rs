@@ -7,8 +7,8 @@
 
 use crate::{
     kind::IgnoreSpec,
-    name::Name,
-    rdata::{self, Type},
+    name::{Name, NameError, international, repeats_zone},
+    rdata::{self, Refusal, Type},
     record::{self, RrSet},
 };
 use reconciled_provider::{
@@ -29,20 +29,14 @@ struct Rule {
 }
 
 impl Rule {
-    fn of(spec: &IgnoreSpec, zone: &Name) -> Rule {
-        let absolute = |name: &String| {
-            let name = name.to_ascii_lowercase();
-            match name.as_str() {
-                "@" => zone.as_str().to_owned(),
-                name if name.ends_with('.') => name.to_owned(),
-                name => format!("{name}.{zone}"),
-            }
-        };
-        Rule {
-            name: spec.name.as_ref().map(absolute),
-            kind: spec.kind.as_ref().map(|kind| kind.to_ascii_uppercase()),
-            target: spec.target.clone(),
+    /// Errors: what can never fit. What it is to protect would go without a word.
+    fn of(spec: &IgnoreSpec, zone: &Name) -> Result<Rule, Refusal> {
+        let name = spec.name.as_ref().map(|name| absolute(name, zone)).transpose()?;
+        let kind = spec.kind.as_ref().map(|kind| kind.to_ascii_uppercase());
+        if let Some(word) = kind.as_ref().filter(|word| !is_pattern(word) && !Type::may_be(word)) {
+            return Err(Type::refuse(word));
         }
+        Ok(Rule { name, kind, target: spec.target.clone() })
     }
 
     fn fits(&self, id: &ResourceId, bytes: Option<&[u8]>) -> bool {
@@ -56,12 +50,39 @@ impl Rule {
     }
 }
 
-/// Data as manifests write them, so TXT without quotes; names with or without the dot at the end.
+/// The pattern of an absolute name. What is no wildcard in it is written as a name is.
+fn absolute(text: &str, zone: &Name) -> Result<String, Refusal> {
+    let refuse = |error: NameError| Refusal { message: error.to_string(), hint: error.hint() };
+    if !is_pattern(text) {
+        let name = Name::within(text, zone).map_err(refuse)?;
+        if !repeats_zone(text, zone) {
+            return Ok(name.as_str().to_owned());
+        }
+    }
+    if repeats_zone(text, zone) {
+        let message =
+            format!("`{text}` without a dot at the end means `{text}.{zone}`, which nothing is called");
+        return Err(Refusal::new(message, format!("write `{text}.`")));
+    }
+    let pattern = international(text).map_err(refuse)?.to_ascii_lowercase();
+    Ok(if pattern.ends_with('.') { pattern } else { format!("{pattern}.{zone}") })
+}
+
+fn is_pattern(text: &str) -> bool {
+    text.contains(['*', '?'])
+}
+
+/// Data as manifests write them, so TXT without quotes; names with or without the dot at the end, in whatever case.
 fn fits_data(pattern: &str, kind: &str, value: &str) -> bool {
     let value = record::without_ttl(value);
-    let written = Type::of(kind).and_then(|kind| rdata::for_manifest(kind, value));
+    let kind = Type::of(kind);
+    let written = kind.and_then(|kind| rdata::for_manifest(kind, value));
     let text = written.as_deref().unwrap_or(value);
-    glob(pattern, text) || text.strip_suffix('.').is_some_and(|text| glob(pattern, text))
+    let fits = |pattern: &str, text: &str| {
+        glob(pattern, text) || text.strip_suffix('.').is_some_and(|text| glob(pattern, text))
+    };
+    let has_names = kind != Some(Type::Txt);
+    fits(pattern, text) || has_names && fits(&pattern.to_ascii_lowercase(), &text.to_ascii_lowercase())
 }
 
 /// The rules of a zone, for its own normalization.
@@ -86,7 +107,12 @@ impl Ignored {
                 continue;
             }
             let place = Place { file: manifest.file.path.clone(), line: span.line, column: span.column };
-            rules.push((Rule::of(value, zone), place));
+            match Rule::of(value, zone) {
+                Ok(rule) => rules.push((rule, place)),
+                Err(Refusal { message, hint }) => {
+                    problems.push(Problem { hint, ..manifest.error(*span, format!("`ignore`: {message}")) });
+                }
+            }
         }
         Ignored { rules }
     }
@@ -153,7 +179,7 @@ mod tests {
     fn check(rule: (&str, &str, &str), id: &str, value: &str, fits: bool) {
         let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
         let spec = IgnoreSpec { name: some(rule.0), kind: some(rule.1), target: some(rule.2) };
-        let rule = Rule::of(&spec, &Name::zone("example.com").unwrap());
+        let rule = Rule::of(&spec, &Name::zone("example.com").unwrap()).unwrap();
         let text: Arc<str> = serde_json::to_string(&rule).unwrap().into();
         let scope = Scope::new("pdns", "example.com");
         let found = left_alone(&scope, &[text], &id.into(), format!("300\n{value}").as_bytes());

@@ -22,6 +22,7 @@ pub mod ignore;
 pub mod kind;
 pub mod lint;
 pub mod merge;
+mod misses;
 pub mod name;
 pub mod normalize;
 pub mod ownership;

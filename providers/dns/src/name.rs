@@ -248,8 +248,19 @@ fn label_end(text: &str) -> usize {
     text.len()
 }
 
+/// True for `www.example.com` written in zone `example.com`: almost always the dot was forgotten.
+pub(crate) fn repeats_zone(text: &str, zone: &Name) -> bool {
+    let zone = zone.without_dot();
+    let Some(split) = text.len().checked_sub(zone.len()) else { return false };
+    text.is_char_boundary(split)
+        && text[split..].eq_ignore_ascii_case(zone)
+        && (split == 0 || text[..split].ends_with('.'))
+        // In a zone with one label (`lan`), a host of that name is no mistake.
+        && (split > 0 || zone.contains('.'))
+}
+
 /// The name with its international labels as DNS holds them (RFC 5891): `bücher` is `xn--bcher-kva`.
-fn international(text: &str) -> Result<String, NameError> {
+pub(crate) fn international(text: &str) -> Result<String, NameError> {
     let bad = || NameError::NotAscii(text.into());
     let convert = |label: &str| match label {
         label if label.is_ascii() => Ok(label.to_owned()),

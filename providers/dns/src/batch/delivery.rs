@@ -5,6 +5,7 @@
 //! - what is refused fails alone and the rest is sent: by what the answer names, else by halves;
 //! - before each request but the first the backend looks again at what it touches: what somebody changed meanwhile fails
 //!   alone, as a conflict;
+//! - a plan that cannot work costs few calls: so many refusals, or fewer in a row, end the batch with the last reason;
 //! - a request without an answer ends as `Unknown`, and so does the batch: the next pass observes first.
 
 use super::{Chunk, Item, Unit, about, ids, items, remove};
@@ -44,9 +45,10 @@ impl<D> From<http::Failure<D>> for Answer {
 #[async_trait]
 pub(crate) trait Sender<T: Send + Sync>: Send {
     /// Most refusals of one `apply` that are followed up, so that a plan that cannot work costs few calls.
-    const CULPRITS: usize = usize::MAX;
+    const CULPRITS: usize = 100;
 
-    /// What was refused is asked for once more after the rest: it may only have lacked something that came later.
+    /// What was refused is asked for once more after the rest, where any of that took effect: it may only have lacked something
+    /// that came later.
     const ASKS_TWICE: bool = false;
 
     /// Takes from the queue what fits into one request, at least one unit.
@@ -80,6 +82,9 @@ pub(crate) trait Sender<T: Send + Sync>: Send {
     }
 }
 
+/// After so many refusals in a row, and nothing taken, it is no culprit that is in the way.
+const IN_A_ROW: usize = 20;
+
 /// The two halves of a chunk, the second one first.
 fn halves<T>(mut chunk: Chunk<'_, T>) -> [Chunk<'_, T>; 2] {
     let second = chunk.split_off(chunk.len() / 2);
@@ -93,6 +98,8 @@ pub(crate) struct Delivery<'a, S> {
     journal: &'a dyn Journal,
     doing: &'a str,
     refusals: usize,
+    /// Since something took effect.
+    in_a_row: usize,
     /// Something was sent.
     has_sent: bool,
     /// Says that the zone is not as it was just seen: a refusal, or another look.
@@ -102,7 +109,7 @@ pub(crate) struct Delivery<'a, S> {
 impl<'a, S> Delivery<'a, S> {
     /// Prepares to send. `doing` says what is being done, to what.
     pub(crate) fn new(sender: S, cx: &'a Cx, journal: &'a dyn Journal, doing: &'a str) -> Delivery<'a, S> {
-        Delivery { sender, cx, journal, doing, refusals: 0, has_sent: false, conflict: None }
+        Delivery { sender, cx, journal, doing, refusals: 0, in_a_row: 0, has_sent: false, conflict: None }
     }
 
     /// Sends all that is in the queue.
@@ -123,11 +130,20 @@ impl<'a, S> Delivery<'a, S> {
     where
         S: Sender<T>,
     {
-        let (mut stack, mut refused, mut is_last_word) = (vec![chunk], Vec::new(), !S::ASKS_TWICE);
+        let (mut stack, mut is_last_word) = (vec![chunk], !S::ASKS_TWICE);
+        let mut refused: Vec<(Chunk<'_, T>, Error)> = Vec::new();
+        let mut has_effect = false;
         loop {
             if stack.is_empty() && !is_last_word {
                 is_last_word = true;
-                stack.append(&mut refused);
+                if has_effect {
+                    stack.extend(refused.drain(..).map(|(chunk, _)| chunk));
+                } else {
+                    for (chunk, error) in refused.drain(..) {
+                        self.refusals += 1;
+                        self.refuse(&chunk, &error).await?;
+                    }
+                }
             }
             let Some(mut chunk) = stack.pop() else { return Ok(()) };
             if chunk.is_empty() {
@@ -135,7 +151,7 @@ impl<'a, S> Delivery<'a, S> {
             }
             if self.cx.stop.is_set() {
                 let text = format!("{}: not sent, because of a wish to stop", self.doing);
-                stack.extend(refused.into_iter().chain([chunk]));
+                stack.extend(refused.into_iter().map(|(chunk, _)| chunk).chain([chunk]));
                 return fail(self.journal, &stack, &Error::unavailable(text)).await;
             }
             let answer = match self.ended_meanwhile(&mut chunk).await {
@@ -150,31 +166,30 @@ impl<'a, S> Delivery<'a, S> {
             };
             match answer {
                 Answer::Done => {
+                    (self.in_a_row, has_effect) = (0, has_effect || !refused.is_empty());
                     let sender = &self.sender;
                     let done = items(&chunk).map(|item| (item.action.id, sender.done(item))).collect();
                     finish(self.journal, done).await?;
                 }
                 Answer::Named(outcomes) => {
-                    self.refusals += 1;
+                    (self.refusals, self.in_a_row) = (self.refusals + 1, self.in_a_row + 1);
                     self.note(outcomes.iter().filter_map(|(_, outcome)| outcome.error()));
                     remove(&mut chunk, &outcomes);
                     finish(self.journal, outcomes).await?;
                     stack.push(chunk);
                 }
                 Answer::Refused(_) if chunk.len() > 1 => stack.extend(halves(chunk)),
-                Answer::Refused(_) if !is_last_word => refused.push(chunk),
+                Answer::Refused(error) if !is_last_word => {
+                    self.in_a_row += 1;
+                    refused.push((chunk, error));
+                }
                 Answer::TooLarge(_) if chunk.len() > 1 => stack.extend(self.sender.split(chunk)),
                 Answer::Refused(error) | Answer::TooLarge(error) => {
-                    self.refusals += 1;
-                    self.note([&error]);
-                    let sender = &self.sender;
-                    let failed = items(&chunk)
-                        .map(|item| (item.action.id, Outcome::Failed(sender.about(item, &error))))
-                        .collect();
-                    finish(self.journal, failed).await?;
+                    (self.refusals, self.in_a_row) = (self.refusals + 1, self.in_a_row + 1);
+                    self.refuse(&chunk, &error).await?;
                 }
                 Answer::Over { error, is_lost } => {
-                    stack.append(&mut refused);
+                    stack.extend(refused.drain(..).map(|(chunk, _)| chunk));
                     let sent = ids(&chunk).map(|id| (id, ended(&error, is_lost)));
                     let unsent =
                         stack.iter().flat_map(|chunk| ids(chunk)).map(|id| (id, ended(&error, false)));
@@ -183,14 +198,15 @@ impl<'a, S> Delivery<'a, S> {
                     return Err(error);
                 }
             }
-            if self.refusals >= S::CULPRITS && !stack.is_empty() {
-                let text = format!(
-                    "{}: not sent, since {} other records were refused one by one",
-                    self.doing,
-                    S::CULPRITS
-                );
+            let is_enough = self.refusals >= S::CULPRITS || self.in_a_row >= IN_A_ROW;
+            if is_enough && !stack.is_empty() {
+                for (chunk, error) in refused.drain(..) {
+                    self.refuse(&chunk, &error).await?;
+                }
+                let count = self.refusals.max(self.in_a_row);
+                let text =
+                    format!("{}: not sent, since {count} other records were refused one by one", self.doing);
                 let error = Error::invalid(text).hint("mend the records that were refused");
-                stack.append(&mut refused);
                 return fail(self.journal, &stack, &error).await;
             }
         }
@@ -211,6 +227,18 @@ impl<'a, S> Delivery<'a, S> {
         self.note(outcomes.iter().filter_map(|(_, outcome)| outcome.error()));
         remove(chunk, &outcomes);
         Ok(outcomes)
+    }
+
+    /// Ends the actions of a chunk that was refused for itself.
+    async fn refuse<T: Send + Sync>(&mut self, chunk: &Chunk<'_, T>, error: &Error) -> Result<(), Error>
+    where
+        S: Sender<T>,
+    {
+        self.note([error]);
+        let sender = &self.sender;
+        let failed =
+            items(chunk).map(|item| (item.action.id, Outcome::Failed(sender.about(item, error)))).collect();
+        finish(self.journal, failed).await
     }
 
     /// Remembers whether one of these says that the zone moved.

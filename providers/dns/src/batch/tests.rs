@@ -203,6 +203,43 @@ async fn after_as_many_culprits_as_are_followed_up_the_rest_of_the_request_is_no
     assert_eq!(lines.last().unwrap(), "done 7", "the next request is sent all the same");
 }
 
+/// As [`Scripted`], with what a backend does that does not say otherwise, two hundred at once; asks twice.
+struct Many<'n>(Scripted<'n>);
+
+#[async_trait]
+impl Sender<()> for Many<'_> {
+    const ASKS_TWICE: bool = true;
+
+    fn take<'b>(&self, queue: &mut VecDeque<Unit<'b, ()>>) -> Chunk<'b, ()> {
+        take(queue, |_| true)
+    }
+
+    async fn send(&mut self, chunk: &mut Chunk<'_, ()>) -> Result<Answer, Error> {
+        self.0.send(chunk).await
+    }
+}
+
+#[tokio::test]
+async fn where_nothing_is_taken_few_are_asked_for_one_by_one() {
+    // All of them, and three of them that nothing comes after: who has not changed is not asked again.
+    let says: [(Say, usize, usize); 2] = [
+        (|_| Answer::Refused(Error::invalid("no")), 60, 200),
+        (|sent| refuse(sent, &[198, 199, 200]), 24, 3),
+    ];
+    for (say, most, failed) in says {
+        let (notes, cx) = (Notes::default(), cx());
+        let names: Vec<String> = (0..200).map(|n| format!("h{n}/A")).collect();
+        let batch = batch(&names.iter().map(String::as_str).collect::<Vec<_>>());
+        let sender = Many(Scripted { say, notes: &notes });
+        let mut delivery = Delivery::new(sender, &cx, &notes, "change");
+        delivery.all(work(&batch, Together::Swaps).units).await.unwrap();
+        let lines = notes.lines();
+        let count = |word: &str| lines.iter().filter(|line| line.starts_with(word)).count();
+        assert!(count("sent") <= most, "{} requests", count("sent"));
+        assert_eq!((count("failed"), count("done")), (failed, 200 - failed));
+    }
+}
+
 #[tokio::test]
 async fn what_an_answer_names_is_taken_out_and_the_rest_sent_again() {
     let (lines, result) = deliver(|sent| match sent {

@@ -100,11 +100,15 @@ pub(crate) async fn read(backend: &Backend, cx: &Cx, scope: &Scope) -> Result<Op
     if let Some(zone) = backend.zones.remembered(&scope.name) {
         match records(backend, cx, scope, &zone).await {
             // Removed, or removed and made anew with another id.
-            Err(error) if error.kind == reconciled_provider::ErrorKind::Conflict => {}
+            Err(error) if error.kind == reconciled_provider::ErrorKind::Conflict => {
+                if backend.zones.look_up(&backend.api, cx, &scope.name).await?.is_none() {
+                    return Ok(None);
+                }
+            }
             result => return result.map(Some),
         }
     }
-    match backend.zones.look_up(&backend.api, cx, &scope.name).await? {
+    match backend.zones.find(&backend.api, cx, &scope.name).await? {
         Some(zone) => records(backend, cx, scope, &zone).await.map(Some),
         None => Ok(None),
     }

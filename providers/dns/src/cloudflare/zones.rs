@@ -1,7 +1,10 @@
 //! Zones by name: their ids and what their plans allow, remembered so that a pass asks for the list once.
 
 use super::client::{Api, Page};
-use crate::name::Name;
+use crate::{
+    misses::{BY_NAME, Misses},
+    name::Name,
+};
 use reconciled_provider::{Cx, Error};
 use serde::Deserialize;
 use std::{
@@ -11,9 +14,6 @@ use std::{
 
 /// Zones in one answer; more are refused.
 const PER_PAGE: usize = 50;
-
-/// Up to so many zones are asked for by name, where the list may be long.
-const BY_NAME: usize = 3;
 
 /// What the plan of a zone allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +67,7 @@ impl ZoneBody {
 
 /// The zones that were seen.
 #[derive(Debug, Default)]
-pub(crate) struct Zones(Mutex<HashMap<String, Zone>>);
+pub(crate) struct Zones(Mutex<HashMap<String, Zone>>, Misses);
 
 impl Zones {
     fn known(&self) -> MutexGuard<'_, HashMap<String, Zone>> {
@@ -92,6 +92,26 @@ impl Zones {
         }
     }
 
+    /// A zone, looked up where it was not seen; none when the token sees no zone of that name.
+    pub(crate) async fn find(&self, api: &Api, cx: &Cx, name: &str) -> Result<Option<Zone>, Error> {
+        let mut turn = self.1.turn().await;
+        if let Some(zone) = self.remembered(name) {
+            return Ok(Some(zone));
+        }
+        if !turn.is_for_all() {
+            return self.look_up(api, cx, name).await;
+        }
+        let bodies = list(api, cx, &[]).await?;
+        let names: Vec<&str> = bodies.iter().map(|body| &*body.name).collect();
+        self.take(&bodies, &names);
+        // Which of several is meant is said by the one look-up that asks.
+        match names.iter().filter(|one| **one == name).count() {
+            0 => Ok(None),
+            1 => Ok(self.remembered(name)),
+            _ => self.look_up(api, cx, name).await,
+        }
+    }
+
     /// Looks one zone up by its name; none when the token sees no zone of that name.
     pub(crate) async fn look_up(&self, api: &Api, cx: &Cx, name: &str) -> Result<Option<Zone>, Error> {
         let is_it = |body: &&ZoneBody| body.name == name;
@@ -109,7 +129,11 @@ impl Zones {
         }
         match first {
             Some(body) => {
-                let zone = body.zone();
+                // What was learnt of a zone stays true while it is the same zone.
+                let zone = match self.remembered(name) {
+                    Some(old) if old.id == body.id => old,
+                    _ => body.zone(),
+                };
                 self.remember(name, zone.clone());
                 Ok(Some(zone))
             }
@@ -130,8 +154,13 @@ impl Zones {
             return Ok(exist);
         }
         let bodies = list(api, cx, &[]).await?;
+        Ok(self.take(&bodies, names))
+    }
+
+    /// Remembers those of `names` that are listed, and returns which exist.
+    fn take(&self, bodies: &[ZoneBody], names: &[&str]) -> Vec<bool> {
         let mut by_name: HashMap<String, Vec<&ZoneBody>> = HashMap::new();
-        for body in &bodies {
+        for body in bodies {
             by_name.entry(body.name.clone()).or_default().push(body);
         }
         let mut known = self.known();
@@ -155,7 +184,7 @@ impl Zones {
                 false
             }
         };
-        Ok(names.iter().map(exists).collect())
+        names.iter().map(exists).collect()
     }
 }
 

@@ -10,7 +10,7 @@ use super::{
 use crate::{
     kind::{Data, FieldValue, RecordSpec},
     lint::RULES,
-    name::{Name, relative},
+    name::{Name, relative, repeats_zone},
     rdata::{self, Type},
     record,
 };
@@ -174,17 +174,6 @@ pub(super) fn at_apex(cx: &Context<'_>, name: &Name, kind: Type, site: &Site) ->
         _ => return None,
     };
     Some(problem)
-}
-
-/// True for `www.example.com` written in zone `example.com`: almost always the dot was forgotten.
-fn repeats_zone(text: &str, zone: &Name) -> bool {
-    let zone = zone.without_dot();
-    let Some(split) = text.len().checked_sub(zone.len()) else { return false };
-    text.is_char_boundary(split)
-        && text[split..].eq_ignore_ascii_case(zone)
-        && (split == 0 || text[..split].ends_with('.'))
-        // In a zone with one label (`lan`), a host of that name is no mistake.
-        && (split > 0 || zone.contains('.'))
 }
 
 /// The canonical content of a record, or the problems that leave it without.

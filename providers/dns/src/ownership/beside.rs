@@ -185,7 +185,9 @@ fn operation(txt: &ResourceId, edit: &Edit, marks: &Marks, scope: &Scope) -> Opt
     if next.is_empty() {
         return Some(Op::Delete { observed: observed?.clone(), tracked: None });
     }
-    let bytes = record::encode(ttl, &mut next.into_iter().collect::<Vec<_>>());
+    // What else the provider knows of it, such as a note, stays.
+    let extra = before.as_ref().map_or("", |set| set.extra);
+    let bytes = record::encode_with(ttl, extra, &mut next.into_iter().collect::<Vec<_>>());
     let delta = observed.and_then(|observed| record::compare(&bytes, &observed.bytes)).unwrap_or_default();
     let desired = Resource {
         id: txt.clone(),

@@ -174,7 +174,7 @@ impl Patch<'_> {
     fn learn(&self, failure: &Failure, size: usize) -> bool {
         let is_size = failure.is_size(size);
         if is_size || failure.may_be_size(size) {
-            self.backend.learn_limit(size);
+            self.backend.learn_limit(size, is_size);
         }
         is_size
     }
@@ -197,6 +197,7 @@ impl Sender<()> for Patch<'_> {
         let failure = match call.await {
             Ok(_) => {
                 self.sent = Some(true);
+                self.backend.took(size);
                 return Ok(Answer::Done);
             }
             Err(failure) => failure,
@@ -204,6 +205,11 @@ impl Sender<()> for Patch<'_> {
         self.sent = Some(false);
         let is_size = self.learn(&failure, size);
         Ok(match failure {
+            Failure::Refused { status: StatusCode::UNPROCESSABLE_ENTITY, text, .. }
+                if lacks_comments(&text) =>
+            {
+                Answer::Over { error: no_comments(), is_lost: false }
+            }
             Failure::Refused { status: StatusCode::UNPROCESSABLE_ENTITY, text, error } => {
                 match blame(chunk, &text, &error) {
                     named if named.is_empty() => Answer::Refused(error),
@@ -260,6 +266,10 @@ impl NewZone<'_> {
             if let Failure::Refused { text, error, .. } = &failure
                 && is_refusal
             {
+                if lacks_comments(text) {
+                    let ids = ids(&chunk).chain([self.create.id]);
+                    return give_up(self.journal, ids, no_comments(), false).await;
+                }
                 let named = blame(&chunk, text, error);
                 if !named.is_empty() {
                     batch::remove(&mut chunk, &named);
@@ -300,6 +310,17 @@ async fn end(
 ) -> Result<(), Error> {
     let is_lost = matches!(failure, Failure::Lost(_));
     give_up(journal, ids, failure.into_error(), is_lost).await
+}
+
+/// True where no record that is marked is taken: LMDB and some other backends of PowerDNS keep no comments.
+fn lacks_comments(text: &str) -> bool {
+    text.contains("does not support editing comments")
+}
+
+fn no_comments() -> Error {
+    let text = "the backend of the server keeps no comments, and what is written is marked with one";
+    Error::invalid(text)
+        .hint("write `marks: false` into the provider entry: the inventory alone says then what is ours")
 }
 
 /// Outcomes of the items that a 422 names, and of what must not go on without them.

@@ -44,8 +44,10 @@ pub(crate) struct Backend {
     instance: Arc<str>,
     config: Config,
     client: Client,
-    /// Largest body that is sent; shrinks when the server finds one too large.
+    /// Largest body that is sent: less where no answer came, until one is taken again.
     limit: AtomicUsize,
+    /// Largest body that the server is not known to refuse.
+    most: AtomicUsize,
     /// Held by the batch that is being carried out. A server whose database takes one writer at a time, as SQLite does,
     /// answers 500 to the second of two.
     turn: Mutex<()>,
@@ -57,8 +59,18 @@ impl Backend {
         self.limit.load(Ordering::Relaxed)
     }
     /// Remembers that a body of `size` was too large, or may have been.
-    fn learn_limit(&self, size: usize) {
+    fn learn_limit(&self, size: usize, is_certain: bool) {
+        if is_certain {
+            self.most.fetch_min(size / 2, Ordering::Relaxed);
+        }
         self.limit.fetch_min(size / 2, Ordering::Relaxed);
+    }
+    /// Remembers that a body of `size` was taken: where one that large got no answer, that had another reason.
+    fn took(&self, size: usize) {
+        let (most, limit) = (self.most.load(Ordering::Relaxed), self.limit());
+        if limit < most && size > limit / 2 {
+            self.limit.store(most.min(limit * 2), Ordering::Relaxed);
+        }
     }
 }
 
@@ -73,10 +85,10 @@ pub fn connect(
     api_key: SecretRef,
 ) -> Result<Arc<dyn Provider>, Error> {
     let client = Client::new(&config, api_key)?;
-    let limit = AtomicUsize::new(config.max_body);
+    let (limit, most) = (AtomicUsize::new(config.max_body), AtomicUsize::new(config.max_body));
     let options = config.options.of(instance);
     let (entry, instance) = (entry.into(), instance.into());
-    family::serve(Backend { entry, instance, config, client, limit, turn: Mutex::default() }, options)
+    family::serve(Backend { entry, instance, config, client, limit, most, turn: Mutex::default() }, options)
 }
 
 /// Installs the TLS implementation of the process, if nobody did. Called by [`connect`].

@@ -32,7 +32,22 @@ const OTHERS: [(u16, &str); 16] = [
     (63, "ZONEMD"),
 ];
 
+/// Further words that servers have for types (IANA, and what exists only within a server).
+const WORDS: [&str; 28] = [
+    "A6", "AMTRELAY", "ANAME", "ATMA", "DLV", "EUI48", "EUI64", "GPOS", "HIP", "IPSECKEY", "ISDN", "KX",
+    "L32", "L64", "LP", "LUA", "MB", "MG", "MINFO", "MR", "NID", "NSAP", "PX", "RT", "SIG", "SPF", "WKS",
+    "X25",
+];
+
 impl Type {
+    /// True for a word that a server may have for a type, declarable or not.
+    pub(crate) fn may_be(word: &str) -> bool {
+        let is_number = |digits: &str| digits.parse::<u16>().is_ok();
+        Type::of(word).is_some()
+            || OTHERS.iter().any(|(_, name)| *name == word)
+            || WORDS.contains(&word)
+            || word.strip_prefix("TYPE").is_some_and(is_number)
+    }
     /// The number of the type on the wire; none for what exists only within a server.
     pub fn number(self) -> Option<u16> {
         Some(match self {

@@ -12,6 +12,10 @@
 //!   without changes tells first whether anything may be written at all, so that a key without rights does not cost
 //!   a message for each record.
 //!
+//! Of some zones the SOA that is served is not the one that updates are compared with: BIND signs them inline, and has another
+//! serial for what is not signed; PowerDNS edits the serial of what it serves (SOA-EDIT). Those are known by an update that is
+//! refused although the SOA is the one that was sent. From then on each RRset of a message has to be as it was planned from.
+//!
 //! Servers answer NOERROR to changes they do not carry out (RFC 2136 §3.4.2.2: a CNAME beside other data).
 //! What was answered so is remembered with the SOA after it, where that is the next one, or still the
 //! same. A survey that finds that SOA and not the change has proof: nobody wrote since, so the server did not do it
@@ -19,7 +23,7 @@
 
 use super::{
     Backend,
-    client::{Connection, FORMERR, Failure, NOTZONE, REFUSED, Soa},
+    client::{Connection, FORMERR, Failure, NOTZONE, NXRRSET, REFUSED, Soa, YXDOMAIN, YXRRSET},
     observe::{self, zone_of},
     request::{self, Changes, Set},
 };
@@ -31,9 +35,17 @@ use crate::{
 use async_trait::async_trait;
 use hickory_proto::rr::{Name, Record};
 use reconciled_provider::{
-    Action, ActionId, Batch, Cx, Error, ErrorKind, Hash, Journal, Observed, Op, Outcome, ResourceId, Version,
+    Action, ActionId, Batch, Clock, Cx, Error, ErrorKind, Hash, Journal, Observed, Op, Outcome, ResourceId,
+    Scope, Version,
 };
-use std::collections::{HashMap, VecDeque};
+use std::{
+    collections::{HashMap, VecDeque},
+    time::Duration,
+};
+
+/// How often, and how long between two looks, a zone is looked at that is signed after it was written.
+const LOOKS: u32 = 20;
+const BETWEEN: Duration = Duration::from_millis(100);
 
 /// What the server said it wrote, and the SOA after that.
 #[derive(Debug)]
@@ -56,7 +68,8 @@ pub(crate) async fn apply(
         return Err(Error::conflict(format!("the state of zone {} is not known", batch.scope.name)));
     };
     let envelope = request::envelope(&text, &soa.data);
-    let work = work(batch, &text, soa.serial, usize::from(u16::MAX).saturating_sub(envelope));
+    let by_sets = backend.is_by_sets(&batch.scope);
+    let work = work(batch, &text, soa.serial, by_sets, usize::from(u16::MAX).saturating_sub(envelope));
     batch::settle(journal, work.settled).await?;
     if work.units.is_empty() {
         return Ok(());
@@ -65,7 +78,22 @@ pub(crate) async fn apply(
     let connection = Connection::open(&backend.config, &backend.keys, cx, &doing).await?;
     let room = backend.config.max_message.saturating_sub(envelope);
     let (is_allowed, after, seen, sets) = (false, After::Known, None, HashMap::new());
-    let update = Update { connection, zone, text, soa, room, doing: &doing, is_allowed, after, seen, sets };
+    let update = Update {
+        backend,
+        scope: &batch.scope,
+        connection,
+        zone,
+        text,
+        soa,
+        by_sets,
+        room,
+        doing: &doing,
+        clock: &*cx.clock,
+        is_allowed,
+        after,
+        seen,
+        sets,
+    };
     let mut delivery = Delivery::new(update, cx, journal, &doing);
     let result = delivery.all(work.units).await;
     let update = delivery.sender;
@@ -75,9 +103,9 @@ pub(crate) async fn apply(
 }
 
 /// What is sent of a batch. All at one name has to be in one message, which has this much `room`.
-fn work<'b>(batch: &'b Batch, zone: &str, serial: u32, room: usize) -> Work<'b, Changes> {
+fn work<'b>(batch: &'b Batch, zone: &str, serial: u32, by_sets: bool, room: usize) -> Work<'b, Changes> {
     let mut work = Work::of(batch, Together::Names, |action, name, kind| {
-        changes(action, zone, name, kind, serial).map(Some)
+        changes(action, zone, (name, kind), serial, by_sets).map(Some)
     });
     work.settle_if(|unit| {
         let size = size(unit);
@@ -110,8 +138,14 @@ fn of_zone_itself(action: &Action) -> Outcome {
     }
 }
 
-/// What an action takes. Errors: it cannot be written, whoever is asked.
-fn changes(action: &Action, zone: &str, name: &str, kind: &str, serial: u32) -> Result<Changes, Error> {
+/// What an action takes, and needs where sets are compared. Errors: it cannot be written, whoever is asked.
+fn changes(
+    action: &Action,
+    zone: &str,
+    (name, kind): (&str, &str),
+    serial: u32,
+    by_sets: bool,
+) -> Result<Changes, Error> {
     let id = action.op.id();
     let set = Set::new(name, kind).ok_or_else(|| {
         Error::unsupported(format!("{id} has no form on the wire"))
@@ -120,6 +154,15 @@ fn changes(action: &Action, zone: &str, name: &str, kind: &str, serial: u32) -> 
     let bad = || Error::invalid(format!("the content of {id} cannot be written"));
     let mut changes = Changes::default();
     let is_apex = name == zone && matches!(kind, "NS" | "SOA");
+    let observed = batch::observed(action).and_then(|observed| RrSet::decode(&observed.bytes));
+    if by_sets {
+        match &observed {
+            // Its serial is not the one that is served.
+            Some(_) if kind == "SOA" => set.need_any(true, &mut changes),
+            Some(observed) => set.need(kind, &observed.values, &mut changes).ok_or_else(bad)?,
+            None => set.need_any(false, &mut changes),
+        }
+    }
     let Some(desired) = batch::wanted(action)? else {
         if is_apex {
             // RFC 2136 §3.4.2.3: a server answers NOERROR and keeps them.
@@ -131,7 +174,6 @@ fn changes(action: &Action, zone: &str, name: &str, kind: &str, serial: u32) -> 
         set.delete(&mut changes);
         return Ok(changes);
     };
-    let observed = batch::observed(action).and_then(|observed| RrSet::decode(&observed.bytes));
     // Deleting all NS of a zone is ignored, so that there the old ones go after the new ones came.
     if observed.is_some() && !is_apex {
         set.delete(&mut changes);
@@ -169,14 +211,19 @@ fn records(chunk: &[Unit<'_, Changes>]) -> Vec<Record> {
 
 /// Updates of one zone, each after the other.
 struct Update<'a> {
+    backend: &'a Backend,
+    scope: &'a Scope,
     connection: Connection<'a>,
     zone: Name,
     text: String,
     /// What the next message depends on.
     soa: Soa,
+    /// It is the sets of a message that are compared, and not the SOA.
+    by_sets: bool,
     /// Octets of a message that records may take.
     room: usize,
     doing: &'a str,
+    clock: &'a dyn Clock,
     /// The server takes updates of this zone from us, if not all of them.
     is_allowed: bool,
     after: After,
@@ -210,6 +257,9 @@ impl Update<'_> {
     /// An error is none of the message, which took effect: the next one reads the zone again, or fails. Where somebody may have
     /// changed what was written up to here, there is no proof against the server any more.
     async fn learn(&mut self, kept: &[u8]) {
+        if self.by_sets {
+            return self.wait_until_served().await;
+        }
         match self.connection.soa(&self.zone, &self.text, self.doing).await {
             Ok(Some(soa)) => {
                 self.after = if soa.is_next_after(&self.soa, kept) { After::Known } else { After::Doubtful };
@@ -226,8 +276,30 @@ impl Update<'_> {
         }
     }
 
-    async fn update(&mut self, records: Vec<Record>) -> Result<(), Failure> {
-        self.connection.update((&self.zone, &self.text), &self.soa, records, self.doing).await
+    /// Waits a moment for what was written to be served: it is signed first.
+    async fn wait_until_served(&mut self) {
+        for _ in 0..LOOKS {
+            match self.connection.soa(&self.zone, &self.text, self.doing).await {
+                Ok(Some(soa)) if soa != self.soa => {
+                    self.soa = soa;
+                    return;
+                }
+                Ok(Some(_)) => self.clock.sleep(BETWEEN).await,
+                _ => break,
+            }
+        }
+        self.after = After::Unknown;
+    }
+
+    /// After a refusal: true where the zone is at the SOA that was sent, so that it is another one that is compared.
+    async fn is_at_what_was_sent(&mut self) -> bool {
+        let now = self.connection.soa(&self.zone, &self.text, self.doing).await;
+        matches!(now, Ok(Some(now)) if now == self.soa)
+    }
+
+    async fn update(&mut self, needs: Vec<Record>, records: Vec<Record>) -> Result<(), Failure> {
+        let needs = if self.by_sets { needs } else { vec![request::is_at(&self.zone, &self.soa.data)] };
+        self.connection.update((&self.zone, &self.text), needs, records, self.doing).await
     }
 }
 
@@ -266,24 +338,42 @@ impl Sender<Changes> for Update<'_> {
         let mut kept = self.soa.data.clone();
         // A SOA that is not newer than the one that the message before left would be ignored.
         for item in chunk.iter_mut().flatten().filter(|item| item.kind() == "SOA") {
-            item.takes = changes(item.action, &self.text, item.name(), "SOA", self.soa.serial)?;
+            let of = (item.name(), "SOA");
+            item.takes = changes(item.action, &self.text, of, self.soa.serial, self.by_sets)?;
             kept = item.takes.adds.first().and_then(request::data).map_or(kept, <[u8]>::to_vec);
         }
-        let error = match self.update(records(chunk)).await {
+        let needs = items(chunk).flat_map(|item| &item.takes.needs).cloned().collect();
+        let error = match self.update(needs, records(chunk)).await {
             Ok(()) => {
                 self.is_allowed = true;
-                self.sets.extend(items(chunk).filter_map(content));
+                // What is served is behind what was answered: it proves nothing against the server.
+                self.sets.extend(items(chunk).filter(|_| !self.by_sets).filter_map(content));
                 self.learn(&kept).await;
                 return Ok(Answer::Done);
             }
             Err(Failure::Refused { rcode: FORMERR | REFUSED | NOTZONE, error }) => error,
+            // One of these sets is another one by now.
+            Err(Failure::Refused { rcode: NXRRSET | YXRRSET | YXDOMAIN, error }) if self.by_sets => {
+                return Ok(Answer::Refused(error));
+            }
+            Err(Failure::Refused { rcode: NXRRSET, .. }) if self.is_at_what_was_sent().await => {
+                self.backend.go_by_sets(self.scope);
+                let text = format!(
+                    "{}: the SOA that is served is not the one that updates are compared with",
+                    self.doing
+                );
+                let error = Error::conflict(text).hint(
+                    "nothing: the zone is signed as it is served, or its serial edited (SOA-EDIT); from now on each record set is compared",
+                );
+                return Ok(Answer::Over { error, is_lost: false });
+            }
             Err(failure) => {
                 let is_lost = matches!(failure, Failure::Lost(_));
                 return Ok(Answer::Over { error: failure.into_error(), is_lost });
             }
         };
         // Is it these records, or all of them?
-        if !self.is_allowed && self.update(Vec::new()).await.is_err() {
+        if !self.is_allowed && self.update(Vec::new(), Vec::new()).await.is_err() {
             return Ok(Answer::Over { error, is_lost: false });
         }
         self.is_allowed = true;
@@ -321,7 +411,7 @@ fn content(item: &Item<'_, Changes>) -> Option<(ResourceId, Hash)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use reconciled_provider::{Origin, PolicyId, Resource, Scope, Spec};
+    use reconciled_provider::{Origin, PolicyId, Resource, Spec};
     use std::sync::Arc;
 
     fn create(id: &str, content: &[u8]) -> Op {
@@ -343,7 +433,7 @@ mod tests {
         let observed = Observed::new("example.com./NS".into(), before.to_vec());
         let op = Op::Update { desired, delta, observed, tracked: None };
         let action = Action { id: ActionId(1), token: "t".into(), op };
-        let changes = changes(&action, "example.com.", "example.com.", "NS", 1).unwrap();
+        let changes = changes(&action, "example.com.", ("example.com.", "NS"), 1, false).unwrap();
         assert_eq!((changes.deletes.len(), changes.adds.len(), changes.removes.len()), (0, 2, 1));
         let mut expected = Changes::default();
         let set = Set::new("example.com.", "NS").unwrap();
@@ -366,7 +456,7 @@ mod tests {
             base: Version::Unknown,
             actions: ops.into_iter().enumerate().map(action).collect(),
         };
-        let work = work(&batch, "example.com.", 1, 65_535);
+        let work = work(&batch, "example.com.", 1, false, 65_535);
         let sent: Vec<u64> = work.units.iter().flatten().map(|item| item.action.id.0).collect();
         let mut settled: Vec<u64> = work.settled.iter().map(|(id, _)| id.0).collect();
         settled.sort_unstable();

@@ -86,9 +86,9 @@ pub(crate) const SERVFAIL: u8 = 2;
 const NXDOMAIN: u8 = 3;
 const NOTIMP: u8 = 4;
 pub(crate) const REFUSED: u8 = 5;
-const YXDOMAIN: u8 = 6;
-const YXRRSET: u8 = 7;
-const NXRRSET: u8 = 8;
+pub(crate) const YXDOMAIN: u8 = 6;
+pub(crate) const YXRRSET: u8 = 7;
+pub(crate) const NXRRSET: u8 = 8;
 const NOTAUTH: u8 = 9;
 pub(crate) const NOTZONE: u8 = 10;
 
@@ -194,12 +194,12 @@ impl<'c> Connection<'c> {
     pub(crate) async fn update(
         &mut self,
         (zone, text): (&Name, &str),
-        soa: &Soa,
+        needs: Vec<Record>,
         changes: Vec<Record>,
         doing: &str,
     ) -> Result<(), Failure> {
         let keys = self.keys;
-        let message = request::update(zone, &soa.data, changes);
+        let message = request::update(zone, needs, changes);
         let (id, mut verifier) =
             self.ask(&keys.update, message, doing).await.map_err(|broken| match broken {
                 Broken::NotSent(error) => Failure::NotSent(error),

@@ -33,7 +33,7 @@ use reconciled_provider::{
     Scope, Version, Want, diff_by_compare,
 };
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, HashSet},
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -56,6 +56,8 @@ pub(crate) struct Backend {
     keys: Keys,
     /// What the server said it wrote, last, by zone.
     written: Mutex<HashMap<Scope, Written>>,
+    /// Zones of which the SOA that is served is not the one that updates are compared with.
+    by_sets: Mutex<HashSet<Scope>>,
 }
 
 /// Prepares an entry called `entry`. Sends nothing.
@@ -67,13 +69,24 @@ pub fn connect(entry: &str, config: Config, keys: Keys) -> Result<Arc<dyn Provid
     keys.update.validate()?;
     keys.transfer.validate()?;
     let options = config.options.clone();
-    family::serve(Backend { entry: entry.into(), config, keys, written: Mutex::default() }, options)
+    family::serve(
+        Backend { entry: entry.into(), config, keys, written: Mutex::default(), by_sets: Mutex::default() },
+        options,
+    )
 }
 
 impl Backend {
     fn remember(&self, scope: &Scope, written: Written) {
         let mut all = self.written.lock().unwrap_or_else(PoisonError::into_inner);
         all.insert(scope.clone(), written);
+    }
+
+    fn is_by_sets(&self, scope: &Scope) -> bool {
+        self.by_sets.lock().unwrap_or_else(PoisonError::into_inner).contains(scope)
+    }
+
+    fn go_by_sets(&self, scope: &Scope) {
+        self.by_sets.lock().unwrap_or_else(PoisonError::into_inner).insert(scope.clone());
     }
 
     /// Replaces the deltas of what the server said it wrote and did not.

@@ -31,14 +31,23 @@ pub(crate) fn question(zone: &Name, kind: RecordType) -> Message {
     message
 }
 
-/// An update of `zone` that takes effect only while its SOA is exactly `soa` (RFC 2136 §2.4.2).
-pub(crate) fn update(zone: &Name, soa: &[u8], changes: impl IntoIterator<Item = Record>) -> Message {
+/// An update of `zone` that takes effect only while all of `needs` is so.
+pub(crate) fn update(
+    zone: &Name,
+    needs: impl IntoIterator<Item = Record>,
+    changes: impl IntoIterator<Item = Record>,
+) -> Message {
     let mut message = Message::query();
     message.metadata.op_code = OpCode::Update;
     message.add_zone(Query::query(zone.clone(), RecordType::SOA));
-    message.add_pre_requisite(with_data(zone.clone(), 0, RecordType::SOA, soa.to_vec()));
+    message.add_pre_requisites(needs);
     message.add_updates(changes);
     message
+}
+
+/// That the SOA of `zone` is exactly `soa` (RFC 2136 §2.4.2).
+pub(crate) fn is_at(zone: &Name, soa: &[u8]) -> Record {
+    with_data(zone.clone(), 0, RecordType::SOA, soa.to_vec())
 }
 
 fn with_data(name: Name, ttl: u32, code: RecordType, data: Vec<u8>) -> Record {
@@ -57,6 +66,8 @@ pub(crate) fn data(record: &Record) -> Option<&[u8]> {
 /// The changes to one RRset, and an upper bound of the octets they take in a message.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
+    /// What has to be so, where it is the sets that are compared.
+    pub(crate) needs: Vec<Record>,
     /// Done before anything is added at the name: a CNAME must be gone before other data come.
     pub(crate) deletes: Vec<Record>,
     /// Done after that.
@@ -80,6 +91,24 @@ impl Set {
     pub(crate) fn new(name: &str, kind: &str) -> Option<Set> {
         let code = RecordType::from(octets::number(kind)?);
         Some(Set { name: domain(name)?, code, head: name.len() + 1 + 10 })
+    }
+
+    /// Has it be exactly what `values` are (RFC 2136 §2.4.2), of whatever TTL; none when one of them cannot be written.
+    pub(crate) fn need(&self, kind: &str, values: &[&str], changes: &mut Changes) -> Option<()> {
+        for value in values {
+            let data = self.data(kind, value, 0)?;
+            changes.size += self.head + data.len();
+            changes.needs.push(with_data(self.name.clone(), 0, self.code, data));
+        }
+        Some(())
+    }
+
+    /// Has it be there, whatever it is (§2.4.1), or not be there (§2.4.3).
+    pub(crate) fn need_any(&self, is_there: bool, changes: &mut Changes) {
+        let mut record = Record::update0(self.name.clone(), 0, self.code);
+        record.dns_class = if is_there { DNSClass::ANY } else { DNSClass::NONE };
+        changes.size += self.head;
+        changes.needs.push(record);
     }
 
     /// Deletes all of it (RFC 2136 §2.5.2).
@@ -140,7 +169,8 @@ mod tests {
         }
         let reckoned = envelope(zone, &soa) + changes.size;
         let records = changes.deletes.into_iter().chain(changes.adds);
-        let message = update(&domain(zone).unwrap(), &soa, records);
+        let zone = domain(zone).unwrap();
+        let message = update(&zone, [is_at(&zone, &soa)], records);
         // The signature is not in it.
         let size = message.to_vec().unwrap().len() + 350;
         assert!(size <= reckoned && reckoned < 2 * size, "{size} {reckoned}");

@@ -20,7 +20,7 @@ mod xml;
 pub use config::{Config, Credentials, Login};
 pub(crate) use routing::declared;
 
-use crate::{family, normalize::Served, rdata::Type};
+use crate::{family, misses::Misses, normalize::Served, rdata::Type};
 use async_trait::async_trait;
 use client::Api;
 use reconciled_provider::{
@@ -70,6 +70,8 @@ pub(crate) struct Backend {
     chosen: BTreeMap<String, String>,
     /// Ids of zones that were seen.
     zones: Mutex<HashMap<String, String>>,
+    /// Look-ups of zones that were not seen.
+    misses: Misses,
     /// How many sets they had.
     sizes: Mutex<HashMap<String, usize>>,
     /// Changes that have not reached every name server, or of which that is not known.
@@ -91,6 +93,7 @@ pub fn connect(entry: &str, config: Config, login: impl Into<Login>) -> Result<A
             api,
             chosen,
             zones: Mutex::default(),
+            misses: Misses::default(),
             sizes: Mutex::default(),
             open: insync::Open::default(),
         },

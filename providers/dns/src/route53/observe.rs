@@ -9,7 +9,7 @@ use super::{
     routing,
     xml::{self, SetBody, SetList, ZoneList, ZonesByName},
 };
-use crate::{name, rdata::is_signer_type, record};
+use crate::{misses::BY_NAME, name, rdata::is_signer_type, record};
 use reconciled_provider::{
     Cx, Error, Focus, Found, Observation, Observed, Owner, Scope, Version, Want, address::glob,
     problem::did_you_mean,
@@ -26,9 +26,6 @@ const ZONES: &str = "100";
 const SETS: &str = "300";
 /// The same as a number.
 const PAGE: usize = 300;
-/// Up to so many zones are asked for by name, where the list may be long.
-const BY_NAME: usize = 3;
-
 /// Name and type.
 pub(crate) type Key = (String, String);
 
@@ -45,8 +42,22 @@ impl Set {
 
 /// The id of a zone; none when there is none of that name.
 pub(crate) async fn zone_id(backend: &Backend, cx: &Cx, zone: &str) -> Result<Option<String>, Error> {
-    if let Some(id) = backend.zones.lock().unwrap_or_else(PoisonError::into_inner).get(zone) {
-        return Ok(Some(id.clone()));
+    let known = || backend.zones.lock().unwrap_or_else(PoisonError::into_inner).get(zone).cloned();
+    if let Some(id) = known() {
+        return Ok(Some(id));
+    }
+    let mut turn = backend.misses.turn().await;
+    if let Some(id) = known() {
+        return Ok(Some(id));
+    }
+    if turn.is_for_all() {
+        let mut found = all_zones(backend, cx).await?;
+        let mine = found.remove(zone);
+        for (name, ids) in found {
+            // Which of several is meant is an error of that zone alone: reading it says so.
+            let _ = remember(backend, &name, Some(ids));
+        }
+        return remember(backend, zone, mine);
     }
     let name = xml::octal_name(zone);
     let query = [("dnsname", &*name), ("maxitems", ZONES)];

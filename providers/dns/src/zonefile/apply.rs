@@ -79,8 +79,7 @@ pub(crate) async fn apply(
         && error.kind == ErrorKind::Invalid
         && ids.len() > 1
     {
-        let place = draft_path(&file.place);
-        let accepted = culprit::accepted(backend, zone, &place, &entries, &batch.actions, error.clone());
+        let accepted = culprit::accepted(backend, zone, &file.place, &entries, &batch.actions, error.clone());
         written = match accepted.await {
             Ok(accepted) => {
                 draft = accepted;
@@ -330,7 +329,7 @@ fn set(action: &Action) -> Option<RrSet<'_>> {
 }
 
 /// Hidden, in the same directory, so that a rename is atomic and no server loads it.
-fn draft_path(path: &Path) -> PathBuf {
+pub(super) fn draft_path(path: &Path) -> PathBuf {
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     path.with_file_name(format!(".{name}.new"))
 }
@@ -367,7 +366,8 @@ pub(super) fn fresh(path: &Path, mode: u32) -> Result<fs::File, Error> {
     }
 }
 
-fn store(draft: &Path, place: &Path, text: &str) -> Result<(), Error> {
+/// Writes a draft of what is at `place`, which is for nobody whom that is not for.
+pub(super) fn store(draft: &Path, place: &Path, text: &str) -> Result<(), Error> {
     let error = |error| failed("write", draft, error);
     let old = match place.metadata() {
         Ok(old) => Some(old),

@@ -6,15 +6,14 @@
 
 use super::{
     Backend,
-    apply::{Draft, FOR_ALL, fresh, is_creation},
+    apply::{Draft, draft_path, is_creation, store},
     command,
-    observe::failed,
     parse::Entry,
     write,
 };
 use crate::record;
 use reconciled_provider::{Action, Error, ErrorKind};
-use std::{collections::BTreeMap, fs, io::Write, path::Path};
+use std::{collections::BTreeMap, fs, path::Path};
 
 /// Most runs of `check` for one batch; what is left then waits for the next.
 const TRIES: usize = 64;
@@ -25,13 +24,13 @@ const TRIES: usize = 64;
 pub(super) async fn accepted(
     backend: &Backend,
     zone: &str,
-    draft: &Path,
+    place: &Path,
     entries: &[Entry],
     actions: &[Action],
     error: Error,
 ) -> Result<Draft, Error> {
     let mut search =
-        Search { backend, zone, draft, entries, tries: 0, taken: Vec::new(), refused: Vec::new() };
+        Search { backend, zone, place, entries, tries: 0, taken: Vec::new(), refused: Vec::new() };
     // What a new zone cannot be without is no part of the search: the zone itself, and what stands at it.
     let is_new = actions.iter().any(is_creation);
     let apex = format!("{zone}.");
@@ -67,7 +66,7 @@ fn by_name<'b>(actions: &[&'b Action]) -> Vec<Vec<&'b Action>> {
 struct Search<'b> {
     backend: &'b Backend,
     zone: &'b str,
-    draft: &'b Path,
+    place: &'b Path,
     entries: &'b [Entry],
     tries: usize,
     taken: Vec<&'b Action>,
@@ -108,11 +107,11 @@ impl<'b> Search<'b> {
         let made = Draft::new(self.backend, self.zone, self.entries.to_vec(), &actions);
         let as_it_is = || write::write(&format!("{}.", self.zone), &mut self.entries.to_vec());
         let text = made.text.unwrap_or_else(as_it_is);
-        let written = fresh(self.draft, FOR_ALL)?.write_all(text.as_bytes());
-        written.map_err(|error| failed("write", self.draft, error))?;
+        let draft = draft_path(self.place);
+        store(&draft, self.place, &text)?;
         let config = &self.backend.config;
-        let said = command::run(&config.check, self.zone, self.draft, config.timeout).await;
-        let _ = fs::remove_file(self.draft);
+        let said = command::run(&config.check, self.zone, &draft, config.timeout).await;
+        let _ = fs::remove_file(&draft);
         match said {
             Ok(()) => Ok(None),
             Err(error) if error.kind == ErrorKind::Invalid => Ok(Some(error)),

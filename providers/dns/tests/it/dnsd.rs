@@ -25,9 +25,11 @@ pub(crate) enum Kind {
     Bind,
     Knot,
     PowerDns,
+    /// BIND that signs what it serves, which has a serial of its own then.
+    BindSigned,
 }
 
-/// Every server.
+/// Every server, of zones that are served as they are stored.
 pub(crate) const KINDS: [Kind; 3] = [Kind::Bind, Kind::Knot, Kind::PowerDns];
 
 /// A running server.
@@ -64,7 +66,8 @@ impl Dnsd {
         let directory = tempfile::tempdir().unwrap();
         let (path, port) = (directory.path(), free_port());
         let mut command = match kind {
-            Kind::Bind => bind(path, port, zones),
+            Kind::Bind => bind(path, port, zones, ""),
+            Kind::BindSigned => bind(path, port, zones, "dnssec-policy default; inline-signing yes;"),
             Kind::Knot => knot(path, port, zones),
             Kind::PowerDns => powerdns(path, port, zones),
         };
@@ -170,7 +173,7 @@ fn write_zones(directory: &Path, zones: &[String]) {
     }
 }
 
-fn bind(path: &Path, port: u16, zones: &[String]) -> Command {
+fn bind(path: &Path, port: u16, zones: &[String], more: &str) -> Command {
     let zones_path = path.join("zones");
     write_zones(&zones_path, zones);
     let mut config = format!(
@@ -185,7 +188,7 @@ fn bind(path: &Path, port: u16, zones: &[String]) -> Command {
     for zone in zones {
         let _ = writeln!(
             config,
-            "zone \"{zone}\" {{ type primary; file \"{}/{}.zone\"; allow-transfer {{ key reconciled.; key reader.; }};\n\
+            "zone \"{zone}\" {{ type primary; {more} file \"{}/{}.zone\"; allow-transfer {{ key reconciled.; key reader.; }};\n\
              update-policy {{ deny reconciled. name forbidden.{zone} ANY; grant reconciled. zonesub ANY; grant hand. zonesub ANY; }}; }};",
             zones_path.display(),
             zone.replace('/', "_")

@@ -68,7 +68,7 @@ pub(crate) async fn backends() -> Vec<Backend> {
             provider_with(&address, |config, _| config.options.ownership = ownership)
         };
         let name = match kind {
-            Kind::Bind => "bind",
+            Kind::Bind | Kind::BindSigned => "bind",
             Kind::Knot => "knot",
             Kind::PowerDns => "powerdns by updates",
         };

@@ -313,6 +313,41 @@ fn a_mapping_of_fields_is_the_same_value_as_its_text() {
 }
 
 #[test]
+fn a_rule_fits_what_it_says_or_is_an_error() {
+    let told_of = |rule: &str| {
+        let out = normalized(&format!(
+            "kind: Zone\nmetadata: {{name: example.com}}\nspec:\n  ignore:\n    - {rule}\n  records: []\n"
+        ));
+        (told(&out.problems).join("\n"), out.ignored.first().map(|(_, rule)| rule.clone()))
+    };
+    for (rule, said) in [
+        ("{name: keep.example.com}", "write `keep.example.com.`"),
+        ("{name: '*.example.com'}", "write `*.example.com.`"),
+        ("{type: CNAM}", "did you mean `CNAME`?"),
+        ("{name: 'a..b'}", "has an empty label"),
+    ] {
+        let (problems, ignored) = told_of(rule);
+        assert!(problems.contains(said) && ignored.is_none(), "{rule}: {problems}");
+    }
+    for (rule, fits) in [
+        ("{name: bücher}", "xn--bcher-kva.example.com./A"),
+        ("{name: '*.bücher'}", "a.xn--bcher-kva.example.com./A"),
+        ("{name: '@', type: mx}", "example.com./MX"),
+        ("{name: KEEP.example.com.}", "keep.example.com./A"),
+        ("{target: '*.ELB.example.net'}", "up.example.com./CNAME"),
+        ("{type: LUA}", "x.example.com./LUA"),
+        ("{type: TYPE65400}", "x.example.com./TYPE65400"),
+    ] {
+        let (problems, ignored) = told_of(rule);
+        let rules = [ignored.unwrap_or_else(|| panic!("{rule}: {problems}"))];
+        let scope = Scope::new("pdns", "example.com");
+        let data = b"300\nx.elb.example.net.";
+        let left = crate::ignore::left_alone(&scope, &rules, &fits.into(), data);
+        assert_eq!((problems.as_str(), left), ("", Some(reconciled_provider::LeftAlone::Ignored)), "{rule}");
+    }
+}
+
+#[test]
 fn what_is_declared_and_ignored_is_an_error_with_both_places() {
     let zone = "kind: Zone\nmetadata: {name: example.com}\nspec:\n  ignore:\n    - {name: \"*.k8s\"}\n    \
                 - {type: TXT, target: \"v=spf1*\"}\n    - {}\n  records:\n    - {name: a.k8s, type: A, values: [192.0.2.1]}\n    \
