@@ -278,6 +278,9 @@ pub struct Observed {
     pub identity: Option<Arc<str>>,
     /// What the provider wants back in `apply`.
     pub private: Sealed,
+    /// What is private of it says more than what is tracked: it is remembered although the resource is as declared. Only of
+    /// what is known for certain to be the one that is tracked.
+    pub has_news: bool,
 }
 
 impl Observed {
@@ -294,6 +297,7 @@ impl Observed {
             remote: None,
             identity: None,
             private: Sealed::default(),
+            has_news: false,
         }
     }
 }

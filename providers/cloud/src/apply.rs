@@ -15,9 +15,9 @@ use crate::{
     kind,
     mark::Mark,
     normalize::Declared,
-    observe::{outputs, remote, state_of},
+    observe::{is_still_it, outputs, remote, state_of},
     plan::{self, Plans},
-    plugin::{Applied, Class, Known, Planned, Plugin, ResourceType},
+    plugin::{Applied, Class, Known, Planned, Plugin, ResourceType, had_no_answer},
     provider::INFO,
     schema::canonical::Clear,
 };
@@ -374,9 +374,12 @@ impl Doing<'_> {
 
     async fn delete_one(&self, kept: &Kept) -> Result<(), Error> {
         let hidden = self.clear.hidden();
-        let known = state_of(self.plugin, self.of, kept).await?;
+        let before = state_of(self.plugin, self.of, kept).await?;
         self.turn(Class::Reads).await;
-        let known = self.plugin.read_at_once(self.of, &known, hidden).await?;
+        let known = self.plugin.read_at_once(self.of, &before, hidden).await?;
+        let is_elsewhere = kept.account.as_ref().is_some_and(|was| *was != self.account.to_string());
+        let (id, block) = (self.action.op.id(), &self.of.schema.block);
+        is_still_it(id, block, (&before, &known), is_elsewhere, self.mark)?;
         if known.state.is_null() {
             return Ok(());
         }
@@ -407,7 +410,7 @@ impl Doing<'_> {
 
     async fn delete(&self, prior: &Value, planned: &Planned) -> Result<(), Left> {
         let applied = match self.send(prior, planned, &Value::Null).await {
-            Ok(applied) => applied,
+            Ok((applied, _)) => applied,
             Err(error) => return Err(Left::Unknown(error)),
         };
         match (applied.error.clone(), applied.now.state.is_null()) {
@@ -423,14 +426,18 @@ impl Doing<'_> {
     }
 
     async fn change(&self, prior: &Value, planned: &Planned, config: &Value) -> Outcome {
-        let applied = match self.send(prior, planned, config).await {
-            Ok(applied) => applied,
+        let (applied, was_ended) = match self.send(prior, planned, config).await {
+            Ok(answer) => answer,
             Err(error) => return Outcome::Unknown(error),
         };
         let is_new = prior.is_null();
         let state = &applied.now.state;
         let tracked = |is_tainted| self.tracked(&applied.now, is_tainted);
         match applied.error.clone() {
+            // The cloud may have made it and not been heard: made again, it would be there twice.
+            Some(error) if is_new && state.is_null() && (was_ended || had_no_answer(&error)) => {
+                Outcome::Unknown(error)
+            }
             Some(error) if *state == *prior => Outcome::Failed(error),
             // A creation that failed half way has made something that is not whole.
             Some(error) => Outcome::Partial(tracked(is_new), error),
@@ -451,8 +458,8 @@ impl Doing<'_> {
     }
 
     /// Sends it and waits for its answer, also when somebody wishes to stop. Past the limit of an `apply` the provider is
-    /// asked to come to an end, with all that it is doing: the engine waits no longer than that once more.
-    async fn send(&self, prior: &Value, planned: &Planned, config: &Value) -> Result<Applied, Error> {
+    /// asked to come to an end, with all that it is doing: the engine waits no longer than that once more. True where it was.
+    async fn send(&self, prior: &Value, planned: &Planned, config: &Value) -> Result<(Applied, bool), Error> {
         let label = self.label();
         if !self.has_turn.swap(false, Ordering::Relaxed) {
             self.turn(Class::Writes).await;
@@ -460,11 +467,11 @@ impl Doing<'_> {
         let mut call: BoxFuture<'_, _> =
             Box::pin(self.plugin.apply(self.of, &label, prior, planned, config, self.clear.hidden()));
         tokio::select! {
-            answer = &mut call => return answer,
+            answer = &mut call => return answer.map(|applied| (applied, false)),
             () = self.is_late() => {}
         }
         let heard = tokio::time::timeout(HEARS, self.plugin.cancel());
-        tokio::join!(call, heard).0
+        tokio::join!(call, heard).0.map(|applied| (applied, true))
     }
 
     /// Returns once somebody wishes to stop and the limit of an `apply` is over, or all of it ends.

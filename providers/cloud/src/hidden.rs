@@ -4,6 +4,10 @@
 //! broken its lines. *Caveats*: three letters or fewer are too few to be looked for inside other texts.
 
 use crate::cty::Value;
+use base64::{
+    Engine,
+    engine::general_purpose::{STANDARD, URL_SAFE},
+};
 use std::{fmt, sync::Arc};
 
 /// Shorter ones are parts of everything.
@@ -78,12 +82,39 @@ impl Hidden {
             let quoted = serde_json::to_string(&**secret).unwrap_or_default();
             forms.extend(quoted.strip_prefix('"').and_then(|q| q.strip_suffix('"')).map(String::from));
             forms.extend(secret.lines().map(|line| line.trim().to_string()));
+            // Short ones in another spelling are in any text.
+            if secret.len() >= ENCODED {
+                forms.extend(encoded(secret));
+            }
         }
         forms.retain(|form| form.len() >= SHORTEST);
         forms.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
         forms.dedup();
         forms
     }
+}
+
+/// Secrets from so many octets on are looked for as they are in addresses and headers, too.
+const ENCODED: usize = 6;
+
+/// A secret as it is in a URL, in a header, and in what Go writes as JSON.
+fn encoded(secret: &str) -> Vec<String> {
+    let percent = |keeps: &[u8]| {
+        let one = |byte: u8| match byte {
+            byte if byte.is_ascii_alphanumeric() || keeps.contains(&byte) => char::from(byte).to_string(),
+            byte => format!("%{byte:02X}"),
+        };
+        secret.bytes().map(one).collect::<String>()
+    };
+    // net/url leaves these as they are in a path, in a query, and in a user or password.
+    let urls = [percent(b"-_.~$&+,/:;=@"), percent(b"-_.~"), percent(b"-_.~$&+,;=")];
+    let plus = urls[1].replace("%20", "+");
+    let standard = [STANDARD.encode(secret), URL_SAFE.encode(secret)];
+    let bare: Vec<String> = standard.iter().map(|text| text.trim_end_matches('=').to_owned()).collect();
+    let quoted = serde_json::to_string(secret).unwrap_or_default();
+    let go = [('&', "\\u0026"), ('<', "\\u003c"), ('>', "\\u003e")];
+    let go = go.iter().fold(quoted.trim_matches('"').to_owned(), |text, (from, to)| text.replace(*from, to));
+    urls.into_iter().chain([plus, go]).chain(standard).chain(bare).collect()
 }
 
 fn one_line(text: &str) -> String {
@@ -108,6 +139,10 @@ mod tests {
         check(&["BEGIN\nline-one\nline-two\nEND"], "bad line: line-two", "bad line: (secret)");
         check(&["BEGIN\nline-one"], r#"key "BEGIN\nline-one" is wrong"#, r#"key "(secret)" is wrong"#);
         check(&["a", ""], "a text", "a text");
+        check(&["p@ss word"], "postgres://u:p%40ss%20word@h", "postgres://u:(secret)@h");
+        check(&["p@ss word"], "https://h/?key=p%40ss+word&a=b", "https://h/?key=(secret)&a=b");
+        check(&["p@ss word"], "Basic cEBzcyB3b3Jk", "Basic (secret)");
+        check(&["p&ss<word"], r#"{"password":"p\u0026ss\u003cword"}"#, r#"{"password":"(secret)"}"#);
     }
 
     #[test]

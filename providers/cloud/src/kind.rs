@@ -170,7 +170,7 @@ pub fn type_in(id: &ResourceId) -> &str {
 
 /// Words in the names of types that hold what cannot be had back. A type that only belongs to one of them, such as
 /// the policy of a bucket, stays as well: that costs a person a line, the other way round costs them data.
-const STORES: [&str; 47] = [
+const STORES: [&str; 63] = [
     "_bucket",
     "_database",
     "_db_instance",
@@ -218,6 +218,22 @@ const STORES: [&str; 47] = [
     "_route53_zone",
     "_dns_zone",
     "_dns_managed_zone",
+    "_alloydb_",
+    "_redis_cluster",
+    "_redis_enterprise",
+    "_mssql_managed_instance",
+    "_db_system",
+    "_rdb_instance",
+    "mongodbatlas_cluster",
+    "mongodbatlas_advanced_cluster",
+    "_redshiftserverless_namespace",
+    "_docdbelastic_cluster",
+    "_neptunegraph_graph",
+    "_serverless_cache",
+    "_opensearchserverless_collection",
+    "_qldb_ledger",
+    "_mq_broker",
+    "_msk_serverless_cluster",
 ];
 
 /// Ends of the names of types that only say what such a store holds, from a declaration: it can be made again, unless the
@@ -287,6 +303,17 @@ mod tests {
             "github_repository",
             "digitalocean_database_cluster",
             "openstack_blockstorage_volume_v3",
+            "google_alloydb_cluster",
+            "google_redis_cluster",
+            "azurerm_mssql_managed_instance",
+            "azurerm_redis_enterprise_cluster",
+            "oci_mysql_mysql_db_system",
+            "scaleway_rdb_instance",
+            "mongodbatlas_cluster",
+            "aws_redshiftserverless_namespace",
+            "aws_docdbelastic_cluster",
+            "aws_elasticache_serverless_cache",
+            "aws_mq_broker",
         ] {
             assert_eq!(default_deletion(holds, &block, &[]), Some(Deletion::Abandon), "{holds}");
         }

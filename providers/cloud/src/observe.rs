@@ -18,7 +18,9 @@ use crate::{
     },
     takeover::BY_STATE,
 };
-use reconciled_provider::{Cx, Error, Focus, Hash, Observation, Observed, ResourceId, Sealed, Version, Want};
+use reconciled_provider::{
+    Cx, Error, Focus, Hash, Observation, Observed, Owner, ResourceId, Sealed, Version, Want,
+};
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use time::{Date, Month, PrimitiveDateTime, Time};
 
@@ -186,11 +188,16 @@ async fn look(host: &Host, cx: &Cx, want: &Want<'_>, id: &ResourceId) -> Result<
         // What is taken over was made with what is declared now, as far as anybody can tell.
         _ => now.triggers = declared.as_ref().and_then(|declared| declared.lifecycle.made_with()),
     }
+    let has_news = kept.as_ref().is_some_and(|kept| {
+        let is_same = !is_open && !is_handed && !is_successor;
+        is_same && (kept.version, &kept.identity, &kept.account) != (now.version, &now.identity, &now.account)
+    });
     if let Some(kept) = kept.filter(|_| is_successor) {
         now.former = kept.former;
     }
     now.secrets = clear.hidden().within(state);
-    Ok(Some(observed(&clear, id, &of, state, (&now, mark), declared.as_ref())))
+    let seen = observed(&clear, id, &of, state, (&now, mark), declared.as_ref());
+    Ok(Some(Observed { has_news, ..seen }))
 }
 
 /// What cannot be found with what the entry says now, and could with what it said before, may be in another account.
@@ -200,6 +207,32 @@ fn elsewhere(id: &ResourceId) -> Error {
         "if that leads to another account or region, undo it; if it is gone: reconciled forget ADDRESS, take its \
          manifest out, and put it back once that is in force",
     )
+}
+
+/// Makes sure that what is `found` is what was kept as `before`, and nobody else's by now: it is to be deleted, and has no look of
+/// its own before that.
+pub(crate) fn is_still_it(
+    id: &ResourceId,
+    block: &Block,
+    (before, found): (&Known, &Known),
+    is_elsewhere: bool,
+    mark: Option<&Mark>,
+) -> Result<(), Error> {
+    let told = if is_elsewhere { Told::PerhapsElsewhere } else { Told::Here };
+    if found.state.is_null() {
+        return if is_elsewhere { Err(elsewhere(id)) } else { Ok(()) };
+    }
+    if let Some(name) = told_apart(block, before, found, told) {
+        return Err(another(id, name, told));
+    }
+    match mark.map(|mark| mark.owner(block, &found.state)) {
+        Some(Owner::Other(other)) => {
+            let text = format!("what {id} was before it was replaced carries the mark of `{other}` by now");
+            Err(Error::invalid(text)
+                .hint("it is left to them: reconciled forget ADDRESS; reconciled adopt ADDRESS"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// What is known of where a resource is looked for.

@@ -170,6 +170,9 @@ impl Toy {
             }
             "refuse" => return failed("InvalidParameterValue: no such thing can be", &prior),
             "throttle" => return failed("Throttling: Rate exceeded", &prior),
+            "refused" => return failed("dial tcp 192.0.2.1:443: connect: connection refused", &prior),
+            // The cloud made it, and its answer was lost.
+            "unheard" => return failed("send request failed: Post \"https://toy.example\": EOF", &prior),
             "stoppable" => {
                 // It takes its time, and breaks off when it is asked to come to an end.
                 let mut stopped = self.stopped.subscribe();

@@ -15,8 +15,8 @@ pub use changes::{Applied, Planned};
 pub use identity::Identity;
 pub(crate) use list::Listed;
 pub(crate) use pace::{Class, Pace};
-pub(crate) use said::cut;
 pub use said::said;
+pub(crate) use said::{cut, had_no_answer};
 
 use answered::Answered;
 

@@ -1,7 +1,7 @@
 //! What a provider says went wrong, as an error: in one line, without secrets, and with what it means to us.
 
 use crate::{change, cty::Value, hidden::Hidden, wire::message::Diagnostic};
-use reconciled_provider::Error;
+use reconciled_provider::{Error, ErrorKind};
 use std::{collections::BTreeSet, time::Duration};
 
 /// The errors among diagnostics as one, without `hidden`.
@@ -133,6 +133,14 @@ fn classified(told: &str, text: String) -> Error {
         (_, true) => Error::invalid(text),
         _ => Error::unexpected(text),
     }
+}
+
+/// True where what a provider says went wrong leaves open whether the cloud did it: it sent something, and heard no answer or that
+/// something broke on the way. A connection that never was is none of those, nor is one that the cloud turned away.
+pub(crate) fn had_no_answer(error: &Error) -> bool {
+    const NOTHING_DONE: [&str; 4] =
+        ["connection refused", "no such host", "serviceunavailable", "statuscode: 503"];
+    error.kind == ErrorKind::Unavailable && !NOTHING_DONE.iter().any(|word| holds_word(&error.message, word))
 }
 
 /// True where a code ends so, by itself or as the name of an exception, or these words are there.

@@ -341,15 +341,19 @@ async fn spawn(launch: &Launch, folder: &TempDir) -> Result<Started, Error> {
     spawned.map_err(failed)?;
     let gone = || std::io::Error::other("its thread ended");
     let (stdout, stderr, pidfd, group) = told.await.map_err(|_| failed(gone()))?.map_err(failed)?;
-    let pidfd = pidfd.map_err(failed)?;
-    let (stdout, stderr) = (stdout.ok_or_else(|| failed(gone()))?, stderr.ok_or_else(|| failed(gone()))?);
-    Ok(Started {
-        group,
-        stdout: tokio::process::ChildStdout::from_std(stdout).map_err(failed)?,
-        stderr: tokio::process::ChildStderr::from_std(stderr).map_err(failed)?,
-        pidfd,
-        ending,
-    })
+    let piped = || {
+        let (stdout, stderr) = (stdout.ok_or_else(gone)?, stderr.ok_or_else(gone)?);
+        let stdout = tokio::process::ChildStdout::from_std(stdout)?;
+        Ok((stdout, tokio::process::ChildStderr::from_std(stderr)?, pidfd?))
+    };
+    match piped() {
+        Ok((stdout, stderr, pidfd)) => Ok(Started { group, stdout, stderr, pidfd, ending }),
+        Err(error) => {
+            // It runs, and nobody would know of it.
+            group.kill();
+            Err(failed(error))
+        }
+    }
 }
 
 /// The folder of a socket, which only we can enter. It is ours for as long as we hold its lock: numbers of processes say

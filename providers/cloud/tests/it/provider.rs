@@ -244,8 +244,10 @@ async fn a_state_goes_on_with_a_newer_provider_and_not_back() {
     // The newer schema has an attribute more, and the provider says what it is in an old state.
     let desk = of_version(desk, "2");
     let (seen, deltas) = desk.look(&declared, std::slice::from_ref(&old)).await.unwrap();
-    assert!(deltas.is_empty(), "{deltas:?}");
+    assert!(deltas.is_empty() && seen.resources[0].has_news, "{deltas:?}");
     let new = Desk::tracked(&seen);
+    let (again, _) = desk.look(&declared, std::slice::from_ref(&new)).await.unwrap();
+    assert!(!again.resources[0].has_news);
     let kept: Json = serde_json::from_slice(&new.private.0).unwrap();
     assert_eq!(kept["version"], 2);
     assert!(kept["state"].as_str().unwrap().contains(r#""color":"grey""#), "{kept}");

@@ -123,7 +123,7 @@ async fn what_takes_longer_than_its_limit_is_asked_to_end() {
         clock.0.store(reconciled_cloud::INFO.apply_limit.as_secs(), Ordering::SeqCst);
     };
     let (outcome, ()) = tokio::join!(carry_out(&desk, &cx, op, Some(cx.stop.clone())), over);
-    assert_eq!(word(&outcome), "failed: create toy_thing.a: it was asked to stop");
+    assert_eq!(word(&outcome), "unknown: create toy_thing.a: it was asked to stop");
     // Whoever comes next has another process.
     let next = json!({ "config": { "name": "a", "fault": "stoppable" } });
     let cx = desk.cx.clone();
@@ -151,7 +151,17 @@ async fn what_is_under_way_when_everything_ends_is_asked_to_end_before_that() {
         outcome = carry_out(&desk, &cx, op, Some(cx.stop.clone())) => outcome,
         () = ends => unreachable!("time has no end"),
     };
-    assert_eq!(word(&outcome), "failed: create toy_thing.a: it was asked to stop");
+    assert_eq!(word(&outcome), "unknown: create toy_thing.a: it was asked to stop");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_creation_whose_answer_the_provider_lost_may_have_taken_effect() {
+    let desk = Desk::new("");
+    for (fault, expect) in [("unheard", "unknown"), ("refused", "failed"), ("throttle", "failed")] {
+        let op = create(&desk, &json!({ "config": { "name": "a", "fault": fault } })).await;
+        let outcome = carry_out(&desk, &desk.cx.clone(), op, None).await;
+        assert_eq!(outcome.word(), expect, "{fault}: {outcome:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -258,7 +258,7 @@ impl Planner<'_> {
         }
         // What an unanswered replacement made is another one than the row knows.
         let is_open = self.unanswered(&desired.id).is_some_and(|open| open.intent.makes_anew());
-        if is_open && !row.merge && !observed.private.is_empty() {
+        if (is_open || observed.has_news) && !row.merge && !observed.private.is_empty() {
             now.tracked.private = observed.private.clone();
             now.tracked.remote = observed.remote.clone();
         }

@@ -11,7 +11,7 @@
 //! claim ID CONTENT by=ID at=SCOPE                       (desired because of a claim, of that resource)
 //! tracked ID CONTENT source=S manifest=M template=T normalizer=N deletion= file= after=M
 //!                    merge ours=VALUE pending=SECONDS applied written=SECONDS
-//! observed ID CONTENT owner=ours|system|NAME outputs=JSON
+//! observed ID CONTENT owner=ours|system|NAME outputs=JSON news=PRIVATE
 //! observation incomplete | only=ID,ID | version=N
 //! open OP ID CONTENT started=SECONDS
 //! consent ID barred | adopt=CONTENT from=NAME
@@ -296,6 +296,10 @@ impl Case {
                     Some("system") => Owner::System,
                     Some(other) => Owner::Other(other.into()),
                 };
+                if let Some(news) = line.get("news") {
+                    observed.private = Sealed(news.to_string().into());
+                    observed.has_news = true;
+                }
                 if let Some(outputs) = line.get("outputs") {
                     observed.outputs = Sealed(outputs.to_string().into());
                 }

@@ -52,6 +52,7 @@ scenarios! {
         a_document_is_remembered_only_where_it_was_planned_whole,
         a_document_that_nothing_names_any_more_is_forgotten,
         an_output_that_changed_refreshes_the_row_only,
+        what_a_look_says_anew_of_what_is_in_sync_is_remembered,
         a_moved_row_is_a_move_and_no_delete_and_create,
         what_moves_while_it_is_pending_goes_on_under_its_new_name,
         what_is_gone_and_no_longer_desired_lapses,
