@@ -87,6 +87,21 @@ async fn nothing_else(client: &Client, selection: &SelectionArgs, part: &Documen
         in_force.get(&*source.name).is_some_and(|following| *following.commit == *source.revision)
     };
     let is_new = !document.sources.iter().all(is_in_force);
+    for mine in part.domains.iter().filter(|mine| mine.digest.is_some()) {
+        let whole = document.domains.iter().find(|whole| whole.name == mine.name);
+        let Some(whole) = whole.filter(|whole| whole.state == State::Held && whole.digest != mine.digest)
+        else {
+            continue;
+        };
+        // What the guard counts of a part waits with all that the guard holds.
+        let digest = whole.digest.as_deref().unwrap_or_default();
+        return Err(Failure::hinted(
+            format!("the daemon holds all of {}, and a part of it is not carried out by itself", whole.name),
+            format!(
+                "to consent to all of it: reconciled approve {digest} --reason \"…\"; to keep some back: reconciled suspend ADDRESS --reason \"…\""
+            ),
+        ));
+    }
     let looked_at = scopes(part);
     let meant: BTreeSet<_> = part.resource_changes.iter().map(step).collect();
     let others: Vec<&ResourceChange> = document

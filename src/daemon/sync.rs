@@ -32,6 +32,10 @@ const NAMED: usize = 10;
 /// How often a source is asked for a commit that it does not have yet.
 const POLL: Duration = Duration::from_secs(2);
 
+/// How long nothing may be under way before those that wait for others are not waited for: what others put out has to be read by
+/// who refers to it.
+const STUCK: Duration = Duration::from_secs(3);
+
 /// How long a question that nobody waits for may take, so that most are told what they brought to light.
 const MOMENT: Duration = Duration::from_secs(2);
 
@@ -197,6 +201,7 @@ async fn follow(
     };
     let mut outcomes = BTreeMap::new();
     let mut handled = ticket.is_none();
+    let mut stuck_since = None;
     let outcome = loop {
         if lines.is_closed() {
             return Ok(());
@@ -220,7 +225,17 @@ async fn follow(
         if handled && scopes.iter().all(|scope| standing.get(scope).is_none_or(is_at_rest)) {
             break worst(&scopes, &standing);
         }
-        let left = until.saturating_sub(clock.now());
+        let now = clock.now();
+        let mut left = until.saturating_sub(now);
+        stuck_since = (handled && is_stuck(&scopes, &standing)).then(|| stuck_since.unwrap_or(now));
+        if let Some(since) = stuck_since {
+            let stuck = STUCK.saturating_sub(now.saturating_sub(since));
+            if stuck.is_zero() {
+                let has_failed = standing.values().any(|s| s.stance == Stance::Failed);
+                break if has_failed { SyncOutcome::Failed } else { SyncOutcome::Held };
+            }
+            left = left.min(stuck);
+        }
         if left.is_zero() {
             break SyncOutcome::TimedOut;
         }
@@ -413,6 +428,16 @@ fn of_source(instance: &Instance, source: Option<&str>, is_meant: impl Fn(&Stand
     standing.filter(|(scope, s)| is_meant(s) && is_of_source(scope)).map(|(scope, _)| scope).collect()
 }
 
+/// True when those of `scopes` that are not at rest wait for others, nothing anywhere is under way, and something is left that
+/// somebody has to do, or that is tried again later: nothing will come of waiting for them.
+fn is_stuck(scopes: &BTreeSet<Scope>, standing: &BTreeMap<Scope, Standing>) -> bool {
+    let waits = |s: &Standing| s.stance == Stance::Waiting && s.waits;
+    let is_idle = |s: &Standing| is_at_rest(s) || waits(s) && !s.is_queued && s.running_since.is_none();
+    scopes.iter().filter_map(|scope| standing.get(scope)).all(is_idle)
+        && standing.values().all(is_idle)
+        && standing.values().any(|s| is_at_rest(s) && s.stance != Stance::InSync && !s.is_as_wished)
+}
+
 /// A scope at rest changes only when somebody does something.
 fn is_at_rest(standing: &Standing) -> bool {
     !standing.is_queued
@@ -425,9 +450,14 @@ fn worst(scopes: &BTreeSet<Scope>, standing: &BTreeMap<Scope, Standing>) -> Sync
     let any = |stances: &[Stance]| {
         scopes.iter().any(|scope| standing.get(scope).is_some_and(|s| stances.contains(&s.stance)))
     };
+    // What its own manifest suspends is as it is wished for.
+    let has_suspended = scopes
+        .iter()
+        .filter_map(|scope| standing.get(scope))
+        .any(|s| s.stance == Stance::Suspended && !s.is_as_wished);
     if any(&[Stance::Failed]) {
         SyncOutcome::Failed
-    } else if any(&[Stance::Held, Stance::Stalled, Stance::Suspended]) {
+    } else if any(&[Stance::Held, Stance::Stalled]) || has_suspended {
         SyncOutcome::Held
     } else {
         SyncOutcome::Converged

@@ -15,7 +15,11 @@ use reconciled_engine::store::{Ending, Intent, OpenIntent, source_of_newest};
 use reconciled_provider::{ActionId, Hash, ManifestKey, Scope};
 use serde::{Deserialize, Serialize};
 use sqlx::{Row as _, SqliteConnection};
-use std::{borrow::Cow, collections::HashMap, time::Duration};
+use std::{
+    borrow::Cow,
+    collections::{BTreeSet, HashMap},
+    time::Duration,
+};
 
 /// One action in `intent.actions`.
 #[derive(Serialize, Deserialize)]
@@ -203,10 +207,12 @@ async fn check_fence(conn: &mut SqliteConnection, fence: &[(ManifestKey, u64)]) 
     .bind(json(&keys))
     .fetch_all(&mut *conn)
     .await?;
-    for (key, _) in fence {
+    // Many scopes may be begun at once.
+    let all: BTreeSet<&ManifestKey> = fence.iter().map(|(key, _)| key).collect();
+    for key in all {
         let Some(source) = source_of_newest(key) else { continue };
         let newest =
-            sqlx::query_scalar("SELECT max(generation + (pins << 32)) FROM manifest WHERE source = ?1");
+            sqlx::query_scalar("SELECT max(generation) + (sum(pins) << 32) FROM manifest WHERE source = ?1");
         let newest: Option<i64> = newest.bind(source).fetch_one(&mut *conn).await?;
         found.push((key.to_string(), newest.unwrap_or(0)));
     }

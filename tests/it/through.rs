@@ -87,6 +87,55 @@ fn a_part_is_applied_through_a_daemon_only_where_there_is_nothing_else() {
 }
 
 #[test]
+fn a_part_of_what_the_daemon_holds_is_no_plan_of_its_own() {
+    let server = Pdns::start();
+    let env = Env::pdns(&server);
+    let guard = "guard: {maxDeletes: 1, maxDeletePercent: 100}";
+    env.config_with("it", &env.pdns_entry(&server.url, guard), ", interval: 1h");
+    env.push("zone.yaml", &zone(ZONE, "pdns", &[WWW, MAIL, NEW]));
+    let daemon = Daemon::ready(&env);
+    env.run(&["sync", "--wait"]).exits(0);
+    env.push("zone.yaml", &zone(ZONE, "pdns", &[WWW]));
+    env.run(&["apply", "--yes"]).exits(3);
+    let before = server.rrsets(ZONE);
+    env.run(&["apply", "--yes", "--target", "Zone/example.com#mail/A"]).exits(1).says(&[
+        "the daemon holds all of pdns/example.com, and a part of it",
+        "hint: to consent to all of it: reconciled approve",
+    ]);
+    assert_eq!(server.rrsets(ZONE), before);
+    daemon.stop();
+}
+
+#[test]
+fn what_waits_for_something_that_a_person_has_to_mend_is_not_waited_for() {
+    let server = Pdns::start();
+    let env = patient(&server, &server.url);
+    env.push("zone.yaml", &zone(ZONE, "pdns", &[WWW]));
+    env.push("other.yaml", &zone(OTHER, "pdns", &[WWW]));
+    let daemon = Daemon::ready(&env);
+    env.run(&["sync", "--wait"]).exits(0);
+    server.set(ZONE, "new", "A", "192.0.2.200");
+    let other = zone(OTHER, "pdns", &[WWW, MAIL]);
+    let after = format!("metadata: {{name: {OTHER}, annotations: {{reconciled/depends-on: Zone/{ZONE}}}}}");
+    env.write("work/other.yaml", &other.replace(&format!("metadata: {{name: {OTHER}}}"), &after));
+    env.push("zone.yaml", &zone(ZONE, "pdns", &[WWW, NEW]));
+    // With the timeout of five minutes it would be still going.
+    env.run(&["apply", "--yes"]).exits(3).says(&["pdns/other.example is waiting", "needs a person"]);
+    assert!(!server.rrsets(OTHER).contains_key("mail A"));
+
+    // What its own manifest suspends is as it is wished for.
+    let suspended = zone(ZONE, "pdns", &[WWW, NEW]).replace(
+        &format!("metadata: {{name: {ZONE}}}"),
+        &format!("metadata: {{name: {ZONE}, annotations: {{reconciled/suspend: 'true'}}}}"),
+    );
+    env.write("work/other.yaml", &zone(OTHER, "pdns", &[WWW]));
+    server.set(ZONE, "new", "A", "192.0.2.3");
+    env.push("zone.yaml", &suspended);
+    env.run(&["apply", "--yes"]).exits(0);
+    daemon.stop();
+}
+
+#[test]
 fn the_line_that_a_plan_prints_consents_to_what_the_daemon_comes_to() {
     let server = Pdns::start();
     let env = Env::pdns(&server);

@@ -109,12 +109,28 @@ fn encoded(secret: &str) -> Vec<String> {
     // net/url leaves these as they are in a path, in a query, and in a user or password.
     let urls = [percent(b"-_.~$&+,/:;=@"), percent(b"-_.~"), percent(b"-_.~$&+,;=")];
     let plus = urls[1].replace("%20", "+");
-    let standard = [STANDARD.encode(secret), URL_SAFE.encode(secret)];
-    let bare: Vec<String> = standard.iter().map(|text| text.trim_end_matches('=').to_owned()).collect();
+    let lower: Vec<String> = urls.iter().map(|text| lower_escapes(text)).collect();
+    // Behind other bytes, as in `user:secret`, too: the letters that are its own alone, for each place in a group of three.
+    let base64 = (0..3).flat_map(|before| {
+        let bytes = [&[0; 2][..before], secret.as_bytes()].concat();
+        let own = (before * 8).div_ceil(6)..bytes.len() * 8 / 6;
+        [STANDARD.encode(&bytes), URL_SAFE.encode(&bytes)].map(|text| text[own.clone()].to_owned())
+    });
     let quoted = serde_json::to_string(secret).unwrap_or_default();
     let go = [('&', "\\u0026"), ('<', "\\u003c"), ('>', "\\u003e")];
     let go = go.iter().fold(quoted.trim_matches('"').to_owned(), |text, (from, to)| text.replace(*from, to));
-    urls.into_iter().chain([plus, go]).chain(standard).chain(bare).collect()
+    let whole = [STANDARD.encode(secret), URL_SAFE.encode(secret)];
+    urls.into_iter().chain(lower).chain([plus, go]).chain(whole).chain(base64).collect()
+}
+
+/// `%4A` as `%4a`.
+fn lower_escapes(text: &str) -> String {
+    let mut parts = text.split('%');
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |text, part| {
+        let (digits, rest) = part.split_at(part.len().min(2));
+        format!("{text}%{}{rest}", digits.to_ascii_lowercase())
+    })
 }
 
 fn one_line(text: &str) -> String {
@@ -142,6 +158,8 @@ mod tests {
         check(&["p@ss word"], "postgres://u:p%40ss%20word@h", "postgres://u:(secret)@h");
         check(&["p@ss word"], "https://h/?key=p%40ss+word&a=b", "https://h/?key=(secret)&a=b");
         check(&["p@ss word"], "Basic cEBzcyB3b3Jk", "Basic (secret)");
+        check(&["hunter2"], "Basic dXNlcjpodW50ZXIy", "Basic dXNlcjp(secret)");
+        check(&["p@ss+word"], "u:p%40ss%2bword@h", "u:(secret)@h");
         check(&["p&ss<word"], r#"{"password":"p\u0026ss\u003cword"}"#, r#"{"password":"(secret)"}"#);
     }
 

@@ -226,10 +226,21 @@ pub enum Consent {
     Barred,
 }
 
-/// Stands in a fence for all that a source declares: its generation is the highest of the source's manifests, so that it moves
-/// with each of them that changes or is new.
+/// What of a generation counts the revisions; what is above counts pins.
+pub(crate) const OF_MANIFEST: u64 = u32::MAX as u64;
+
+/// Stands in a fence for all that a source declares: its generation is the [newest] of the source's manifests, so that it moves
+/// with each of them that changes or is new, or is pinned.
 pub fn newest_of(source: &str) -> ManifestKey {
     ManifestKey::new(source, "*", "", "", "")
+}
+
+/// The generation of all that a source declares: that of the newest revision, and all pins together.
+pub fn newest(generations: impl Iterator<Item = u64>) -> u64 {
+    let (revision, pins) = generations.fold((0, 0), |(revision, pins), generation| {
+        (revision.max(generation & OF_MANIFEST), pins + (generation >> 32))
+    });
+    revision + (pins << 32)
 }
 
 /// The source that such a key is of.

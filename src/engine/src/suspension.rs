@@ -2,8 +2,7 @@
 //!
 //! Guarantees: pure; whatever cannot be told apart counts as meant: what has no manifest any more has no labels
 //! to look at, and a claim has no source of its own.
-//! It deliberately stops no observing, no planning and no bookkeeping: adopting, forgetting and moving write to
-//! the inventory alone.
+//! It deliberately stops no observing, no planning and no bookkeeping but what a commit asks for: taking over and letting go.
 
 use crate::selector::Selector;
 use reconciled_provider::{Address, ManifestKey, Pattern, Scope};
@@ -16,6 +15,8 @@ use std::{
 
 /// The reason of a condition that ends with what a person suspended.
 pub const BY_PERSON: &str = "SuspendedByPerson";
+/// Reason of a condition: the manifest says `suspend`.
+pub const BY_MANIFEST: &str = "Suspended";
 
 /// A word that nothing shall be written: a person's, or a closed window's.
 #[derive(Clone, Debug, PartialEq)]

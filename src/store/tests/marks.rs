@@ -56,12 +56,18 @@ async fn suspensions_read_back_as_they_were_put_and_go_with_their_last_scope() {
 async fn what_was_planned_from_all_that_a_source_declares_is_void_once_any_of_it_is_another() {
     let (_dir, db) = new().await;
     db.commit(vec![in_force("c1", &[("a", "1"), ("b", "1")])]).await.unwrap();
-    let newest = async || db.generations("infra").await.unwrap().iter().map(|(_, of)| *of).max().unwrap();
+    let newest = async || {
+        let all = db.generations("infra").await.unwrap();
+        reconciled_engine::store::newest(all.iter().map(|(_, of)| *of))
+    };
     let first = newest().await;
     let write = |number: u64, of: u64| {
         start(vec![intent(number, row("x"))], vec![(reconciled_engine::store::newest_of("infra"), of)])
     };
     db.commit(vec![write(1, first)]).await.unwrap();
+    // A pin of one hides nothing of another.
+    db.commit(vec![Write::Pin(pin("a", None)), Write::Pin(pin("b", None))]).await.unwrap();
+    assert!(db.commit(vec![write(9, first)]).await.is_err());
     // One that is new, and one that is declared otherwise.
     for (number, manifests) in
         [(2, [("a", "1"), ("b", "1"), ("c", "1")]), (3, [("a", "1"), ("b", "2"), ("c", "1")])]

@@ -138,8 +138,19 @@ fn classified(told: &str, text: String) -> Error {
 /// True where what a provider says went wrong leaves open whether the cloud did it: it sent something, and heard no answer or that
 /// something broke on the way. A connection that never was is none of those, nor is one that the cloud turned away.
 pub(crate) fn had_no_answer(error: &Error) -> bool {
-    const NOTHING_DONE: [&str; 4] =
-        ["connection refused", "no such host", "serviceunavailable", "statuscode: 503"];
+    // Go dials before it sends anything.
+    const NOTHING_DONE: [&str; 9] = [
+        "connection refused",
+        "no such host",
+        "dial tcp",
+        "dial unix",
+        // It asks for the address before that.
+        "dial udp",
+        "read udp",
+        "tls handshake timeout",
+        "serviceunavailable",
+        "statuscode: 503",
+    ];
     error.kind == ErrorKind::Unavailable && !NOTHING_DONE.iter().any(|word| holds_word(&error.message, word))
 }
 

@@ -85,6 +85,16 @@ pub(crate) trait Sender<T: Send + Sync>: Send {
 /// After so many refusals in a row, and nothing taken, it is no culprit that is in the way.
 const IN_A_ROW: usize = 20;
 
+/// How many of the rest are asked for before that is believed.
+const PROBES: usize = 2;
+
+/// One unit of what is left, by itself: the last one, and for the last probe one from the middle.
+fn probe<'b, T>(stack: &mut [Chunk<'b, T>], probes: usize) -> Option<Chunk<'b, T>> {
+    let rest = stack.iter_mut().find(|chunk| !chunk.is_empty())?;
+    let at = if probes == PROBES { rest.len() - 1 } else { rest.len() / 2 };
+    Some(vec![rest.remove(at)])
+}
+
 /// The two halves of a chunk, the second one first.
 fn halves<T>(mut chunk: Chunk<'_, T>) -> [Chunk<'_, T>; 2] {
     let second = chunk.split_off(chunk.len() / 2);
@@ -132,10 +142,10 @@ impl<'a, S> Delivery<'a, S> {
     {
         let (mut stack, mut is_last_word) = (vec![chunk], !S::ASKS_TWICE);
         let mut refused: Vec<(Chunk<'_, T>, Error)> = Vec::new();
-        let mut has_effect = false;
+        let (mut has_effect, mut probes) = (false, PROBES);
         loop {
             if stack.is_empty() && !is_last_word {
-                is_last_word = true;
+                (is_last_word, self.in_a_row) = (true, 0);
                 if has_effect {
                     stack.extend(refused.drain(..).map(|(chunk, _)| chunk));
                 } else {
@@ -166,7 +176,8 @@ impl<'a, S> Delivery<'a, S> {
             };
             match answer {
                 Answer::Done => {
-                    (self.in_a_row, has_effect) = (0, has_effect || !refused.is_empty());
+                    (self.in_a_row, probes) = (0, PROBES);
+                    has_effect |= !refused.is_empty();
                     let sender = &self.sender;
                     let done = items(&chunk).map(|item| (item.action.id, sender.done(item))).collect();
                     finish(self.journal, done).await?;
@@ -197,6 +208,13 @@ impl<'a, S> Delivery<'a, S> {
                     finish(self.journal, outcomes).await?;
                     return Err(error);
                 }
+            }
+            // Those that come first may be all that is refused: one from the middle and the last one tell.
+            let is_odd = self.refusals < S::CULPRITS && self.in_a_row >= IN_A_ROW && probes > 0;
+            if is_odd && let Some(probe) = probe(&mut stack, probes) {
+                (probes, self.in_a_row) = (probes - 1, IN_A_ROW - 1);
+                stack.push(probe);
+                continue;
             }
             let is_enough = self.refusals >= S::CULPRITS || self.in_a_row >= IN_A_ROW;
             if is_enough && !stack.is_empty() {

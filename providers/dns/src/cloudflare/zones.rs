@@ -98,10 +98,14 @@ impl Zones {
         if let Some(zone) = self.remembered(name) {
             return Ok(Some(zone));
         }
+        if turn.is_listed {
+            return Ok(None);
+        }
         if !turn.is_for_all() {
             return self.look_up(api, cx, name).await;
         }
         let bodies = list(api, cx, &[]).await?;
+        turn.listed();
         let names: Vec<&str> = bodies.iter().map(|body| &*body.name).collect();
         self.take(&bodies, &names);
         // Which of several is meant is said by the one look-up that asks.

@@ -48,6 +48,8 @@ pub(crate) struct Backend {
     limit: AtomicUsize,
     /// Largest body that the server is not known to refuse.
     most: AtomicUsize,
+    /// Smallest body that got no answer; 0 for none.
+    lost: AtomicUsize,
     /// Held by the batch that is being carried out. A server whose database takes one writer at a time, as SQLite does,
     /// answers 500 to the second of two.
     turn: Mutex<()>,
@@ -60,9 +62,12 @@ impl Backend {
     }
     /// Remembers that a body of `size` was too large, or may have been.
     fn learn_limit(&self, size: usize, is_certain: bool) {
-        if is_certain {
+        // A body as large as one that got no answer before gets none for its size.
+        let before = self.lost.load(Ordering::Relaxed);
+        if is_certain || size <= before.saturating_mul(2) {
             self.most.fetch_min(size / 2, Ordering::Relaxed);
         }
+        self.lost.store(if before == 0 { size } else { before.min(size) }, Ordering::Relaxed);
         self.limit.fetch_min(size / 2, Ordering::Relaxed);
     }
     /// Remembers that a body of `size` was taken: where one that large got no answer, that had another reason.
@@ -86,9 +91,13 @@ pub fn connect(
 ) -> Result<Arc<dyn Provider>, Error> {
     let client = Client::new(&config, api_key)?;
     let (limit, most) = (AtomicUsize::new(config.max_body), AtomicUsize::new(config.max_body));
+    let lost = AtomicUsize::new(0);
     let options = config.options.of(instance);
     let (entry, instance) = (entry.into(), instance.into());
-    family::serve(Backend { entry, instance, config, client, limit, most, turn: Mutex::default() }, options)
+    family::serve(
+        Backend { entry, instance, config, client, limit, most, lost, turn: Mutex::default() },
+        options,
+    )
 }
 
 /// Installs the TLS implementation of the process, if nobody did. Called by [`connect`].

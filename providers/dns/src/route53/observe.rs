@@ -50,8 +50,12 @@ pub(crate) async fn zone_id(backend: &Backend, cx: &Cx, zone: &str) -> Result<Op
     if let Some(id) = known() {
         return Ok(Some(id));
     }
+    if turn.is_listed && !backend.chosen.contains_key(zone) {
+        return Ok(None);
+    }
     if turn.is_for_all() {
         let mut found = all_zones(backend, cx).await?;
+        turn.listed();
         let mine = found.remove(zone);
         for (name, ids) in found {
             // Which of several is meant is an error of that zone alone: reading it says so.

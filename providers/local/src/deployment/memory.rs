@@ -97,6 +97,9 @@ pub(crate) struct Rollout {
     pub(crate) doubts: BTreeMap<u32, Doubt>,
     /// Why the step is not over, as last seen.
     pub(crate) why: String,
+    /// A step was put off since, because too few others were left: what is chosen anew is no progress.
+    #[serde(default)]
+    pub(crate) is_put_off: bool,
     /// As last seen, it took too long, and there is nothing to go back to.
     #[serde(default)]
     pub(crate) is_stuck: bool,
@@ -172,6 +175,7 @@ impl Rollout {
             ended: BTreeMap::new(),
             doubts: BTreeMap::new(),
             why: String::new(),
+            is_put_off: false,
             is_stuck: false,
         }
     }

@@ -22,7 +22,7 @@ use crate::{
     hands::{Fault, Hands, Job, Manager},
     systemd::{apply as units, definition},
 };
-use futures_util::future::join_all;
+use futures_util::future::{join_all, try_join_all};
 use reconciled_provider::{Action, Cx, Error, Journal, Op, Outcome, Resource, Tracked};
 use std::{collections::BTreeSet, time::Duration};
 
@@ -233,7 +233,9 @@ impl<'a> Turn<'a> {
                         rollout.marked.retain(|front| !self.declared.fronts.contains(front));
                         rollout.marked.extend(self.declared.fronts.iter().cloned());
                     }
-                    rollout.progressed = now;
+                    if !rollout.is_put_off {
+                        rollout.progressed = now;
+                    }
                     // Once their files are others, nobody could tell any more what they run by.
                     for number in self.memory.rollout.iter().flat_map(|rollout| rollout.batch.keys()) {
                         let running = group.state(*number).filter(|state| state.is_running());
@@ -257,6 +259,14 @@ impl<'a> Turn<'a> {
         }
         let is_chosen_now = !is_begun && self.declared.fronts.is_empty();
         if !is_chosen_now && let Some(why) = self.too_few(hands, &group, &members, &means).await {
+            // They serve again meanwhile, and who is next is chosen once enough others do.
+            if let Err(fault) = self.unmark(hands, manager).await {
+                return Ok(Err(fault));
+            }
+            if let Some(rollout) = &mut self.memory.rollout {
+                rollout.batch.retain(|_, stage| matches!(stage, Stage::Watch(_)));
+                rollout.is_put_off = true;
+            }
             return Ok(Ok(self.wait(now, IDLE, why)));
         }
         if let Err(fault) = self.restart(hands, manager, &group, (&goal, &means), now).await {
@@ -453,9 +463,8 @@ impl<'a> Turn<'a> {
         let touched = touched.into_iter().filter(|_| self.rows.is_some());
         let over: BTreeSet<u32> = surge.into_iter().chain(touched).collect();
         let over = over.into_iter().filter(|number| !self.declared.range().contains(number));
-        for number in over.filter(|number| !has_row(number)) {
-            group.stop(manager, number).await?;
-        }
+        let over = over.filter(|number| !has_row(number));
+        try_join_all(over.map(|number| group.stop(manager, number))).await?;
         let had_other = self.memory.good.as_ref().is_some_and(|good| good.content != goal);
         let mut is_changed = units::write(hands, manager.places(), &group.template, goal).await?;
         for looked in group.members.values() {

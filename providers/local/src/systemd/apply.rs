@@ -96,6 +96,8 @@ async fn read_files(manager: &dyn Manager, works: &mut [Work<'_>]) -> Result<(),
 const JOBS: usize = 16;
 /// How often a unit that is coming up is looked at.
 const STARTING: Duration = Duration::from_secs(1);
+/// Longest wait before a unit is started once more that ended again and again before it was up.
+const LONGEST: Duration = Duration::from_secs(300);
 
 /// This process was told to end before it came to this.
 fn stopped(name: &str) -> Error {
@@ -421,6 +423,19 @@ impl<'a> Work<'a> {
         cx: &Cx,
     ) -> ((ActionId, Outcome), Vec<String>) {
         let mut restarted = Vec::new();
+        if self.end.is_none() && self.came_to_nothing() {
+            let early = self.early() + 1;
+            let wait = STARTING * 2_u32.saturating_pow(early.min(8));
+            let text = format!("start {}: it ended before it was up", self.name);
+            let error = Error::unavailable(text)
+                .retry_after(wait.min(LONGEST))
+                .hint(format!("systemctl status {0}; journalctl -u {0}", self.name));
+            let outcome = match self.tracked(&Memory { early, ..self.before.clone() }) {
+                Some(tracked) => Outcome::Partial(tracked, error),
+                None => Outcome::Unknown(error),
+            };
+            return ((self.action.id, outcome), restarted);
+        }
         if self.end.is_none() {
             let ended = match cx.stop.is_set() {
                 true => Err(Fault::Unknown(stopped(self.name))),
@@ -439,6 +454,19 @@ impl<'a> Work<'a> {
             },
         };
         ((self.action.id, outcome), restarted)
+    }
+
+    /// True where all that was left of what was begun was that it comes up, and it does not run any more. To start it again is
+    /// for a pass of its own, which may wait before that.
+    fn came_to_nothing(&self) -> bool {
+        let memory = self.memory.as_ref().filter(|memory| memory.is_starting);
+        // systemd may have started it again by itself, or be about to.
+        let has_ended = memory.is_some_and(|memory| !self.is_running || memory.invocation != self.run);
+        matches!(self.action.op, Op::Continue { .. }) && has_ended && !self.is_changed
+    }
+
+    fn early(&self) -> u32 {
+        self.memory.as_ref().map_or(0, |memory| memory.early)
     }
 
     /// What is remembered of a failure: files that were written are ours, and run as they did before.
@@ -470,11 +498,13 @@ impl<'a> Work<'a> {
         let look = self.look(hands, manager).await?;
         // What changed while the job went on is not known to have been read.
         let read = self.read.clone();
-        let tracked = self.tracked(&Memory { read, ..observe::remembered(cx, self.unit.as_ref(), &look) });
         let is_to_run = self.unit.as_ref().is_some_and(|unit| unit.state == Some(RunState::Running));
-        Ok(match tracked {
+        let is_starting = is_to_run && look.state.active == "activating" && look.state.sub != "auto-restart";
+        let early = if look.state.active == "active" { 0 } else { self.early() };
+        let memory = observe::remembered(cx, self.unit.as_ref(), &look);
+        Ok(match self.tracked(&Memory { read, is_starting, early, ..memory }) {
             // It may take as long as it is allowed to; others of the host do not wait for it.
-            Some(tracked) if is_to_run && look.state.active == "activating" => {
+            Some(tracked) if is_starting => {
                 Outcome::Pending { tracked, recheck_after: STARTING, claims: Vec::new() }
             }
             Some(tracked) => Outcome::Done(tracked),

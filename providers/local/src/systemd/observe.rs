@@ -41,6 +41,16 @@ pub(crate) struct Memory {
     /// Marks of the files that this run has read.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
     pub(crate) read: BTreeMap<String, String>,
+    /// It was started, and was still coming up.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub(crate) is_starting: bool,
+    /// How often in a row it ended before it was up.
+    #[serde(skip_serializing_if = "is_none", default)]
+    pub(crate) early: u32,
+}
+
+fn is_none(times: &u32) -> bool {
+    *times == 0
 }
 
 impl Memory {
@@ -447,6 +457,8 @@ pub(crate) fn observed(
 /// What is worth remembering of a unit that is as declared.
 pub(crate) fn remembered(cx: &Cx, unit: Option<&Unit>, look: &Look) -> Memory {
     Memory {
+        is_starting: false,
+        early: 0,
         fragment: unit.is_some_and(|unit| unit.content.is_some()),
         drop_ins: unit.map(|unit| unit.drop_ins.keys().cloned().collect()).unwrap_or_default(),
         effective: look.effective(),

@@ -264,6 +264,23 @@ async fn one_that_is_slow_to_come_up_keeps_no_other_from_being_healed() {
 }
 
 #[tokio::test]
+async fn one_that_ends_before_it_is_up_is_a_failure_and_not_started_over_and_over() {
+    let Some(machine) = Machine::boot() else { return };
+    let desk = &machine.desk;
+    let slow = "Unit slow.service {content: \"[Service]\\nType=notify\\nExecStart=/bin/sh -c 'sleep 2; exit 3'\\n\", state: running}";
+    assert_eq!(desk.pass(&[slow]).await.done, ["create slow.service: pending"]);
+    wait_for("it failed", || machine.property("slow.service", "ActiveState") == "failed");
+    let run = machine.property("slow.service", "InvocationID");
+    let done = desk.pass(&[slow]).await.done;
+    assert!(
+        done[0].starts_with("continue slow.service: partial: ") && done[0].contains("before it was up"),
+        "{done:?}"
+    );
+    assert_eq!(machine.property("slow.service", "InvocationID"), run);
+    assert_eq!(desk.pass(&[slow]).await.done, ["update slow.service: pending"]);
+}
+
+#[tokio::test]
 async fn hundreds_of_services_that_were_stopped_are_started_in_one_pass() {
     let Some(machine) = Machine::boot() else { return };
     let desk = &machine.desk;

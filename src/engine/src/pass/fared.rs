@@ -3,12 +3,13 @@
 //! Guarantees: pure; a pass that finds nothing new yields no write.
 
 use super::Engine;
-use crate::{health, store::Write, survey::View};
+use crate::{
+    health,
+    store::{OF_MANIFEST, Write},
+    survey::View,
+};
 use reconciled_provider::{ManifestKey, Scope};
 use std::collections::BTreeMap;
-
-/// The low half of a generation is that of the manifest, the high half counts pins.
-const OF_MANIFEST: u64 = u32::MAX as u64;
 
 impl Engine {
     /// Adds what changed of health and of the generations looked at. Returns whether health did.

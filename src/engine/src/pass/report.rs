@@ -7,6 +7,7 @@ use crate::{
     journal::Seen,
     store::{Condition, ConditionKind},
     survey::Domain,
+    suspension::BY_MANIFEST,
 };
 use reconciled_provider::{Error, ErrorKind, Observation, Scope};
 use std::{
@@ -99,6 +100,11 @@ impl ScopeReport {
     /// True when anything moved that others may wait for. What failed had no effect.
     pub fn moved(&self) -> bool {
         self.outcomes.keys().any(|(_, outcome)| *outcome != "failed") || self.adopted + self.settled > 0
+    }
+    /// True when nothing is left to do but what manifests say `suspend` of.
+    pub fn is_suspended_by_manifests(&self) -> bool {
+        let is_so = |c: &Condition| c.kind == ConditionKind::Suspended && &*c.reason == BY_MANIFEST;
+        matches!(self.state, ScopeState::Suspended(_)) && self.conditions.iter().all(is_so)
     }
     /// True when something here waits for another resource, whatever else here waits for a person. What was refused is not
     /// tried again because others move.

@@ -14,7 +14,7 @@ use crate::{
     desired::Desired,
     journal::{BatchJournal, Place, Reread},
     plan::{Change, Step},
-    store::{OpenIntent, ScopeMemory, Write, newest_of},
+    store::{OpenIntent, ScopeMemory, Write, newest, newest_of},
     survey::{Room, Survey, View, claim_state},
 };
 use futures_util::future::{Either, select};
@@ -33,6 +33,24 @@ pub(super) struct Fences<'a> {
     pub(super) desired: &'a Desired,
     /// The generation of every manifest then.
     pub(super) planned: Arc<BTreeMap<ManifestKey, u64>>,
+    /// That of all that each source declares.
+    newest: BTreeMap<Arc<str>, u64>,
+}
+
+impl<'a> Fences<'a> {
+    pub(super) fn of(desired: &'a Desired, planned: Arc<BTreeMap<ManifestKey, u64>>) -> Fences<'a> {
+        let mut mine: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
+        for (key, generation) in planned.iter() {
+            mine.entry(key.source()).or_default().push(*generation);
+        }
+        let of_source = |name: &Arc<str>| {
+            let generations = mine.get(&**name).map_or(&[][..], Vec::as_slice);
+            (name.clone(), newest(generations.iter().copied()))
+        };
+        let names = desired.sources.keys().filter(|name| !name.is_empty());
+        let newest = names.map(of_source).collect();
+        Fences { desired, planned, newest }
+    }
 }
 
 impl Engine {
@@ -291,7 +309,7 @@ fn op(step: &Step, memory: &ScopeMemory) -> Op {
 /// Generations of what these steps were planned from. A manifest that is gone has none: it fences nothing unless it is there
 /// again. What deletes is planned from what nobody declares, so it is fenced by all that is declared.
 fn fence(scope: &Scope, steps: &[&Step], fences: &Fences<'_>) -> Vec<(ManifestKey, u64)> {
-    let Fences { desired, planned } = fences;
+    let Fences { desired, planned, newest } = fences;
     let rows = steps.iter().filter_map(|step| step.work.row.as_ref().or(step.work.was.as_ref()));
     let mut keys: BTreeSet<ManifestKey> = rows.map(|row| row.manifest.clone()).collect();
     let is_loss = |step: &&&Step| matches!(step.change, Change::Delete) || step.work.row.is_none();
@@ -309,11 +327,7 @@ fn fence(scope: &Scope, steps: &[&Step], fences: &Fences<'_>) -> Vec<(ManifestKe
         })
         .collect();
     if has_losses {
-        let newest = |source: &Arc<str>| {
-            let mine = planned.iter().filter(|(key, _)| key.source() == &**source);
-            (newest_of(source), mine.map(|(_, generation)| *generation).max().unwrap_or(0))
-        };
-        fence.extend(desired.sources.keys().filter(|name| !name.is_empty()).map(newest));
+        fence.extend(newest.iter().map(|(source, generation)| (newest_of(source), *generation)));
     }
     fence
 }

@@ -308,9 +308,6 @@ impl Planner<'_> {
             }
             let mut step = self.step(Change::Adopt, desired, None, Some(observed), address);
             step.reason = Reason::Adopt;
-            if agreed {
-                out.spent.push(desired.id.clone());
-            }
             self.push(step, desired, out);
             return;
         }

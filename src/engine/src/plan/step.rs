@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     store::{Condition, ConditionKind, Row},
-    suspension::{BY_PERSON, StoppedBy, Suspension},
+    suspension::{BY_MANIFEST, BY_PERSON, StoppedBy, Suspension},
 };
 use reconciled_provider::{
     Address, Delta, Drift, FieldChange, Hash, ManifestKey, Observed, Resource, ResourceId,
@@ -200,7 +200,7 @@ impl Blocked {
             Blocked::Suspended(None) => {
                 let hint = "to let it go on, take `suspend` out of the manifest";
                 let message = "its manifest says `suspend`".to_string();
-                (ConditionKind::Suspended, "Suspended", message, Some(hint.into()))
+                (ConditionKind::Suspended, BY_MANIFEST, message, Some(hint.into()))
             }
             Blocked::Suspended(Some(by)) if matches!(by.stopped_by, StoppedBy::Window(_)) => {
                 (ConditionKind::Suspended, "WindowClosed", by.reason.to_string(), Some(by.remedy()))

@@ -73,8 +73,10 @@ pub struct Standing {
     pub(super) unreachable: bool,
     /// The last pass failed, and not because its entry was away: it is tried alone.
     pub(super) is_suspect: bool,
-    /// Something in it waits for another resource.
-    pub(super) waits: bool,
+    /// Something in it waits for another resource, and nothing of it is due by itself.
+    pub waits: bool,
+    /// All that is left to do is what a manifest says `suspend` of.
+    pub is_as_wished: bool,
     /// Passes in a row that ended with "look again at once". Repairs are left out: what is undone again and again
     /// stops by itself, and one service after the other that a person breaks is no reason to keep them waiting.
     pub(super) restless: u32,
@@ -108,6 +110,7 @@ impl Standing {
             unreachable: report.unreachable,
             is_suspect: report.error.is_some(),
             waits: report.waits(),
+            is_as_wished: report.is_suspended_by_manifests(),
             restless,
             ..Standing::default()
         };

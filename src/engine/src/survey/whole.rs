@@ -78,9 +78,9 @@ impl Surveyor {
     }
 }
 
-/// True when something of this entry is let go: no count, and it waits with what others of its entry are held for.
+/// True when something of this entry is let go or taken over: no count, and it waits with what others of its entry are held for.
 fn lets_go(survey: &Survey, entry: &str) -> bool {
     let mine = survey.scopes.iter().filter(|(scope, _)| &*scope.provider == entry);
     let mut plans = mine.filter_map(|(_, view)| view.as_ref().ok()).map(|view| &view.plan);
-    plans.any(|plan| plan.steps.iter().any(|step| step.change == Change::Forget))
+    plans.any(|plan| plan.steps.iter().any(|step| matches!(step.change, Change::Forget | Change::Adopt)))
 }

@@ -99,12 +99,12 @@ impl Disk {
         match write {
             Write::Start { fence, .. } => {
                 for (key, generation) in fence {
-                    let newest = |source: &str| {
+                    let of_source = |source: &str| {
                         let mine = self.manifests.iter().filter(|(key, _)| key.source() == source);
-                        mine.map(|(_, (_, generation))| *generation).max().unwrap_or(0)
+                        newest(mine.map(|(_, (_, generation))| *generation))
                     };
                     let now = match source_of_newest(key) {
-                        Some(source) => newest(source),
+                        Some(source) => of_source(source),
                         None => self.manifests.get(key).map_or(0, |(_, g)| *g),
                     };
                     if now != *generation {

@@ -56,7 +56,9 @@ impl Turn<'_> {
             Some(_) => {
                 rollout.batch.values_mut().for_each(|stage| *stage = Stage::Restart);
                 // The time in which they may be away begins now.
-                rollout.progressed = now;
+                if !rollout.is_put_off {
+                    rollout.progressed = now;
+                }
                 Ok(None)
             }
             None => Ok(None),

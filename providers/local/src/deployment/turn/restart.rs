@@ -62,11 +62,12 @@ impl Turn<'_> {
         let due = rollout.batch.iter().filter(|(_, stage)| matches!(stage, Stage::Restart | Stage::Again));
         let due: Vec<u32> = due.map(|(number, _)| *number).collect();
         if due.is_empty() {
+            self.seat.rest().await;
             return Ok(());
         }
         // Who takes a step up gives it the time that it has.
         if rollout.batch.values().any(|stage| *stage == Stage::Restart) {
-            rollout.progressed = now;
+            (rollout.progressed, rollout.is_put_off) = (now, false);
         }
         let is_of_template = group.content().as_deref() == Some(goal);
         let mut is_changed = false;

@@ -117,7 +117,7 @@ impl Turn<'_> {
             self.unmark(hands, manager).await?;
             let Some(rollout) = &mut self.memory.rollout else { return Ok(End::Wait(STEP)) };
             rollout.batch.clear();
-            (rollout.progressed, rollout.why) = (now, String::new());
+            (rollout.progressed, rollout.why, rollout.is_put_off) = (now, String::new(), false);
             return Ok(End::Wait(Duration::ZERO));
         }
         let has_failed = |number: &u32| group.state(*number).is_some_and(|state| state.active == "failed");

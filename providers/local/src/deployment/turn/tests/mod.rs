@@ -147,7 +147,8 @@ async fn a_step_that_was_drained_waits_while_too_few_others_are_left() {
         world.clock.advance(Duration::from_secs(1));
         world.pass(&new).await;
     }
-    assert_eq!(world.jobs(), [""; 0]);
+    // Those that answer no more go first.
+    assert!(!world.jobs().contains(&"restart web@1.service".into()));
     for number in [2, 3] {
         world.says(&format!("old {number}"), Says::Yes);
     }
