@@ -65,7 +65,7 @@ async fn decide(instance: &Instance, news: &Notify, standing: &watch::Sender<Act
             ledger = reader.troubles().await.ok().map(Ledger::of);
         }
         // A state that cannot be read now is read the next time.
-        if let (Some(known), Ok(mut status)) = (&mut ledger, not_well(&reader).await) {
+        if let (Some(known), Ok(mut status)) = (&mut ledger, not_well(reader).await) {
             status.suspensions.extend(by_files(config).as_ref().map(SuspensionEntry::from));
             let sources =
                 Sources { following: instance.follower.sources(), failure: instance.follower.failure() };

@@ -62,6 +62,7 @@ scenarios! {
     host: [
         host_threshold_of_deletions_is_never_passed,
         host_consent_is_for_all_of_a_plan,
+        host_held_commit_takes_nothing_over,
         host_consent_is_for_what_its_plan_named,
         host_batch_with_partial_success,
         host_update_and_delete,

@@ -85,3 +85,25 @@ pub(crate) fn host_consent_is_for_what_its_plan_named() -> Scenario {
         ..base()
     }
 }
+
+/// Each scope runs by itself, and what it takes over waits for what another is held for.
+pub(crate) fn host_held_commit_takes_nothing_over() -> Scenario {
+    let before = ["host/f|a|a", "host/f|b|b", "host/f|c|c"];
+    Scenario {
+        roles: host(),
+        before: vec![(scope("host/g"), "d", "d")],
+        script: vec![
+            (AtRest, commit(desired("r1", &before))),
+            (AtRest, commit(desired("r2", &["host/f|a|a", "host/g|d|d"]))),
+            (AtRest, commit(desired("r3", &before))),
+        ],
+        expect: [
+            (scope("host/f"), contents(&[("a", "a"), ("b", "b"), ("c", "c")])),
+            (scope("host/g"), contents(&[("d", "d")])),
+        ]
+        .into(),
+        guard: GuardLimits { max_deletes: 0, ..GuardLimits::default() },
+        must_hit: &["crash with an open intent", "held"],
+        ..base()
+    }
+}
