@@ -185,7 +185,9 @@ enum Shake {
 
 async fn shake(address: &str, wish: &Wish, kind: Option<KeyKind>) -> Result<Sight, Shake> {
     let host = address.rsplit_once(':').map_or(address, |(host, _)| host).trim_matches(['[', ']']);
-    let name = wish.names.iter().map(|name| name.replacen('*', "www", 1)).next();
+    // A name of its own, where there is one: what a wildcard stands for may be served by others.
+    let own = wish.names.iter().find(|name| !name.contains('*')).cloned();
+    let name = own.or_else(|| wish.names.first().map(|name| name.replacen('*', "www", 1)));
     let name =
         name.or_else(|| wish.addresses.first().map(ToString::to_string)).unwrap_or_else(|| host.into());
     let unasked = |error: &dyn std::fmt::Display| Shake::Unanswered(error.to_string());

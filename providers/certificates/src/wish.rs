@@ -225,6 +225,13 @@ impl Issue {
             },
         }
     }
+    /// What [`Issue::identity`] named, in words for people, without marks.
+    pub(crate) fn words_of(identity: &str) -> String {
+        match identity.strip_prefix("secret ").and_then(|rest| rest.rsplit_once(' ')) {
+            Some((cert, _)) => secret_words(cert),
+            None => identity.to_owned(),
+        }
+    }
     /// The issuer in words for people, without marks.
     pub(crate) fn words(&self) -> String {
         match self {

@@ -294,11 +294,26 @@ impl Work<'_> {
         // Whatever brought it back here without a change would bring it back at once.
         self.desk.cx.clock.sleep(wait).await;
         match &*order.status {
-            "pending" => self.prove(&order).await,
+            "pending" => {
+                let proven = self.prove(&order).await;
+                self.unless_unknown(proven)
+            }
             "ready" => self.finalize(&order).await,
             "processing" => Ok(self.pause(&answer).await),
-            "valid" => self.fetch(&order).await,
+            "valid" => {
+                let fetched = self.fetch(&order).await;
+                self.unless_unknown(fetched)
+            }
             _ => self.why(&order).await,
+        }
+    }
+
+    /// A part of an order that stands is not known to each machine of an authority at once; one that is over says so itself. To
+    /// let the order go for that would burn it, with a certificate that may be counted already.
+    fn unless_unknown(&self, turn: Result<Turn, Fault>) -> Result<Turn, Fault> {
+        match turn {
+            Err(fault) if fault.word() == "malformed" => Ok(self.later()),
+            turn => turn,
         }
     }
 

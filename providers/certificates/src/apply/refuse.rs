@@ -49,7 +49,7 @@ impl Desk<'_> {
         records: &Records,
     ) -> Result<Option<Step>, Error> {
         let now = self.cx.clock.now().as_secs();
-        let identity = wish.issuer.identity();
+        let identity = wish.issuer.words();
         if let Some(busy) =
             self.keep.busy(name)?.filter(|busy| busy.is_on(now) && wish.issuer.is(&busy.server))
         {

@@ -180,6 +180,18 @@ async fn an_order_that_is_forgotten_is_made_again_and_one_that_takes_its_time_is
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_part_of_an_order_that_is_not_known_at_once_burns_nothing() {
+    for call in ["authz", "challenge", "certificate"] {
+        let authority = Authority::start();
+        let desk = Desk::new(&authority);
+        authority.fail(call, Fault::Refused(404, "malformed", ""));
+        assert!(matches!(desk.passes(4).await, Outcome::Done(_)), "{call}");
+        assert_eq!(authority.counts(), (1, 1), "{call}");
+        assert!(authority.calls(call) >= 2, "{call}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_authority_that_forgets_every_order_is_asked_three_times_and_then_refuses() {
     let authority = Authority::start();
     let mut desk = Desk::new(&authority);

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     balancer,
-    hands::{Hands, Manager, Watched, What},
+    hands::{Draft, Hands, Manager, Watched, What},
     systemd::{
         Places, definition,
         observe::{access, reported, watch_beside},
@@ -351,7 +351,8 @@ pub(crate) async fn diff(
         let Some((name, _)) = parts(&desired.id.0).filter(|_| is_new) else { continue };
         // A template cannot be verified, an instance of it can.
         let unit = super::instance(name, declared.first);
-        let Some(Err(error)) = manager.verify(&[(unit, declared.content)]).await.pop() else { continue };
+        let draft = Draft { name: unit, content: Some(declared.content), ..Draft::default() };
+        let Some(Err(error)) = manager.verify(&[draft]).await.pop() else { continue };
         if seen.get(&desired.id).is_none() {
             never.insert(name, error.clone());
         }

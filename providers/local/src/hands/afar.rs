@@ -5,7 +5,7 @@
 //! rights is done here: URLs and addresses are asked, and `systemd-analyze verify` runs, in this process.
 
 use super::{
-    Asked, Change, Check, Fault, Hands, Job, Link, Manager, Put, Remove, Run, Seen, UnitState, Unwell,
+    Asked, Change, Check, Draft, Fault, Hands, Job, Link, Manager, Put, Remove, Run, Seen, UnitState, Unwell,
     Watched, analyze, check,
     wire::{Answer, Ask, Frames, OneCheck, Question, VERSION, send},
 };
@@ -373,7 +373,7 @@ impl Manager for Afar {
         self.listen(|kept| &kept.units, ask, told, None)
     }
 
-    async fn verify(&self, units: &[(String, String)]) -> Vec<Result<(), Error>> {
+    async fn verify(&self, units: &[Draft]) -> Vec<Result<(), Error>> {
         analyze::verify(units, None).await
     }
 

@@ -1,11 +1,35 @@
-//! What `systemd-analyze verify` has against a unit file, where the tool is there.
+//! What `systemd-analyze verify` has against a unit file and its drop-ins, where the tool is there.
 //!
 //! It runs with the sandbox of this process, which may see less of the host than the unit will: that a program is not to be
 //! seen from here says nothing of the unit, and is not told. Nor is that the service of a socket is not there yet.
 
 use super::command::PATH;
 use reconciled_provider::Error;
-use std::{process::Stdio, time::Duration};
+use std::{collections::BTreeMap, fs, io, path::Path, process::Stdio, time::Duration};
+
+/// A unit as it is to be.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Draft {
+    /// Its name.
+    pub name: String,
+    /// Its file; none where that is a package's.
+    pub content: Option<String>,
+    /// Its drop-ins, by name.
+    pub drop_ins: BTreeMap<String, String>,
+}
+
+impl Draft {
+    fn write(&self, folder: &Path) -> io::Result<()> {
+        if let Some(content) = &self.content {
+            fs::write(folder.join(&self.name), content)?;
+        }
+        let beside = folder.join(format!("{}.d", self.name));
+        if !self.drop_ins.is_empty() {
+            fs::create_dir(&beside)?;
+        }
+        self.drop_ins.iter().try_for_each(|(name, text)| fs::write(beside.join(name), text))
+    }
+}
 
 /// How long it may take.
 const LIMIT: Duration = Duration::from_secs(25);
@@ -15,10 +39,10 @@ const EXCERPT: usize = 500;
 /// Drafts that are asked for at one time: each start of the tool takes longer than many units do.
 const AT_ONCE: usize = 100;
 
-/// Asks for drafts, each a name and its content: of the machine, or of the user whose home is named.
+/// Asks for drafts: of the machine, or of the user whose home is named.
 ///
 /// Errors: `Invalid` with what it says; `Unavailable` where there is no room for the draft.
-pub(super) async fn verify(units: &[(String, String)], home: Option<&str>) -> Vec<Result<(), Error>> {
+pub(super) async fn verify(units: &[Draft], home: Option<&str>) -> Vec<Result<(), Error>> {
     let mut all = Vec::with_capacity(units.len());
     for some in units.chunks(AT_ONCE) {
         // Who is not named in what it says about all of them is well.
@@ -28,47 +52,52 @@ pub(super) async fn verify(units: &[(String, String)], home: Option<&str>) -> Ve
             Ok(String::new())
         };
         let is_alone = some.len() == 1;
-        for (name, content) in some {
+        for draft in some {
             all.push(match &said {
                 Err(error) => Err(error.clone()),
-                Ok(said) if !is_alone && !said.contains(&**name) => Ok(()),
-                Ok(_) => one(name, content, home).await,
+                Ok(said) if !is_alone && !said.contains(&*draft.name) => Ok(()),
+                Ok(_) => one(draft, home).await,
             });
         }
     }
     all
 }
 
-async fn one(name: &str, content: &str, home: Option<&str>) -> Result<(), Error> {
-    let Some(said) = said(&[(name.to_owned(), content.to_owned())], home).await? else { return Ok(()) };
-    against(name, &said).map_or(Ok(()), |said| {
+async fn one(draft: &Draft, home: Option<&str>) -> Result<(), Error> {
+    let Some(said) = said(std::slice::from_ref(draft), home).await? else { return Ok(()) };
+    let name = &draft.name;
+    against(draft, &said).map_or(Ok(()), |said| {
         Err(Error::invalid(format!("`systemd-analyze verify` refuses {name}: {said}"))
             .hint("mend the unit in the repository"))
     })
 }
 
 /// What it says where it refuses any of them. It is asked for a unit by its name, so a draft has it, in a folder of its own.
-async fn said(units: &[(String, String)], home: Option<&str>) -> Result<Option<String>, Error> {
+async fn said(units: &[Draft], home: Option<&str>) -> Result<Option<String>, Error> {
     let folder = tempfile::tempdir();
     let folder =
         folder.map_err(|error| Error::unavailable("make a folder for systemd-analyze").caused_by(error))?;
     let folder = folder.path();
-    for (name, content) in units {
-        let written = std::fs::write(folder.join(name), content);
-        written.map_err(|error| {
-            Error::unavailable(format!("write {name} for systemd-analyze")).caused_by(error)
+    for draft in units {
+        draft.write(folder).map_err(|error| {
+            Error::unavailable(format!("write {} for systemd-analyze", draft.name)).caused_by(error)
         })?;
     }
     let mut command = tokio::process::Command::new("systemd-analyze");
     // The environment of the daemon may hold secrets, and settings that are not those of systemd.
     command.env_clear().env("PATH", PATH);
+    // A package's unit is where it is, with drop-ins of ours before those that are there (systemd-analyze(1)).
+    command.env("SYSTEMD_UNIT_PATH", format!("{}:", folder.display()));
     if let Some(home) = home {
         // It puts something into a runtime directory, which need not be that of the manager.
         command.arg("--user").env("HOME", home).env("XDG_RUNTIME_DIR", folder);
     }
     let child = command
         .args(["verify", "--man=no", "--recursive-errors=no"])
-        .args(units.iter().map(|(name, _)| folder.join(name)))
+        .args(units.iter().map(|draft| match draft.content {
+            Some(_) => folder.join(&draft.name),
+            None => draft.name.clone().into(),
+        }))
         .stdin(Stdio::null())
         .kill_on_drop(true)
         .output();
@@ -81,13 +110,17 @@ async fn said(units: &[(String, String)], home: Option<&str>) -> Result<Option<S
     Ok((!output.status.success()).then_some(said))
 }
 
-/// What of that is against the unit, wherever it is looked at from; none where nothing is.
-fn against(name: &str, said: &str) -> Option<String> {
+/// What of that is against the unit, wherever it is looked at from; none where nothing is. What is wrong with a package's file is
+/// no matter of ours.
+fn against(draft: &Draft, said: &str) -> Option<String> {
     let elsewhere = [" is not executable: ", " not loaded, socket cannot be started"];
     let is_of_unit = |line: &&str| !elsewhere.iter().any(|words| line.contains(words));
     let lines: Vec<&str> = said.lines().filter(is_of_unit).collect();
-    let ours: Vec<&str> = lines.iter().copied().filter(|line| line.contains(name)).collect();
-    let said = if ours.is_empty() { lines.join(" ") } else { ours.join("; ") };
+    let drop_in = format!("{}.d/", draft.name);
+    let is_packaged = draft.content.is_none();
+    let name = if is_packaged { &drop_in } else { &draft.name };
+    let ours: Vec<&str> = lines.iter().copied().filter(|line| line.contains(&**name)).collect();
+    let said = if ours.is_empty() && !is_packaged { lines.join(" ") } else { ours.join("; ") };
     let is_shown = |c: &char| !c.is_control();
     (!said.trim().is_empty()).then(|| said.trim().chars().filter(is_shown).take(EXCERPT).collect())
 }
@@ -98,20 +131,29 @@ mod tests {
 
     #[test]
     fn a_program_that_cannot_be_seen_from_here_is_no_fault_of_the_unit() {
+        let of = |name: &str| Draft { name: name.into(), content: Some(String::new()), ..Draft::default() };
         let missing = "a.service: Command /home/me/run is not executable: No such file or directory\n";
-        assert_eq!(against("a.service", missing), None);
+        assert_eq!(against(&of("a.service"), missing), None);
         let alone = "a.socket: service a.service not loaded, socket cannot be started.\n";
-        assert_eq!(against("a.socket", alone), None);
+        assert_eq!(against(&of("a.socket"), alone), None);
         let wrong = "/a.service:2: Unknown key name 'ExecStat' in section 'Service', ignoring.\n";
         let both = format!("{missing}{wrong}other.service: something\n");
-        assert_eq!(against("a.service", &both).as_deref(), Some(wrong.trim()));
-        assert_eq!(against("b.service", "all is wrong\n").as_deref(), Some("all is wrong"));
+        assert_eq!(against(&of("a.service"), &both).as_deref(), Some(wrong.trim()));
+        assert_eq!(against(&of("b.service"), "all is wrong\n").as_deref(), Some("all is wrong"));
+        let packaged = Draft { content: None, ..of("a.service") };
+        assert_eq!(against(&packaged, wrong), None);
+        let drop_in = "/etc/a.service.d/x.conf:2: Unknown key";
+        assert_eq!(against(&packaged, &format!("{wrong}{drop_in}\n")).as_deref(), Some(drop_in));
     }
 
     #[tokio::test]
     async fn what_is_no_unit_is_refused_and_a_missing_program_is_not() {
         let Ok(_) = std::process::Command::new("systemd-analyze").arg("--version").output() else { return };
-        let unit = |name: &str, content: &str| (name.to_owned(), format!("[Service]\n{content}\n"));
+        let unit = |name: &str, content: &str| Draft {
+            name: name.into(),
+            content: Some(format!("[Service]\n{content}\n")),
+            ..Draft::default()
+        };
         let error = verify(&[unit("a.service", "Type=nosuch")], None).await.remove(0).unwrap_err();
         assert!(error.message.contains("refuses a.service: "), "{error:?}");
         // Of many each gets its own word.
@@ -122,6 +164,17 @@ mod tests {
         let all = verify(&many, None).await;
         assert_eq!(all.iter().filter(|one| one.is_err()).count(), 1);
         assert_eq!(all[30].as_ref().unwrap_err().message, error.message);
+        // A drop-in, of a unit of ours and of a package's.
+        let with = |draft: Draft, text: &str| Draft {
+            drop_ins: [("x.conf".into(), format!("[Service]\n{text}\n"))].into(),
+            ..draft
+        };
+        let journal = Draft { name: "systemd-journald.service".into(), ..Draft::default() };
+        for draft in [unit("c.service", "ExecStart=/bin/true"), journal] {
+            assert!(verify(&[with(draft.clone(), "Nice=2")], None).await[0].is_ok(), "{draft:?}");
+            let error = verify(&[with(draft.clone(), "Nise=2")], None).await.remove(0).unwrap_err();
+            assert!(error.message.contains("x.conf:2: Unknown key"), "{error}");
+        }
         // Those of a user know targets of a user.
         let of_user = verify(&many, Some("/nonexistent")).await;
         assert!(

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     cron::CRON,
-    hands::{Hands, Manager, Seen, UnitState, Watched, What},
+    hands::{Draft, Hands, Manager, Seen, UnitState, Watched, What},
     path::FilePath,
     state::{Access, mode_text},
 };
@@ -528,12 +528,15 @@ pub(crate) async fn diff(
             deltas.insert(desired.id.clone(), Err(why.into()));
             continue;
         }
-        let Some(content) = unit.and_then(|unit| unit.content) else { continue };
-        let is_new =
-            seen.covered.covers(&desired.id) && was.is_none_or(|was| was.content.as_ref() != Some(&content));
-        if is_new {
+        let Some(Unit { content, drop_ins, .. }) = unit else { continue };
+        let is_new = was.is_none_or(|was| {
+            let has_new = |(name, text): (&String, &String)| was.drop_ins.get(name) != Some(text);
+            content.is_some() && was.content != content || drop_ins.iter().any(has_new)
+        });
+        let has_files = content.is_some() || !drop_ins.is_empty();
+        if has_files && is_new && seen.covered.covers(&desired.id) {
             ids.push(desired.id.clone());
-            new.push((desired.id.0.to_string(), content));
+            new.push(Draft { name: desired.id.0.to_string(), content, drop_ins });
         }
     }
     let said = if new.is_empty() { Vec::new() } else { manager.verify(&new).await };

@@ -10,7 +10,7 @@ mod runs;
 mod states;
 mod words;
 
-use super::{Fault, analyze};
+use super::{Draft, Fault, analyze};
 use crate::systemd::Places;
 use async_trait::async_trait;
 use futures_core::stream::{BoxStream, Stream};
@@ -108,8 +108,8 @@ pub trait Manager: Send + Sync + fmt::Debug {
     fn watch(&self, scope: &'static str, names: BTreeSet<String>);
     /// Units that changed, from now on; none means that nobody knows which.
     fn changes(&self) -> BoxStream<'static, Option<String>>;
-    /// What `systemd-analyze verify` says against new unit files, each a name and its content, where the tool is there.
-    async fn verify(&self, units: &[(String, String)]) -> Vec<Result<(), Error>>;
+    /// What `systemd-analyze verify` says against new unit files and drop-ins, where the tool is there.
+    async fn verify(&self, units: &[Draft]) -> Vec<Result<(), Error>>;
     /// Where its unit files are.
     fn places(&self) -> &Places;
 }
@@ -395,7 +395,7 @@ impl Manager for Bus {
         }))
     }
 
-    async fn verify(&self, units: &[(String, String)]) -> Vec<Result<(), Error>> {
+    async fn verify(&self, units: &[Draft]) -> Vec<Result<(), Error>> {
         // The tools of this machine speak of this machine.
         if self.0.root.as_deref() != Some(Path::new("/")) {
             return units.iter().map(|_| Ok(())).collect();

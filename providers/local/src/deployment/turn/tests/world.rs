@@ -11,8 +11,8 @@ use crate::{
         template,
     },
     hands::{
-        Asked, Change, Check, Fault, Hands, Here, Job, Link, Manager, Put, Remove, Run, Seen, UnitState,
-        Unwell, Watched,
+        Asked, Change, Check, Draft, Fault, Hands, Here, Job, Link, Manager, Put, Remove, Run, Seen,
+        UnitState, Unwell, Watched,
     },
     path::FilePath,
     systemd::{Places, RunState},
@@ -444,7 +444,7 @@ impl Manager for World {
     fn changes(&self) -> BoxStream<'static, Option<String>> {
         Box::pin(stream::empty())
     }
-    async fn verify(&self, units: &[(String, String)]) -> Vec<Result<(), Error>> {
+    async fn verify(&self, units: &[Draft]) -> Vec<Result<(), Error>> {
         units.iter().map(|_| Ok(())).collect()
     }
     fn places(&self) -> &Places {
