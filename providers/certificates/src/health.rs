@@ -61,7 +61,15 @@ pub(crate) async fn health(
         why.push(format!("it should have been renewed at {}, and is over in {left}", moment(due)));
     }
     why.extend(compare::key_mismatch(&wish, &facts));
-    let signer = observe::signer(cx, keep, wish.issuer_of(issued.issuer.as_deref()));
+    let by = wish.issuer_of(issued.issuer.as_deref());
+    let signer = observe::signer(cx, keep, by);
+    // One that we issue is renewed itself; of one that the host holds nobody else says a word.
+    if let (Issue::Secret { .. }, Some(signer)) = (by, &signer)
+        && facts.not_after >= signer.not_after
+    {
+        let end = moment(signer.not_after);
+        why.push(format!("its issuer is over at {end}, and all that it signed: give the host another one"));
+    }
     if signer.is_some_and(|signer| compare::is_of_earlier_key(&facts, &signer)) {
         why.push("it is signed by an earlier key of its issuer".into());
     }

@@ -1,7 +1,7 @@
 //! Ways to a certificate that are taken less often: by an address, a delegated record, an issuer of the host, an order of before.
 
 use crate::{
-    authority::{Authority, Fault},
+    authority::{Authority, BEGIN, Fault},
     world::Desk,
 };
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, KeyPair};
@@ -9,7 +9,7 @@ use reconciled_certificates::{
     wish::{Issue, Solver},
     x509,
 };
-use reconciled_provider::{Cx, Hash, Outcome, SecretRef};
+use reconciled_provider::{Cx, Hash, Health, Outcome, SecretRef};
 use reconciled_testkit::context::TableSecrets;
 use serde_json::{Value, json};
 use std::{
@@ -79,6 +79,31 @@ async fn an_issuer_of_the_host_signs_and_another_one_signs_anew() {
         last = read("ca.crt");
     }
     assert_eq!(authority.counts(), (0, 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn that_an_issuer_of_the_host_comes_to_its_end_is_told_before_what_it_signed_does() {
+    let authority = Authority::start();
+    let mut desk = Desk::new(&authority);
+    let at = |day: u64| time::OffsetDateTime::from_unix_timestamp((BEGIN + day * 86_400) as i64).unwrap();
+    for (days, is_told) in [(400, false), (30, true)] {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        (params.not_before, params.not_after) = (at(0), at(days));
+        let cert = params.self_signed(&key).unwrap().pem();
+        let secret = |name: &str| SecretRef::Named(name.into());
+        let table =
+            [(secret("ca"), cert.clone().into_bytes()), (secret("key"), key.serialize_pem().into_bytes())];
+        desk.cx = Cx { secrets: Arc::new(TableSecrets(table.into())), ..desk.cx.clone() };
+        desk.wish.duration = 90 * 86_400;
+        desk.wish.issuer =
+            Issue::Secret { cert: "ca".into(), key: "key".into(), mark: Hash::of(cert.as_bytes()) };
+        assert!(matches!(desk.passes(2).await, Outcome::Done(_)), "{days}");
+        let health = desk.health().await;
+        let is_said = matches!(&health, Health::Degraded { why } if why.contains("its issuer is over at "));
+        assert_eq!(is_said, is_told, "{days}: {health:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
