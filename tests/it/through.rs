@@ -25,6 +25,17 @@ fn patient(server: &Pdns, url: &str) -> Env {
     env
 }
 
+/// The same with a zone of three records, of whose next commit not more than one may be deleted without consent.
+fn held_by_two_deletes(server: &Pdns) -> (Env, Daemon) {
+    let env = Env::pdns(server);
+    let guard = "guard: {maxDeletes: 1, maxDeletePercent: 100}";
+    env.config_with("it", &env.pdns_entry(&server.url, guard), ", interval: 1h");
+    env.push("zone.yaml", &zone(ZONE, "pdns", &[WWW, MAIL, NEW]));
+    let daemon = Daemon::ready(&env);
+    env.run(&["sync", "--wait"]).exits(0);
+    (env, daemon)
+}
+
 #[test]
 fn apply_through_a_daemon_ends_as_it_would_alone() {
     let server = Pdns::start();
@@ -89,12 +100,7 @@ fn a_part_is_applied_through_a_daemon_only_where_there_is_nothing_else() {
 #[test]
 fn a_part_of_what_the_daemon_holds_is_no_plan_of_its_own() {
     let server = Pdns::start();
-    let env = Env::pdns(&server);
-    let guard = "guard: {maxDeletes: 1, maxDeletePercent: 100}";
-    env.config_with("it", &env.pdns_entry(&server.url, guard), ", interval: 1h");
-    env.push("zone.yaml", &zone(ZONE, "pdns", &[WWW, MAIL, NEW]));
-    let daemon = Daemon::ready(&env);
-    env.run(&["sync", "--wait"]).exits(0);
+    let (env, daemon) = held_by_two_deletes(&server);
     env.push("zone.yaml", &zone(ZONE, "pdns", &[WWW]));
     env.run(&["apply", "--yes"]).exits(3);
     let before = server.rrsets(ZONE);
@@ -138,12 +144,7 @@ fn what_waits_for_something_that_a_person_has_to_mend_is_not_waited_for() {
 #[test]
 fn the_line_that_a_plan_prints_consents_to_what_the_daemon_comes_to() {
     let server = Pdns::start();
-    let env = Env::pdns(&server);
-    let guard = "guard: {maxDeletes: 1, maxDeletePercent: 100}";
-    env.config_with("it", &env.pdns_entry(&server.url, guard), ", interval: 1h");
-    env.push("zone.yaml", &zone(ZONE, "pdns", &[WWW, MAIL, NEW]));
-    let daemon = Daemon::ready(&env);
-    env.run(&["sync", "--wait"]).exits(0);
+    let (env, daemon) = held_by_two_deletes(&server);
 
     env.push("zone.yaml", &zone(ZONE, "pdns", &[WWW]));
     let approve = |output: &str| {

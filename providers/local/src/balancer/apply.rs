@@ -11,7 +11,7 @@ use crate::{
     deployment::millis,
     hands::{Fault, Hands, Job, Make, Manager, Put, Seen, What},
     systemd::{
-        apply as units,
+        files,
         observe::{ACCESS, access, text},
     },
 };
@@ -125,7 +125,7 @@ impl<'a> Change<'a> {
 
     async fn carry_out(&self, cx: &Cx, hands: &dyn Hands, manager: &dyn Manager) -> Result<Outcome, Fault> {
         let Some(desired) = self.action.op.desired() else {
-            units::remove(hands, &self.seen).await?;
+            files::remove(hands, &self.seen).await?;
             return Ok(Outcome::Gone);
         };
         let declared = desired.spec.bytes().and_then(Balancer::decode);

@@ -11,7 +11,7 @@ use crate::{
     apply::begin,
     balancer::{self, LONGEST},
     hands::{Fault, Hands, Manager},
-    systemd::apply as units,
+    systemd::files,
 };
 use futures_util::future::{select, try_join_all};
 use reconciled_provider::{Action, ActionId, Batch, Cx, Error, Journal, Op, Outcome};
@@ -198,8 +198,8 @@ async fn take_away(hands: &dyn Hands, manager: &dyn Manager, action: &Action) ->
     }
     let mut is_changed = false;
     for looked in group.members.values() {
-        is_changed |= units::remove(hands, &looked.file).await?;
+        is_changed |= files::remove(hands, &looked.file).await?;
     }
-    is_changed |= units::remove(hands, &group.template).await?;
+    is_changed |= files::remove(hands, &group.template).await?;
     if is_changed { manager.reload().await } else { Ok(()) }
 }

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     hands::{Asked, Check, Fault, Hands, Job, Link, Manager, Unwell},
-    systemd::{RunState, apply as units, observe::is_enabled},
+    systemd::{RunState, files, observe::is_enabled},
 };
 use futures_util::future::join_all;
 use reconciled_provider::{Action, Error, Health, Journal, Observed, Op, Outcome, Resource, Sealed, Tracked};
@@ -31,7 +31,7 @@ pub(super) fn observed(
     group: &Group,
 ) -> Option<Observed> {
     let looked = group.members.get(&number)?;
-    let has_file = !units::is_absent(&looked.file);
+    let has_file = !files::is_absent(&looked.file);
     let is_there = looked.state.is_running() || is_enabled(&looked.state, false) || has_file;
     let state = if looked.state.is_running() { RunState::Running } else { RunState::Stopped };
     let declared = declared(desired);
@@ -197,7 +197,7 @@ impl<'a> Work<'a> {
         let has_template = group.content().is_some();
         let looked = group.members.remove(&number).ok_or_else(unexpected)?;
         self.is_running = looked.state.is_running();
-        if self.action.op.desired().is_some() && !has_template && units::is_absent(&looked.file) {
+        if self.action.op.desired().is_some() && !has_template && files::is_absent(&looked.file) {
             if let Some(error) = unwritten {
                 return Err(not_started(self.unit(), error).into());
             }
@@ -216,7 +216,7 @@ impl<'a> Work<'a> {
     ) -> Result<bool, Fault> {
         match declared(self.action.op.desired()) {
             Some(declared) => {
-                let has_file = !units::is_absent(&looked.file);
+                let has_file = !files::is_absent(&looked.file);
                 let is_other = |wanted: &bool| !has_file && *wanted != is_enabled(&looked.state, *wanted);
                 let Some(wanted) = declared.enabled.filter(is_other) else { return Ok(false) };
                 manager.link(self.unit(), if wanted { Link::Enable } else { Link::Disable }).await?;
@@ -230,7 +230,7 @@ impl<'a> Work<'a> {
                 if is_linked {
                     manager.link(self.unit(), Link::Disable).await?;
                 }
-                Ok(units::remove(hands, &looked.file).await? || is_linked)
+                Ok(files::remove(hands, &looked.file).await? || is_linked)
             }
         }
     }

@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     hands::{Fault, Hands, Job, Manager},
-    systemd::{apply as units, definition},
+    systemd::{apply::planned_fields, definition, files},
 };
 use futures_util::future::{join_all, try_join_all};
 use reconciled_provider::{Action, Cx, Error, Journal, Op, Outcome, Resource, Tracked};
@@ -81,7 +81,7 @@ impl<'a> Turn<'a> {
         let Memory { ours, rows, .. } = seen.map(|seen| Memory::read(&seen.private)).unwrap_or_default();
         declared.fronts.retain(|front| ours.contains(&front.path));
         let (memory, is_new) = (Memory::open(tracked), tracked.is_none());
-        let named = units::planned_fields(&action.op);
+        let named = planned_fields(&action.op);
         Some(Turn { seat, action, name, resource, declared, memory, is_new, rows, named })
     }
 
@@ -303,7 +303,7 @@ impl<'a> Turn<'a> {
         journal.progress(self.action.id, self.tracked()).await?;
         let gone = async {
             for seen in group.beside.values().flatten() {
-                units::remove(hands, seen).await?;
+                files::remove(hands, seen).await?;
             }
             self.seat.reload().await
         };
@@ -466,9 +466,9 @@ impl<'a> Turn<'a> {
         let over = over.filter(|number| !has_row(number));
         try_join_all(over.map(|number| group.stop(manager, number))).await?;
         let had_other = self.memory.good.as_ref().is_some_and(|good| good.content != goal);
-        let mut is_changed = units::write(hands, manager.places(), &group.template, goal).await?;
+        let mut is_changed = files::write(hands, manager.places(), &group.template, goal).await?;
         for looked in group.members.values() {
-            is_changed |= units::remove(hands, &looked.file).await? || looked.state.needs_reload;
+            is_changed |= files::remove(hands, &looked.file).await? || looked.state.needs_reload;
         }
         if is_changed {
             self.seat.reload().await?;

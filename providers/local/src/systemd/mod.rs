@@ -6,6 +6,7 @@
 pub(crate) mod apply;
 pub(crate) mod definition;
 mod discover;
+pub(crate) mod files;
 pub(crate) mod health;
 mod listen;
 mod normalize;

@@ -22,5 +22,6 @@ mod sockets;
 mod unit_laws;
 mod units;
 mod units_begun;
+mod units_starting;
 mod users;
 mod waiting;

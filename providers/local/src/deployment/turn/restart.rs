@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     hands::{Fault, Hands, Job, Manager, UnitState},
-    systemd::apply as units,
+    systemd::files,
 };
 use futures_util::future::join_all;
 use reconciled_provider::ErrorKind;
@@ -74,8 +74,8 @@ impl Turn<'_> {
         for number in &due {
             let Some(looked) = group.members.get(number) else { continue };
             is_changed |= match is_of_template {
-                true => units::remove(hands, &looked.file).await?,
-                false => units::write(hands, manager.places(), &looked.file, goal).await?,
+                true => files::remove(hands, &looked.file).await?,
+                false => files::write(hands, manager.places(), &looked.file, goal).await?,
             };
             is_changed |= looked.state.needs_reload;
         }

@@ -95,16 +95,22 @@ async fn an_instance_that_nobody_may_restart_is_no_success_and_ends_the_revision
     }
 }
 
-#[tokio::test]
-async fn a_restart_whose_answer_was_lost_is_asked_for_again_until_it_is_done() {
+/// A world that has begun to bring `new` to its instances, where each restart goes so.
+async fn begun(restarts: Restarts, new: &Deployment) -> World {
     let world = World::running(&web(2, "a", "")).await;
     world.jobs();
-    world.state.lock().unwrap().restarts = Restarts::Lost;
-    let new = web(2, "b", "");
+    world.state.lock().unwrap().restarts = restarts;
     for _ in 0..3 {
-        world.pass(&new).await;
+        world.pass(new).await;
         world.clock.advance(IDLE);
     }
+    world
+}
+
+#[tokio::test]
+async fn a_restart_whose_answer_was_lost_is_asked_for_again_until_it_is_done() {
+    let new = web(2, "b", "");
+    let world = begun(Restarts::Lost, &new).await;
     world.state.lock().unwrap().restarts = Restarts::Done;
     assert!(matches!(world.until_still(&new).await, Some(Outcome::Done(_))));
     assert_eq!(world.jobs(), [1, 2].map(|number| format!("restart web@{number}.service")));
@@ -112,14 +118,8 @@ async fn a_restart_whose_answer_was_lost_is_asked_for_again_until_it_is_done() {
 
 #[tokio::test]
 async fn a_run_that_takes_long_to_end_is_waited_for_and_its_instance_is_started_anew_once() {
-    let world = World::running(&web(2, "a", "")).await;
-    world.jobs();
-    world.state.lock().unwrap().restarts = Restarts::Slow;
     let new = web(2, "b", "");
-    for _ in 0..3 {
-        world.pass(&new).await;
-        world.clock.advance(IDLE);
-    }
+    let world = begun(Restarts::Slow, &new).await;
     {
         let mut state = world.state.lock().unwrap();
         state.restarts = Restarts::Done;

@@ -1,0 +1,80 @@
+//! Units while they come up: slow ones, ones that end before, many at once, and ones that wait for each other.
+
+use crate::units::{Machine, unit, wait_for};
+use reconciled_provider::Health;
+use std::time::Duration;
+
+#[tokio::test]
+async fn one_that_is_slow_to_come_up_keeps_no_other_from_being_healed() {
+    let Some(machine) = Machine::boot() else { return };
+    let desk = &machine.desk;
+    let slow = "Unit slow.service {content: \"[Service]\\nType=notify\\nTimeoutStartSec=600\\nExecStart=/bin/sleep 1d\\n\", state: running}";
+    let both = [slow, &unit("b.service", "/bin/sleep 1d", ", state: running")];
+    let done = desk.pass(&both).await.done;
+    assert!(done.contains(&"create slow.service: pending".to_owned()), "{done:?}");
+    let before = machine.pid("b.service");
+    machine.run(&["systemctl", "kill", "--signal=KILL", "b.service"]);
+    wait_for("it ended", || machine.property("b.service", "ActiveState") == "failed");
+    let done = desk.pass(&both).await.done;
+    assert!(done.contains(&"update b.service: done".to_owned()), "{done:?}");
+    assert_ne!(machine.pid("b.service"), before);
+    assert_eq!(machine.property("slow.service", "ActiveState"), "activating");
+    let health = desk.health(&desk.desired(&both)).await;
+    assert!(matches!(&health[1], Health::Progressing { .. }), "{health:?}");
+    // Nobody starts it a second time.
+    let run = machine.property("slow.service", "InvocationID");
+    machine.run(&[
+        "sh",
+        "-c",
+        "systemd-notify --pid=$(systemctl show -P MainPID slow.service) --ready || true",
+    ]);
+    assert_eq!(desk.pass(&both).await.done, ["continue slow.service: pending"]);
+    assert_eq!(machine.property("slow.service", "InvocationID"), run);
+}
+
+#[tokio::test]
+async fn one_that_ends_before_it_is_up_is_a_failure_and_not_started_over_and_over() {
+    let Some(machine) = Machine::boot() else { return };
+    let desk = &machine.desk;
+    let slow = "Unit slow.service {content: \"[Service]\\nType=notify\\nExecStart=/bin/sh -c 'sleep 2; exit 3'\\n\", state: running}";
+    assert_eq!(desk.pass(&[slow]).await.done, ["create slow.service: pending"]);
+    wait_for("it failed", || machine.property("slow.service", "ActiveState") == "failed");
+    let run = machine.property("slow.service", "InvocationID");
+    let done = desk.pass(&[slow]).await.done;
+    assert!(
+        done[0].starts_with("continue slow.service: partial: ") && done[0].contains("before it was up"),
+        "{done:?}"
+    );
+    assert_eq!(machine.property("slow.service", "InvocationID"), run);
+    assert_eq!(desk.pass(&[slow]).await.done, ["update slow.service: pending"]);
+}
+
+#[tokio::test]
+async fn hundreds_of_services_that_were_stopped_are_started_in_one_pass() {
+    let Some(machine) = Machine::boot() else { return };
+    let desk = &machine.desk;
+    let all: Vec<String> =
+        (0..200).map(|n| unit(&format!("b{n}.service"), "/bin/sleep 1d", ", state: running")).collect();
+    let all: Vec<&str> = all.iter().map(String::as_str).collect();
+    assert!(desk.pass(&all).await.done.iter().all(|line| line.ends_with(": done")));
+    machine.run(&["systemctl", "stop", "b*.service"]);
+    let done = desk.pass(&all).await.done;
+    assert_eq!((done.len(), done.iter().all(|line| line.ends_with(": done"))), (200, true), "{done:?}");
+    assert_eq!(desk.pass(&all).await.done, [""; 0]);
+}
+
+#[tokio::test]
+async fn no_job_waits_for_one_that_comes_later() {
+    let Some(machine) = Machine::boot() else { return };
+    let oneshot = |name: &str, command: &str| {
+        let content =
+            format!("[Service]\\nType=oneshot\\nRemainAfterExit=yes\\nExecStart=/bin/sh -c '{command}'\\n");
+        format!("Unit {name} {{content: \"{content}\", state: running}}")
+    };
+    let first = oneshot("a.service", "until test -e /run/b; do sleep 0.1; done");
+    let second = oneshot("b.service", "touch /run/b");
+    let specs = [&*first, &*second];
+    let pass = machine.desk.pass(&specs);
+    let pass = tokio::time::timeout(Duration::from_secs(60), pass).await.unwrap();
+    assert_eq!(pass.done, ["create a.service: done", "create b.service: done"]);
+}
