@@ -1,7 +1,8 @@
 //! What a pass that finds nothing to do costs: `cargo bench --bench engine`. Prints CPU time per 1,000 resources.
 //!
 //! The remotes are in memory, the store is SQLite. `memory` is what the store read, `pass` all that follows: observing,
-//! comparing, planning, judging, bookkeeping. A pass that writes anything, to a remote or to the database, fails.
+//! comparing, planning, judging, bookkeeping. A pass that writes anything, to a remote or to the database, fails, and so does
+//! one that costs more than the goal.
 #![expect(clippy::print_stdout, reason = "a benchmark reports to its user")]
 
 use reconciled::store::{Db, OpenOptions};
@@ -20,6 +21,8 @@ use std::{collections::BTreeMap, fs, path::Path, sync::Arc, time::Duration};
 
 const INSTANCE: &str = "bench";
 const PASSES: usize = 9;
+/// Milliseconds of CPU that a pass over 1,000 resources may cost, what the store reads for it included.
+const GOAL: f64 = 3.0;
 
 /// CPU time that this process has used, all threads together.
 fn cpu() -> Duration {
@@ -123,11 +126,16 @@ async fn measure(scopes: usize, each: usize) -> Result<(), Box<dyn std::error::E
         list.sort();
         list[list.len() / 2].as_secs_f64() * 1e3 / thousands
     };
+    let (memory, pass) = (median(memory), median(pass));
     println!(
-        "{scopes:>4} scopes of {each:>6}: memory {:.2} ms, pass {:.2} ms CPU per 1,000 resources; 0 writes",
-        median(memory),
-        median(pass)
+        "{scopes:>4} scopes of {each:>6}: memory {memory:.2} ms, pass {pass:.2} ms CPU per 1,000 resources; 0 writes"
     );
+    if memory + pass > GOAL {
+        return Err(format!(
+            "a pass over {scopes} scopes of {each} costs more than {GOAL} ms per 1,000 resources"
+        )
+        .into());
+    }
     Ok(())
 }
 

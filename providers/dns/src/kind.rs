@@ -178,7 +178,7 @@ pub type Data = TextOr<BTreeMap<String, At<FieldValue>>>;
 /// The value of a field; parameters of a service and policies of mail are mappings themselves.
 pub type FieldValue = TextOr<BTreeMap<String, Words>>;
 
-/// All records of one type at one name.
+/// All records of one type at one name. What few records have is boxed: a zone is thousands of these at once.
 #[derive(Debug, Deserialize, schemars::JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct RecordSpec {
@@ -209,21 +209,21 @@ pub struct RecordSpec {
     /// What happens when it is changed by hand: `heal`, `warn` or `ignore`.
     pub drift: Option<Drift>,
     /// Whether an existing record may be taken over: `true`, `externaldns/OWNER`, `octodns` or `never`.
-    pub adopt: Option<At<String>>,
+    pub adopt: Option<Box<At<String>>>,
     /// No writes; observing goes on.
     #[serde(default)]
     pub suspend: bool,
     /// The hosts that it is for, as `role=web,env!=staging`; on others it is not declared. Default: all that the manifest is for.
-    pub hosts: Option<At<String>>,
+    pub hosts: Option<Box<At<String>>>,
     /// Fields that are left as they are: `ttl`, `values`.
-    pub ignore: Option<Words>,
+    pub ignore: Option<Box<Words>>,
     /// Rules of `reconciled validate` that are not told of this record; only warnings can be silenced.
     #[serde(rename = "lintIgnore")]
-    pub lint_ignore: Option<At<Words>>,
+    pub lint_ignore: Option<Box<At<Words>>>,
     /// What only providers of type `cloudflare` know; others refuse it.
-    pub cloudflare: Option<At<CloudflareSpec>>,
+    pub cloudflare: Option<Box<At<CloudflareSpec>>>,
     /// What only providers of type `route53` know; others refuse it.
-    pub route53: Option<At<Route53Spec>>,
+    pub route53: Option<Box<At<Route53Spec>>>,
 }
 
 /// What only Route 53 knows of a record, in place of `values`.

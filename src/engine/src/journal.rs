@@ -277,7 +277,12 @@ impl Journal for BatchJournal<'_> {
         let commit = async {
             self.commit(self.writes(&outcomes).await?).await?;
             self.close_spans(&outcomes);
-            self.ended.lock().unwrap_or_else(PoisonError::into_inner).extend(outcomes);
+            let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+            match ended.is_empty() {
+                // Most batches end at once, and may be of many thousand.
+                true => *ended = outcomes,
+                false => ended.extend(outcomes),
+            }
             Ok(())
         };
         match reread {

@@ -238,9 +238,9 @@ pub(crate) fn ids<T>(chunk: &[Unit<'_, T>]) -> impl Iterator<Item = ActionId> {
     items(chunk).map(|item| item.action.id)
 }
 
-/// How the actions of a chunk end that took effect.
+/// How the actions of a chunk end that took effect. There is room for the zone itself: growing by one would double it.
 pub(crate) fn done<T>(chunk: &[Unit<'_, T>]) -> Vec<(ActionId, Outcome)> {
-    let mut outcomes = Vec::with_capacity(items(chunk).count());
+    let mut outcomes = Vec::with_capacity(items(chunk).count() + 1);
     outcomes.extend(items(chunk).map(|item| (item.action.id, merge::done(item.action))));
     outcomes
 }

@@ -216,10 +216,8 @@ fn settle(
         let warning = Problem::warning(message).at(&manifest.file, at.span);
         return problems.push(warning.hint("remove it, or keep the zone with a provider that knows it"));
     }
-    let extra = &mut record
-        .cloudflare
-        .get_or_insert_with(|| At { span: at.span, unknown: Vec::new(), value: CloudflareSpec::default() })
-        .value;
+    let none = || Box::new(At { span: at.span, unknown: Vec::new(), value: CloudflareSpec::default() });
+    let extra = &mut record.cloudflare.get_or_insert_with(none).value;
     match word {
         "cloudflare-proxied" => extra.proxied = is_true,
         "cloudflare-record-comment" => extra.comment = Some(value.clone()),

@@ -51,7 +51,8 @@ pub(super) fn into_set(
     }
     let span = at.span;
     let sets = reconciled_provider::Each(vec![At { span, unknown: at.unknown.clone(), value: set }]);
-    record.route53 = Some(At { span, unknown: Vec::new(), value: Route53Spec { alias: None, sets } });
+    let value = Route53Spec { alias: None, sets };
+    record.route53 = Some(Box::new(At { span, unknown: Vec::new(), value }));
 }
 
 /// Puts a property into the set; false where it is not understood.
