@@ -107,7 +107,7 @@ async fn accept(
     let moved_path = outlook.desired.sources.values().any(|source| source.path_changed);
     if moved_path {
         return Err(Failure::hinted(
-            "the source's `path` changed too, which is held on its own",
+            "the source's `path` or `ignore` changed too, which is held on its own",
             "put the old `path` back until the rewind is in force",
         ));
     }

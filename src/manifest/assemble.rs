@@ -56,6 +56,7 @@ pub(super) fn assemble(
             && !side.lacking.contains(&number)
     };
     let standing: Vec<bool> = unit_of.iter().map(|unit| stands(*unit)).collect();
+    let mut set_aside = BTreeSet::new();
     for (scope, resources) in &mut scopes {
         let stays = |resource: &Resource| {
             let index = resource.origin.manifest;
@@ -63,6 +64,8 @@ pub(super) fn assemble(
                 && (losers.is_empty() || !losers.contains(&(scope.clone(), resource.id.clone(), index)))
         };
         if !resources.iter().all(stays) {
+            let others = resources.iter().filter(|resource| !stays(resource));
+            set_aside.extend(others.map(|resource| (scope.clone(), resource.id.clone())));
             Arc::make_mut(resources).retain(stays);
         }
     }
@@ -90,6 +93,7 @@ pub(super) fn assemble(
         exclusive,
         ignored,
         pinned: BTreeMap::new(),
+        set_aside,
         ailing: loading.request.ailing.keys().cloned().collect(),
         // The session knows what it gave.
         outputs: BTreeMap::new(),
@@ -102,12 +106,18 @@ pub(super) fn assemble(
     Loaded { desired, problems, withheld, unchecked, contested, outputs, secrets, counts }
 }
 
-/// Where what stands in included files is declared.
+/// Where what stands in other files than that of its manifest is declared: in included ones, and in those that it is laid over.
 fn places(loading: &Loading<'_>, taken: &[Taken]) -> BTreeMap<(u32, ResourceId), Place> {
     let of = |taken: &Taken| {
-        let manifest = loading.units[taken.unit].index.expect("only numbered manifests are offered");
-        let each = taken.product.places.iter();
-        each.map(|((_, id), place)| ((manifest, id.clone()), place.clone())).collect::<Vec<_>>()
+        let unit = &loading.units[taken.unit];
+        let manifest = unit.index.expect("only numbered manifests are offered");
+        let layers = unit.merged.iter().flat_map(|merged| {
+            let resources = taken.product.resources.iter();
+            resources
+                .filter_map(|resource| Some((resource.id.clone(), merged.earlier(resource.origin.line)?)))
+        });
+        let included = taken.product.places.iter().map(|((_, id), place)| (id.clone(), place.clone()));
+        layers.chain(included).map(|(id, place)| ((manifest, id), place)).collect::<Vec<_>>()
     };
     taken.iter().flat_map(of).collect()
 }
@@ -226,7 +236,11 @@ fn by_scope(
         for Run { product, range, manifest } in &runs {
             let unit = &loading.units[unit_of[*manifest as usize]];
             let line = |line: u32| match &unit.merged {
-                Some(merged) => merged.line_in_last(line).unwrap_or(unit.document.span.line),
+                // What an earlier layer says has a place of its own.
+                Some(merged) => merged
+                    .line_in_last(line)
+                    .or_else(|| merged.line_in_last(unit.document.span.line))
+                    .unwrap_or(1),
                 None => line,
             };
             resources.extend(product.resources[range.clone()].iter().map(|resource| Resource {

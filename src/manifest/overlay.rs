@@ -33,6 +33,12 @@ impl Merged {
         let later = self.parts.iter().rfind(|(_, before)| line > *before);
         later.unwrap_or(&self.parts[0])
     }
+    /// Where a line that came from an earlier layer stands; none for those of the last one.
+    pub(super) fn earlier(&self, line: u32) -> Option<Place> {
+        let (path, before) = self.part(line);
+        let is_earlier = self.line_in_last(line).is_none();
+        is_earlier.then(|| Place { file: path.clone(), line: line - before, column: 0 })
+    }
     /// Puts a problem back to the file it is in.
     pub(super) fn settle(&self, problem: &mut Problem) {
         // What stands in a file that the manifest includes has its place already.

@@ -106,6 +106,11 @@ impl Side<'_> {
         }
         self.problems.push(problem);
     }
+    /// Notes that another source has something of a file, which says nothing against the rest of it.
+    pub(super) fn report_loss(&mut self, problem: Problem) {
+        self.has_errors |= problem.is_error();
+        self.problems.push(problem);
+    }
     /// Notes what keeps one manifest from being used and says nothing against its file.
     pub(super) fn report_lack(&mut self, unit: usize, problem: Problem) {
         self.has_errors |= problem.is_error();

@@ -85,10 +85,14 @@ pub(super) fn check_duplicates(
     }
     for (number, problem, other, across) in found {
         let source = loading.units[number].source;
+        if across {
+            // Each keeps the rest of its file: what one source lets go of the other has, or it would go between them.
+            loading.sides[source].report_loss(problem);
+            continue;
+        }
         loading.sides[source].report(problem);
-        // The problem may be told at the place of an included file.
-        let broken = [Some(number), Some(other).filter(|_| !across)];
-        for unit in broken.into_iter().flatten() {
+        for unit in [number, other] {
+            // The problem may be told at the place of an included file.
             let path = path(loading, &loading.units[unit]).clone();
             loading.sides[source].mark_broken(&path);
         }

@@ -49,9 +49,10 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// `path` as it is remembered with the revision in force.
+    /// Which files are meant, as it is remembered with the revision in force: `path`, and what `ignore` leaves out of it.
     pub fn path(&self) -> String {
-        self.rules.paths.join(",")
+        let left_out = self.rules.ignore.iter().map(|glob| format!("!{glob}"));
+        self.rules.paths.iter().map(|path| path.to_string()).chain(left_out).collect::<Vec<_>>().join(",")
     }
 }
 

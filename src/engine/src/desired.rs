@@ -30,6 +30,9 @@ pub struct Desired {
     /// Resources that a person keeps at an earlier revision, and what people call it: `scopes` has them as they were
     /// declared then.
     pub pinned: BTreeMap<(Scope, ResourceId), Arc<str>>,
+    /// Resources of manifests that do not count now, since something is wrong with their file or source. Somebody declares them:
+    /// whoever lets go of one hands it over, and nothing of it goes.
+    pub set_aside: BTreeSet<(Scope, ResourceId)>,
     /// Entries whose manifests were not read, since nobody knows what they can be: nothing of theirs goes. Its manifest may be
     /// there and wait, under whatever name it has by now.
     pub ailing: BTreeSet<Arc<str>>,
@@ -112,7 +115,7 @@ pub struct SourceState {
     pub unselected: BTreeSet<ManifestKey>,
     /// Resources whose own host selector does not match here, in manifests that are for this host.
     pub unselected_parts: BTreeSet<(Scope, ResourceId)>,
-    /// The configured `path` is not the one the revision in force was read with.
+    /// The configured `path` or `ignore` is not the one the revision in force was read with.
     pub path_changed: bool,
     /// Every revision needs a person's consent (`apply: approve`).
     pub needs_consent: bool,

@@ -125,7 +125,11 @@ impl Client {
             http::Failure::NotSent(error) | http::Failure::Refused(error, ()) => Failure::NotSent(error),
         })?;
         if answer.status.is_success() {
-            return Ok(answer.body);
+            return match is_write && answer.status == StatusCode::OK {
+                // It says 201 and 204 to these; somebody in between may say this of what never came there.
+                true => Err(Failure::Lost(not_its_answer(&what))),
+                false => Ok(answer.body),
+            };
         }
         let failure = refused(&what, &answer, is_write);
         if let Failure::Refused { error, .. } = &failure
@@ -135,6 +139,12 @@ impl Client {
         }
         Err(failure)
     }
+}
+
+/// A write was answered by something that is not the server.
+fn not_its_answer(what: &str) -> Error {
+    Error::new(ErrorKind::Unexpected, format!("{what}: answered 200, as PowerDNS answers no write"))
+        .hint("is `url` that of the API itself? a proxy in between must pass on its answers")
 }
 
 /// True when the connection broke while the body was being written: the server cannot have all of it.

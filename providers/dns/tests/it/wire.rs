@@ -181,6 +181,13 @@ async fn an_answer_that_was_lost_leaves_the_outcome_unknown() {
 }
 
 #[tokio::test]
+async fn a_write_that_something_in_between_says_yes_to_is_not_taken_for_done() {
+    let (_, _, notes, result) = write(2, vec![say(200, "<html>please log in</html>")]).await;
+    assert_eq!(result.unwrap_err().kind, ErrorKind::Unexpected);
+    assert_eq!(notes.counts(), [("unknown", 2)].into());
+}
+
+#[tokio::test]
 async fn a_refusal_of_the_whole_has_no_effect_and_stops_the_batch() {
     for (answer, kind) in [
         (say(401, "Unauthorized"), ErrorKind::PermissionDenied),

@@ -6,6 +6,7 @@
 
 use super::{Engine, bookkeeping::event};
 use crate::{
+    desired::{Desired, SourceState},
     plan::{Blocked, Step, digest},
     store::{Approval, Begun, Event, Hold, Write},
     survey::{Domain, Survey, View},
@@ -52,7 +53,7 @@ impl Held {
 
 impl Engine {
     /// Records the holds of this survey and uses up the approvals.
-    pub(super) async fn holds(&self, survey: &Survey) -> Result<Held, Error> {
+    pub(super) async fn holds(&self, desired: &Desired, survey: &Survey) -> Result<Held, Error> {
         let mut out = Held::default();
         let before = self.store.holds().await?;
         let mut begun = self.store.begun().await?;
@@ -115,7 +116,8 @@ impl Engine {
                 view.is_ok() && (*hold.domain == *s.to_string() || *hold.domain == *s.provider)
             });
             let is_known = !survey.unread.contains(&hold.domain);
-            if surveyed && is_known && !survey.domains.contains_key(&hold.domain) {
+            let is_over = surveyed && is_known || self.is_nothing(desired, &hold.domain).await?;
+            if is_over && !survey.domains.contains_key(&hold.domain) {
                 writes.push(Write::Release(hold.domain.clone()));
             }
         }
@@ -124,6 +126,18 @@ impl Engine {
             self.store.commit(writes).await?;
         }
         Ok(out)
+    }
+
+    /// True where nothing of a guard domain is desired any more and nothing was tracked: nobody looks at it, and what was held
+    /// of it is over.
+    async fn is_nothing(&self, desired: &Desired, domain: &str) -> Result<bool, Error> {
+        let is_of = |scope: &Scope| domain == scope.to_string() || domain == &*scope.provider;
+        // What was not read may be what it is held for.
+        if !desired.sources.values().all(SourceState::is_whole) || desired.scopes.keys().any(is_of) {
+            return Ok(false);
+        }
+        let all = self.store.all().await?;
+        Ok(!all.iter().any(|(scope, memory)| is_of(scope) && memory.is_remembered()))
     }
 }
 

@@ -118,7 +118,7 @@ impl Engine {
         survey: Survey,
     ) -> Result<RoundReport, Error> {
         let mut report = RoundReport::default();
-        let mut domains = self.holds(&survey).await?;
+        let mut domains = self.holds(desired, &survey).await?;
         report.held = std::mem::take(&mut domains.held);
         let fences = Fences::of(desired, self.fences(desired, &survey).await?);
         let scopes: BTreeSet<Scope> = desired.scopes.keys().cloned().collect();

@@ -210,7 +210,8 @@ pub fn judge(
     }
     let moved = |step: &Step| step.change == Change::Delete && source(step).is_some_and(|s| s.path_changed);
     if guarded.iter().any(|(_, s)| moved(s)) {
-        reasons.push("the source's `path` changed, and with it what is no longer declared".into());
+        reasons
+            .push("the source's `path` or `ignore` changed, and with it what is no longer declared".into());
     }
     Verdict { digest: digest(plans.iter().copied()), counts, reasons }
 }

@@ -69,7 +69,10 @@ fn may_prune(planner: &Planner<'_>, row: &Row) -> bool {
     let input = planner.input;
     // Others may have declared values of a merged row, too.
     let all_spoke = !row.merge || input.shared.silent.is_empty();
-    all_spoke && input.desired.knows(&row.manifest, &input.scope.provider)
+    // A file of another source may declare it by now, and be in error for something else.
+    let aside = &input.desired.set_aside;
+    let is_aside = !aside.is_empty() && aside.contains(&(input.scope.clone(), row.tracked.id.clone()));
+    all_spoke && !is_aside && input.desired.knows(&row.manifest, &input.scope.provider)
 }
 
 /// What is gone from the remote is remembered no longer, unless a write of ours may just not show yet.
@@ -268,8 +271,7 @@ pub(super) fn foreign(planner: &Planner<'_>, out: &mut ScopePlan) {
     let seen = input.seen.complete && input.seen.covered == Focus::All;
     // What a broken file or an unreachable source declares is not known to be foreign.
     let declared = input.desired.sources.values().all(|s| s.is_whole());
-    // What nobody declares belongs to no source, so to choose one does not choose it.
-    let whole = seen && declared && input.selection.source.is_none();
+    let whole = seen && declared;
     for observed in &input.seen.resources {
         if planner.is_desired(&observed.id)
             || planner.row(&observed.id).is_some()

@@ -50,6 +50,7 @@ impl Surveyor {
         facts: &ready::Facts,
         moves: &BTreeMap<(Scope, ResourceId), Address>,
         suspensions: &[Arc<Suspension>],
+        recovering: bool,
         options: &SurveyOptions,
     ) -> Result<View, Error> {
         let entry = &self.entries[&scope.provider];
@@ -161,6 +162,7 @@ impl Surveyor {
             needed: &facts.needed_outside(scope),
             selection: &options.selection,
             suspensions,
+            recovering,
             now: self.cx.clock.now(),
         };
         let mut plan = plan::plan(&input);

@@ -305,6 +305,7 @@ impl Surveyor {
             })
             .collect();
         let suspensions = self.suspensions(store).await?;
+        let recovering = store.is_recovering().await?;
         let for_person: Vec<_> = suspensions.iter().filter(|one| !one.lets_person()).cloned().collect();
         let views = jobs.into_iter().map(|(scope, memory, seen)| {
             let entry = scope.provider.clone();
@@ -315,8 +316,18 @@ impl Surveyor {
                 if options.unhurried {
                     self.hurry.make_way(&*self.cx.clock).await;
                 }
-                let look =
-                    self.look(desired, &scope, memory, version, seen, facts, moves, suspensions, options);
+                let look = self.look(
+                    desired,
+                    &scope,
+                    memory,
+                    version,
+                    seen,
+                    facts,
+                    moves,
+                    suspensions,
+                    recovering,
+                    options,
+                );
                 let view = match AssertUnwindSafe(look).catch_unwind().await {
                     Ok(view) => view,
                     Err(_) => Err(Error::unexpected(format!("looking at {scope} panicked"))
@@ -332,7 +343,7 @@ impl Surveyor {
         let unknown = twins::unknown(desired, &remembered, &survey);
         twins::wait(desired, &unknown, &mut survey);
         twins::refuse(desired, &mut survey);
-        self.judge(store, desired, &moves, &rows, &mut survey).await?;
+        self.judge(store, desired, &moves, &rows, recovering, &mut survey).await?;
         Ok(survey)
     }
 
@@ -357,6 +368,7 @@ impl Surveyor {
         desired: &Desired,
         moves: &moves::Moves,
         rows: &BTreeMap<Scope, Arc<Vec<Row>>>,
+        recovering: bool,
         survey: &mut Survey,
     ) -> Result<(), Error> {
         moves.put_off(survey, self.cx.clock.now());
@@ -366,7 +378,6 @@ impl Surveyor {
             let info = self.entries[&scope.provider].observer.info();
             groups.entry(guard::domain(info, scope)).or_default().push(scope.clone());
         }
-        let recovering = store.is_recovering().await?;
         // Asked for once something is held.
         let mut holds: Option<Vec<Hold>> = None;
         let mut begun: Option<Vec<Begun>> = None;
@@ -508,6 +519,8 @@ impl ScopeMemory {
             && self.open.is_empty()
             && self.claims_here.is_empty()
             && self.consents.is_empty()
+            // What kept something from being done is over once nobody wants it: whoever looks says so.
+            && self.conditions.is_empty()
             && self.drifts.is_empty())
     }
 }

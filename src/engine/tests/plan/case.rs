@@ -16,7 +16,7 @@
 //! open OP ID CONTENT started=SECONDS
 //! consent ID barred | adopt=CONTENT from=NAME
 //! document MANIFEST NAME (planned from before)
-//! ailing         (the entry of the scope)
+//! ailing         (the entry of the scope)       aside ID (declared where something else is wrong)
 //! exclusive [M]  rule PATTERN     target PATTERN      label K=V      only-source S      ready M      there M      needed M      moved ID ADDRESS
 //! suspended all | source=S | provider=P | address=PATTERN | labels=K:V   until=SECONDS except=PATTERN
 //! guard maxDeletes=N maxDeletePercent=N maxUpdates=N maxUpdatePercent=N always=WORD,WORD
@@ -347,6 +347,9 @@ impl Case {
             "ailing" => {
                 self.desired.ailing.insert(scope.provider.clone());
             }
+            "aside" => {
+                self.desired.set_aside.insert((scope.clone(), line.at(1).into()));
+            }
             "exclusive" => {
                 let by = line.words.get(1).map(|name| self.manifest(line.source(), name, line));
                 self.desired.exclusive.insert(scope.clone(), by.into_iter().collect());
@@ -570,6 +573,7 @@ impl Case {
                 needed: &self.needed,
                 selection: &self.selection,
                 suspensions: &self.suspensions,
+                recovering: self.recovering,
                 now: self.now,
             });
             answer.known.push(plan.known_version(&place.seen).is_some());
