@@ -19,5 +19,6 @@ mod rotation;
 mod served;
 mod several;
 mod suggested;
+mod unusable;
 mod ways;
 mod world;
