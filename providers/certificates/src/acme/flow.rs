@@ -263,7 +263,7 @@ impl Work<'_> {
         }
         if was_counted {
             let (keep, server) = (self.desk.keep, &self.authority.server);
-            self.acme.limits.give_back(keep, server, self.wish, now(self.desk.cx))?;
+            self.acme.limits.give_back(keep, server, self.wish, now(self.desk.cx), self.attempt.counts)?;
         }
         Ok(Step::Waiting(Duration::ZERO, Vec::new()))
     }
