@@ -60,10 +60,22 @@ pub(crate) enum Step {
 /// How the records fare that prove names.
 #[derive(Default)]
 pub(crate) struct Records {
-    /// Keys of claims that are carried out.
+    /// Keys of claims, carried out or not: they stand until an outcome says that they are not needed.
+    pub(crate) claimed: BTreeSet<String>,
+    /// Keys of those that are carried out.
     pub(crate) carried: BTreeSet<String>,
-    /// There are claims, carried out or not: they stand until an outcome says that they are not needed.
-    pub(crate) are_claimed: bool,
+}
+
+impl Records {
+    /// True when there are claims.
+    pub(crate) fn are_claimed(&self) -> bool {
+        !self.claimed.is_empty()
+    }
+    /// True when these are the claims that stand.
+    fn are(&self, claims: &[Claim]) -> bool {
+        let keys: BTreeSet<&str> = claims.iter().map(|claim| &*claim.key).collect();
+        self.claimed.iter().map(String::as_str).eq(keys)
+    }
 }
 
 /// What a pass works with.
@@ -95,7 +107,7 @@ pub(crate) async fn apply(desk: &Desk<'_>, batch: &Batch, journal: &dyn Journal)
                 if let Op::Continue { claims, .. } = &action.op {
                     let synced = claims.iter().filter(|claim| claim.synced);
                     records.carried = synced.map(|claim| claim.key.to_string()).collect();
-                    records.are_claimed = !claims.is_empty();
+                    records.claimed = claims.iter().map(|claim| claim.key.to_string()).collect();
                 }
                 desk.advance(desired, &records).await
             }
@@ -234,7 +246,11 @@ impl Desk<'_> {
             let put_back = self.put_back(name, wish, standing.as_ref()).await;
             let why = standing.map(|standing| standing.unlike).unwrap_or_default();
             match self.issue(name, wish, records, &why).await {
-                Ok(Step::Waiting(recheck, claims)) => return Ok(Some((recheck, claims))),
+                Ok(Step::Waiting(recheck, claims)) => match put_back {
+                    // An error leaves claims as they are, so it is said once that is how they shall be.
+                    Err(error) if records.are(&claims) => return Err(meanwhile(error, recheck)),
+                    _ => return Ok(Some((recheck, claims))),
+                },
                 Ok(Step::Issued(_)) => {}
                 Ok(Step::Barred(error)) | Err(error) => {
                     return Err(match put_back {
@@ -244,7 +260,7 @@ impl Desk<'_> {
                 }
             }
         }
-        if records.are_claimed {
+        if records.are_claimed() {
             // The records go first: what follows may fail for long, and an error keeps them.
             return Ok(Some((Duration::ZERO, Vec::new())));
         }
@@ -330,7 +346,7 @@ impl Desk<'_> {
                 match self.acme.advance(self, name, wish, authority, attempt, &records.carried).await {
                     Ok(Step::Issued(signed)) => signed,
                     // Without an order no record proves anything: they go before it is said why there is none.
-                    Ok(Step::Barred(_)) | Err(_) if records.are_claimed && !self.has_order(name)? => {
+                    Ok(Step::Barred(_)) | Err(_) if records.are_claimed() && !self.has_order(name)? => {
                         return Ok(Step::Waiting(Duration::ZERO, Vec::new()));
                     }
                     other => return other,
@@ -415,6 +431,18 @@ impl Desk<'_> {
             acme::remove_answers(&attempt)?;
         }
         self.keep.end_attempt(name)
+    }
+}
+
+/// What is wrong with the files while another certificate is on its way. That one is not slowed down by it, not even where a
+/// person has to mend it: the next look is when it was told to be.
+fn meanwhile(error: Error, recheck: Duration) -> Error {
+    let hint = error.hint.clone();
+    let message = format!("another certificate is on its way, and then {}", error.chain());
+    let told = Error::rate_limited(message).retry_after(recheck);
+    match hint {
+        Some(hint) => told.hint(hint),
+        None => told,
     }
 }
 

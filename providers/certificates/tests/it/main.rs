@@ -13,6 +13,7 @@ mod keeping;
 mod keystore;
 mod limits;
 mod manifests;
+mod outages;
 mod persist;
 mod place;
 mod renewals;
