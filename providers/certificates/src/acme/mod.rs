@@ -129,6 +129,7 @@ mod tests {
             email: None,
             bundle: None,
             binding: None,
+            lacks_binding_key: false,
             rotate: None,
             profile: None,
             profile_at_once: false,
