@@ -38,8 +38,12 @@ pub(crate) async fn health(
     let mut issued = keep.issued(name)?;
     // Whatever becomes of the questions below.
     observe::watch(cx, watches, name, &wish, issued.as_ref());
-    let known = issued.as_ref().and_then(|issued| issued.issuer.as_deref());
-    if let Issue::Acme(authority) = wish.issuer_of(known) {
+    let authority = match issued.as_ref().and_then(|issued| issued.issuer.as_deref()) {
+        Some(known) => wish.issuer_of(Some(known)).authority(),
+        // Of one that was adopted nobody knows.
+        None => wish.issuers().find_map(Issue::authority),
+    };
+    if let Some(authority) = authority {
         // An authority that does not answer is no reason to think ill of the certificate.
         let _ = acme::suggest(acme, cx, config, keep, name, authority).await;
         issued = keep.issued(name)?;

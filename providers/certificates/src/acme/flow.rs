@@ -123,7 +123,8 @@ impl Acme {
         let asked = desk.keep.renewal(name)?.map_or(0, |asked| asked.at);
         let hint = format!("to try at once all the same: reconciled renew {}", address(name));
         client.may_ask(desk.cx, asked, attempt.order.is_none()).map_err(|error| error.hint(hint))?;
-        client.answers(desk.cx)?;
+        // Who finds that out by waiting may be another certificate each time.
+        client.answers(desk.cx).or_else(|error| away(desk, name, &error).and(Err(error)))?;
         client.login.change_key(&client, desk.cx).await.map_err(Fault::into_error)?;
         let mut work = Work {
             acme: self,
@@ -141,7 +142,7 @@ impl Acme {
         };
         let step = work.advance().await;
         match &step {
-            Err(error) if work.client.is_away(desk.cx) => work.away(error)?,
+            Err(error) if work.client.is_away(desk.cx) => away(desk, name, error)?,
             Err(_) => {}
             Ok(_) => desk.keep.end_outage(name)?,
         }
@@ -157,15 +158,15 @@ impl Acme {
     }
 }
 
-impl Work<'_> {
-    /// Remembers since when it cannot be asked.
-    fn away(&self, error: &Error) -> Result<(), Error> {
-        let (keep, now) = (self.desk.keep, now(self.desk.cx));
-        // A clock that went back is no reason to think that it has just begun.
-        let since = keep.outage(self.name)?.map_or(now, |outage| outage.since.min(now));
-        keep.put_outage(self.name, &Outage { since, asked_at: now, message: error.chain() })
-    }
+/// Remembers since when an authority cannot be asked.
+fn away(desk: &Desk<'_>, name: &str, error: &Error) -> Result<(), Error> {
+    let now = now(desk.cx);
+    // A clock that went back is no reason to think that it has just begun.
+    let since = desk.keep.outage(name)?.map_or(now, |outage| outage.since.min(now));
+    desk.keep.put_outage(name, &Outage { since, asked_at: now, message: error.chain() })
+}
 
+impl Work<'_> {
     async fn advance(&mut self) -> Result<Step, Error> {
         let cx = self.desk.cx;
         let begun = cx.clock.now();
