@@ -18,10 +18,12 @@ use crate::{
     heirs::Heirs,
     kept::{Issued, Keep, Private},
     observe::{self, Eye, Standing},
+    renewal,
     served::Sights,
     sign,
     watch::Watches,
     wish::{Issue, Solver, Wish},
+    x509::Facts,
 };
 use reconciled_provider::{Batch, Claim, Cx, Error, Journal, Op, Outcome, Resource, Sealed, Tracked};
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
@@ -360,6 +362,7 @@ impl Desk<'_> {
             Err(error) => return self.unfit(name, wish, records, order, error),
         };
         let before = self.keep.issued(name)?;
+        let is_hurried = before.as_ref().is_some_and(|before| is_hurried(wish, before, why, now));
         let account = self.keep.attempt(name)?.and_then(|attempt| attempt.account);
         let outputs = before.iter().map(|issued| &issued.wish.output).chain([&wish.output]);
         let over = outputs.filter_map(deliver::version).collect();
@@ -390,12 +393,18 @@ impl Desk<'_> {
         };
         let signer = observe::signer(self.cx, self.keep, &wish.issuer);
         let unlike = compare::unlike(wish, &facts, Some(&issued), signer.as_ref(), now);
+        let refusal = |message: String| Refusal { name, wish, order, message, bad_key: None };
         match unlike.first() {
+            // It may want this one replaced at once as well, and each that follows.
+            None if is_hurried => {
+                let message = "the one it gave before was new, and it suggested to replace it".into();
+                self.refused_while(Some((facts.not_before, facts.not_after)), refusal(message))?;
+            }
             None => self.keep.end_refusals(name)?,
             // It is used, as it is better than none; another one at once would be no better, however soon this one ends.
             Some(first) => {
                 let message = format!("the new certificate is not as declared ({first})");
-                self.refused_while(None, Refusal { name, wish, order, message, bad_key: None })?;
+                self.refused_while(None, refusal(message))?;
             }
         }
         self.keep.put_issued(name, &issued)?;
@@ -444,6 +453,15 @@ fn meanwhile(error: Error, recheck: Duration) -> Error {
         Some(hint) => told.hint(hint),
         None => told,
     }
+}
+
+/// True when nothing but a moment that the authority suggested is a reason to replace a certificate, which is new.
+fn is_hurried(wish: &Wish, today: &Issued, why: &[Difference], now: u64) -> bool {
+    let is_suggested = |facts: Facts| {
+        let usual = renewal::due_at(facts.not_before, facts.not_after, wish.renew, None);
+        now < usual && renewal::is_new(facts.not_before, facts.not_after, now)
+    };
+    !why.is_empty() && why.iter().all(|why| why.path == "notAfter") && today.facts().is_ok_and(is_suggested)
 }
 
 #[cfg(test)]

@@ -110,6 +110,36 @@ async fn a_refusal_of_a_clock_that_was_ahead_is_no_failure_that_another_issuer_m
     assert_eq!((first.calls("order"), second.calls("order")), (1, 0));
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn one_that_would_have_each_certificate_replaced_at_once_is_followed_less_and_less_often() {
+    let authority = Authority::start();
+    let desk = Desk::new(&authority);
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    authority.suggest((BEGIN, BEGIN + 1));
+    let mut waits = Vec::new();
+    for issued in 2..=5 {
+        desk.health().await;
+        assert!(!desk.is_in_sync().await);
+        let mut outcome = desk.pass().await;
+        if let Some(error) = outcome.error() {
+            assert!(error.message.contains("it suggested to replace it"), "{}", error.message);
+            waits.push(error.retry_after.unwrap().as_secs());
+            desk.clock.advance(error.retry_after.unwrap());
+            outcome = desk.pass().await;
+        }
+        assert!(matches!(outcome, Outcome::Done(_)), "{outcome:?}");
+        assert_eq!(authority.counts().1, issued);
+    }
+    assert_eq!(waits, [60, 300, 900], "one that was taken back is replaced at once");
+    // A person is heeded, and so is one that has come to reason.
+    authority.suggest((BEGIN + 3_000_000, BEGIN + 3_100_000));
+    desk.renew().await;
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    desk.health().await;
+    assert!(desk.is_in_sync().await);
+    assert_eq!((authority.counts().1, desk.keep().refusals("web").unwrap().count), (6, 0));
+}
+
 /// As if somebody else had put it there.
 fn adopt(desk: &Desk) {
     let mut issued = desk.keep().issued("web").unwrap().unwrap();
