@@ -153,7 +153,8 @@ pub(crate) async fn facts(keep: &Keep, name: &str) -> Result<Vec<Fact>, Error> {
         let due = renewal::due_at(facts.not_before, facts.not_after, wish.renew, suggested.as_ref());
         tell("valid until", moment(facts.not_after));
         tell("renewed at", moment(due));
-        let by = if facts.issuer.is_empty() { issuer.unwrap_or_default() } else { facts.issuer };
+        let known = issuer.as_deref().map(Issue::words_of).unwrap_or_default();
+        let by = if facts.issuer.is_empty() { known } else { facts.issuer };
         tell("issued by", by);
         tell("fingerprint", facts.fingerprint.clone());
         let ders = x509::chain("the certificate that is kept", &chain)?;
