@@ -10,7 +10,7 @@ use super::{
 };
 use crate::sops::Refused;
 use reconciled_provider::{
-    Error, Hash, Secret, SecretMark, SecretRef, Secrets, address::glob, problem::did_you_mean,
+    Error, ErrorKind, Hash, Secret, SecretMark, SecretRef, Secrets, address::glob, problem::did_you_mean,
 };
 use serde::{
     Deserialize, Deserializer,
@@ -174,7 +174,8 @@ impl HostSecrets {
 
     /// The mark of a secret that a manifest of `kind` (`GROUP/KIND`) in `source` names.
     ///
-    /// Errors: `PermissionDenied` when the host did not declare it, or not for this source or kind.
+    /// Errors: `PermissionDenied` when the host did not declare it, or not for this source or kind; `Unavailable` when it may be
+    /// named, and where it is kept has none.
     pub fn mark_for_manifest(
         &self,
         source: &str,
@@ -194,7 +195,11 @@ impl HostSecrets {
             return Err(Error::permission_denied(text)
                 .hint(format!("extend `sources` and `kinds` of secrets.{name} in the host configuration")));
         }
-        Ok(self.mark(self.reveal(&declared.place)?.reveal()))
+        let secret = self.reveal(&declared.place).map_err(|mut error| {
+            error.kind = ErrorKind::Unavailable;
+            error
+        })?;
+        Ok(self.mark(secret.reveal()))
     }
 
     /// What is odd about where a secret is kept, in one line; the value itself is not looked at.
@@ -339,6 +344,10 @@ mod tests {
         assert!(host.mark_for_manifest("other", "aws/SsmParameter", &named).is_err());
         assert!(host.mark_for_manifest("infra", "local/File", &named).is_err());
         assert!(host.mark_for_manifest("infra", "aws/X", &SecretRef::Env("TOKEN".into())).is_err());
+        // What may be named and is not there is told apart from what may not.
+        let host = secrets(Environment::default());
+        let kind = |source| host.mark_for_manifest(source, "aws/X", &named).unwrap_err().kind;
+        assert_eq!([kind("infra"), kind("other")], [ErrorKind::Unavailable, ErrorKind::PermissionDenied]);
     }
 
     #[test]

@@ -349,10 +349,29 @@ fn a_process_killed_anywhere_burns_no_order_leaks_no_record_and_tears_no_pair() 
     lives(DNS, Work::First, CERTIFICATES.iter().copied(), u32::MAX);
 }
 
+/// The places of the engine that every pass meets.
+fn engine() -> impl Iterator<Item = &'static str> {
+    NAMES.iter().copied().filter(|name| !name.starts_with("store.migrate"))
+}
+
 #[test]
 fn nor_does_it_where_the_engine_writes_down_what_is_pending_and_what_it_claims() {
-    let is_met = |name: &&str| !name.starts_with("store.migrate");
-    lives(DNS, Work::First, NAMES.iter().copied().filter(is_met), 3);
+    lives(DNS, Work::First, engine(), 3);
+}
+
+#[test]
+fn nor_does_it_where_nothing_is_claimed_and_names_are_proven_over_http() {
+    lives(HTTP, Work::First, engine(), 1);
+}
+
+#[test]
+fn nor_does_it_where_nothing_is_claimed_and_a_web_server_has_the_answer() {
+    lives(WEBROOT, Work::First, engine(), 1);
+}
+
+#[test]
+fn nor_does_it_where_nothing_is_claimed_and_the_answer_is_in_tls() {
+    lives(TLS, Work::First, engine(), 1);
 }
 
 #[test]
@@ -380,4 +399,14 @@ fn nor_does_it_where_one_is_renewed_that_records_prove() {
     // The places on the way to an order are those of the first certificate.
     let is_late = |name: &&str| name.starts_with("certificate.");
     lives(DNS, Work::Renewal, CERTIFICATES.iter().copied().filter(is_late), u32::MAX);
+}
+
+#[test]
+fn nor_does_it_where_one_is_renewed_that_a_web_server_proves() {
+    lives(WEBROOT, Work::Renewal, CERTIFICATES.iter().copied().chain(engine()), 1);
+}
+
+#[test]
+fn nor_does_it_where_one_is_renewed_that_is_proven_in_tls() {
+    lives(TLS, Work::Renewal, CERTIFICATES.iter().copied().chain(engine()), 1);
 }

@@ -14,6 +14,7 @@ mod answers;
 mod asker;
 mod certificates;
 mod certificates_apart;
+mod certificates_outage;
 mod certificates_secret;
 mod certificates_served;
 mod consented;

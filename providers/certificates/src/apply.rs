@@ -18,10 +18,12 @@ use crate::{
     heirs::Heirs,
     kept::{Issued, Keep, Private},
     observe::{self, Eye, Standing},
+    renewal,
     served::Sights,
     sign,
     watch::Watches,
     wish::{Issue, Solver, Wish},
+    x509::Facts,
 };
 use reconciled_provider::{Batch, Claim, Cx, Error, Journal, Op, Outcome, Resource, Sealed, Tracked};
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
@@ -60,10 +62,22 @@ pub(crate) enum Step {
 /// How the records fare that prove names.
 #[derive(Default)]
 pub(crate) struct Records {
-    /// Keys of claims that are carried out.
+    /// Keys of claims, carried out or not: they stand until an outcome says that they are not needed.
+    pub(crate) claimed: BTreeSet<String>,
+    /// Keys of those that are carried out.
     pub(crate) carried: BTreeSet<String>,
-    /// There are claims, carried out or not: they stand until an outcome says that they are not needed.
-    pub(crate) are_claimed: bool,
+}
+
+impl Records {
+    /// True when there are claims.
+    pub(crate) fn are_claimed(&self) -> bool {
+        !self.claimed.is_empty()
+    }
+    /// True when these are the claims that stand.
+    fn are(&self, claims: &[Claim]) -> bool {
+        let keys: BTreeSet<&str> = claims.iter().map(|claim| &*claim.key).collect();
+        self.claimed.iter().map(String::as_str).eq(keys)
+    }
 }
 
 /// What a pass works with.
@@ -95,7 +109,7 @@ pub(crate) async fn apply(desk: &Desk<'_>, batch: &Batch, journal: &dyn Journal)
                 if let Op::Continue { claims, .. } = &action.op {
                     let synced = claims.iter().filter(|claim| claim.synced);
                     records.carried = synced.map(|claim| claim.key.to_string()).collect();
-                    records.are_claimed = !claims.is_empty();
+                    records.claimed = claims.iter().map(|claim| claim.key.to_string()).collect();
                 }
                 desk.advance(desired, &records).await
             }
@@ -234,7 +248,11 @@ impl Desk<'_> {
             let put_back = self.put_back(name, wish, standing.as_ref()).await;
             let why = standing.map(|standing| standing.unlike).unwrap_or_default();
             match self.issue(name, wish, records, &why).await {
-                Ok(Step::Waiting(recheck, claims)) => return Ok(Some((recheck, claims))),
+                Ok(Step::Waiting(recheck, claims)) => match put_back {
+                    // An error leaves claims as they are, so it is said once that is how they shall be.
+                    Err(error) if records.are(&claims) => return Err(meanwhile(error, recheck)),
+                    _ => return Ok(Some((recheck, claims))),
+                },
                 Ok(Step::Issued(_)) => {}
                 Ok(Step::Barred(error)) | Err(error) => {
                     return Err(match put_back {
@@ -244,7 +262,7 @@ impl Desk<'_> {
                 }
             }
         }
-        if records.are_claimed {
+        if records.are_claimed() {
             // The records go first: what follows may fail for long, and an error keeps them.
             return Ok(Some((Duration::ZERO, Vec::new())));
         }
@@ -330,7 +348,7 @@ impl Desk<'_> {
                 match self.acme.advance(self, name, wish, authority, attempt, &records.carried).await {
                     Ok(Step::Issued(signed)) => signed,
                     // Without an order no record proves anything: they go before it is said why there is none.
-                    Ok(Step::Barred(_)) | Err(_) if records.are_claimed && !self.has_order(name)? => {
+                    Ok(Step::Barred(_)) | Err(_) if records.are_claimed() && !self.has_order(name)? => {
                         return Ok(Step::Waiting(Duration::ZERO, Vec::new()));
                     }
                     other => return other,
@@ -344,6 +362,7 @@ impl Desk<'_> {
             Err(error) => return self.unfit(name, wish, records, order, error),
         };
         let before = self.keep.issued(name)?;
+        let is_hurried = before.as_ref().is_some_and(|before| is_hurried(wish, before, why, now));
         let account = self.keep.attempt(name)?.and_then(|attempt| attempt.account);
         let outputs = before.iter().map(|issued| &issued.wish.output).chain([&wish.output]);
         let over = outputs.filter_map(deliver::version).collect();
@@ -374,12 +393,18 @@ impl Desk<'_> {
         };
         let signer = observe::signer(self.cx, self.keep, &wish.issuer);
         let unlike = compare::unlike(wish, &facts, Some(&issued), signer.as_ref(), now);
+        let refusal = |message: String| Refusal { name, wish, order, message, bad_key: None };
         match unlike.first() {
+            // It may want this one replaced at once as well, and each that follows.
+            None if is_hurried => {
+                let message = "the one it gave before was new, and it suggested to replace it".into();
+                self.refused_while(Some((facts.not_before, facts.not_after)), refusal(message))?;
+            }
             None => self.keep.end_refusals(name)?,
             // It is used, as it is better than none; another one at once would be no better, however soon this one ends.
             Some(first) => {
                 let message = format!("the new certificate is not as declared ({first})");
-                self.refused_while(None, Refusal { name, wish, order, message, bad_key: None })?;
+                self.refused_while(None, refusal(message))?;
             }
         }
         self.keep.put_issued(name, &issued)?;
@@ -416,6 +441,27 @@ impl Desk<'_> {
         }
         self.keep.end_attempt(name)
     }
+}
+
+/// What is wrong with the files while another certificate is on its way. That one is not slowed down by it, not even where a
+/// person has to mend it: the next look is when it was told to be.
+fn meanwhile(error: Error, recheck: Duration) -> Error {
+    let hint = error.hint.clone();
+    let message = format!("another certificate is on its way, and then {}", error.chain());
+    let told = Error::rate_limited(message).retry_after(recheck);
+    match hint {
+        Some(hint) => told.hint(hint),
+        None => told,
+    }
+}
+
+/// True when nothing but a moment that the authority suggested is a reason to replace a certificate, which is new.
+fn is_hurried(wish: &Wish, today: &Issued, why: &[Difference], now: u64) -> bool {
+    let is_suggested = |facts: Facts| {
+        let usual = renewal::due_at(facts.not_before, facts.not_after, wish.renew, None);
+        now < usual && renewal::is_new(facts.not_before, facts.not_after, now)
+    };
+    !why.is_empty() && why.iter().all(|why| why.path == "notAfter") && today.facts().is_ok_and(is_suggested)
 }
 
 #[cfg(test)]

@@ -38,8 +38,12 @@ pub(crate) async fn health(
     let mut issued = keep.issued(name)?;
     // Whatever becomes of the questions below.
     observe::watch(cx, watches, name, &wish, issued.as_ref());
-    let known = issued.as_ref().and_then(|issued| issued.issuer.as_deref());
-    if let Issue::Acme(authority) = wish.issuer_of(known) {
+    let authority = match issued.as_ref().and_then(|issued| issued.issuer.as_deref()) {
+        Some(known) => wish.issuer_of(Some(known)).authority(),
+        // Of one that was adopted nobody knows.
+        None => wish.issuers().find_map(Issue::authority),
+    };
+    if let Some(authority) = authority {
         // An authority that does not answer is no reason to think ill of the certificate.
         let _ = acme::suggest(acme, cx, config, keep, name, authority).await;
         issued = keep.issued(name)?;
@@ -149,7 +153,8 @@ pub(crate) async fn facts(keep: &Keep, name: &str) -> Result<Vec<Fact>, Error> {
         let due = renewal::due_at(facts.not_before, facts.not_after, wish.renew, suggested.as_ref());
         tell("valid until", moment(facts.not_after));
         tell("renewed at", moment(due));
-        let by = if facts.issuer.is_empty() { issuer.unwrap_or_default() } else { facts.issuer };
+        let known = issuer.as_deref().map(Issue::words_of).unwrap_or_default();
+        let by = if facts.issuer.is_empty() { known } else { facts.issuer };
         tell("issued by", by);
         tell("fingerprint", facts.fingerprint.clone());
         let ders = x509::chain("the certificate that is kept", &chain)?;

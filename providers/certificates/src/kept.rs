@@ -7,7 +7,7 @@
 mod keep;
 
 use crate::{
-    acme,
+    acme::{self, Counts},
     apply::LONGEST_REFUSAL,
     key,
     renewal::Suggested,
@@ -188,12 +188,12 @@ pub struct Attempt {
     /// The wish of a person for another certificate that it was made for, by its time.
     #[serde(default)]
     pub asked_at: Option<u64>,
-    /// The order says which certificate it replaces.
-    #[serde(default)]
-    pub is_renewal: bool,
     /// The order counts for a certificate, as far as that is counted here.
     #[serde(default)]
     pub is_counted: bool,
+    /// What it counts as.
+    #[serde(default)]
+    pub counts: Counts,
     /// Orders before it that the authority did not know any more, in a row.
     #[serde(default)]
     pub lost: u32,

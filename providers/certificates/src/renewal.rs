@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 /// Up to this lifetime half of the time is kept in reserve instead of a third.
 const SHORT: u64 = 10 * 86_400;
+const HOUR: u64 = 3_600;
 
 /// A moment that the authority suggested (ARI, RFC 9773), chosen once within its window and kept while the window stands.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,6 +50,14 @@ pub fn due_at(not_before: u64, not_after: u64, renew: Renew, suggested: Option<&
     }
 }
 
+/// True when one that is valid from `not_before` to `not_after` is so new that nobody has use for another one, unless the
+/// authority took it back.
+pub fn is_new(not_before: u64, not_after: u64, now: u64) -> bool {
+    let lifetime = not_after.saturating_sub(not_before);
+    // Most are dated back by an hour.
+    now < not_before + (lifetime / 20).max(HOUR.min(lifetime / 4))
+}
+
 /// When to tell a person that a renewal is late: half of the time between when it was due and the end.
 pub fn late_at(due_at: u64, not_after: u64) -> u64 {
     due_at + not_after.saturating_sub(due_at) / 2
@@ -86,6 +95,19 @@ mod tests {
         assert_eq!(due_at(0, 100 * DAY, Renew::Usual, Some(&at(99 * DAY))), 95 * DAY);
         assert_eq!(due_at(DAY, 91 * DAY, Renew::Usual, Some(&at(DAY - 1))), 61 * DAY, "before it began");
         assert_eq!(due_at(0, 90 * DAY, Renew::Before(30 * DAY), Some(&at(80 * DAY))), 60 * DAY);
+    }
+
+    #[test]
+    fn new_is_what_was_issued_a_moment_ago_as_times_go() {
+        let check = |lifetime, until| {
+            let is_new = |after| is_new(DAY, DAY + lifetime, DAY + after);
+            assert_eq!([is_new(0), is_new(until - 1), is_new(until)], [true, true, false], "{lifetime}");
+        };
+        check(90 * DAY, 90 * DAY / 20);
+        check(6 * DAY, 6 * DAY / 20);
+        check(6 * HOUR, HOUR);
+        check(HOUR, HOUR / 4);
+        assert!(is_new(DAY, 91 * DAY, 0), "a clock that is behind");
     }
 
     #[test]

@@ -82,6 +82,9 @@ pub struct Authority {
     pub bundle: Option<String>,
     /// Id of the account elsewhere, and the name of the secret that is its key.
     pub binding: Option<(String, String)>,
+    /// That secret cannot be had now: an account that is there is used, and none is made.
+    #[serde(default, skip_serializing_if = "is_not")]
+    pub lacks_binding_key: bool,
     /// After how many seconds the account gets another key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rotate: Option<u64>,
@@ -291,12 +294,14 @@ impl Wish {
             _ => all.join(", "),
         }
     }
-    /// The same without what tells values of secrets apart: what a person wrote.
+    /// The same without what tells values of secrets apart, or whether they are there: what a person wrote.
     pub(crate) fn without_marks(&self) -> Wish {
         let mut bare = self.clone();
         for issuer in std::iter::once(&mut bare.issuer).chain(&mut bare.others) {
-            if let Issue::Secret { mark, .. } = issuer {
-                *mark = Hash::default();
+            match issuer {
+                Issue::Secret { mark, .. } => *mark = Hash::default(),
+                Issue::Acme(authority) => authority.lacks_binding_key = false,
+                Issue::SelfSigned | Issue::Certificate(_) => {}
             }
         }
         if let Some(keystore) = &mut bare.output.keystore {
@@ -327,6 +332,7 @@ impl Wish {
             // a chain is chosen when it is fetched.
             authority.email = None;
             authority.bundle = None;
+            authority.lacks_binding_key = false;
             authority.preferred_chain = None;
             authority.others.clear();
             authority.rotate = None;

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     kept::{Account, Keep, KeyChange, Private, RefusedEmail, Wait},
-    wish::{Authority, Issue},
+    wish::{Authority, Issue, secret_words},
 };
 use reconciled_provider::{Cx, Error};
 use serde_json::json;
@@ -34,10 +34,13 @@ pub(super) struct Known {
 }
 
 /// What is declared of the account, as it was the last time.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Declared {
     email: Option<String>,
     rotate: Option<u64>,
+    /// Id of the account elsewhere, and the name of the secret that is its key.
+    binding: Option<(String, String)>,
+    lacks_binding_key: bool,
 }
 
 /// The way to the account.
@@ -45,7 +48,6 @@ struct Declared {
 pub(super) struct Login {
     keep: Keep,
     id: String,
-    binding: Option<(String, String)>,
     declared: std::sync::Mutex<Declared>,
     known: Mutex<Option<Arc<Known>>>,
     /// Whoever signs with the key holds it open; whoever changes the key closes it.
@@ -59,7 +61,6 @@ impl Login {
         let login = Login {
             keep,
             id,
-            binding: authority.binding.clone(),
             declared: std::sync::Mutex::default(),
             known: Mutex::default(),
             gate: RwLock::default(),
@@ -71,7 +72,12 @@ impl Login {
 
     /// From now on this is declared of the account.
     pub(super) fn declare(&self, authority: &Authority) {
-        *self.declared() = Declared { email: authority.email.clone(), rotate: authority.rotate };
+        *self.declared() = Declared {
+            email: authority.email.clone(),
+            rotate: authority.rotate,
+            binding: authority.binding.clone(),
+            lacks_binding_key: authority.lacks_binding_key,
+        };
     }
 
     fn declared(&self) -> MutexGuard<'_, Declared> {
@@ -290,11 +296,15 @@ impl Login {
         }
         let directory = client.directory(cx).await?;
         let mut payload = json!({"termsOfServiceAgreed": true});
-        let email = self.declared().email.clone();
+        let Declared { email, binding, lacks_binding_key, .. } = self.declared().clone();
         if let Some(email) = &email {
             payload["contact"] = json!([format!("mailto:{email}")]);
         }
-        match &self.binding {
+        match &binding {
+            Some((id, secret)) if lacks_binding_key => {
+                let text = format!("make an account bound to `{id}`: {} cannot be had", secret_words(secret));
+                return Err(Error::unavailable(text).hint("reconciled plan says why").into());
+            }
             Some((id, secret)) => {
                 let secret = cx.secrets.reveal(&Issue::secret(secret))?;
                 payload["externalAccountBinding"] = key.bind(id, &secret, &directory.new_account)?;

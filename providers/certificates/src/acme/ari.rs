@@ -23,9 +23,11 @@ pub(super) fn id(facts: &Facts) -> Option<String> {
     Some(format!("{}.{}", base64url(facts.authority.as_ref()?), base64url(&facts.serial)))
 }
 
-/// Asks, if it is time to, and keeps what came. The moment is chosen once and stays while the window does.
+/// Asks, if it is time to, and keeps what came. The moment is chosen once and stays while the window does. One that was
+/// adopted may be of another authority, which this one says then.
 ///
-/// What goes wrong is no reason to worry: then the certificate is renewed as if nobody had been asked.
+/// What goes wrong is no reason to worry: then the certificate is renewed as if nobody had been asked. One that does not answer
+/// is asked by one of its certificates for all, and again as soon as others ask it.
 pub async fn suggest(
     acme: &Acme,
     cx: &Cx,
@@ -34,7 +36,7 @@ pub async fn suggest(
     name: &str,
     authority: &Authority,
 ) -> Result<(), Error> {
-    let Some(issued) = keep.issued(name)?.filter(|issued| issued.issuer.is_some()) else { return Ok(()) };
+    let Some(issued) = keep.issued(name)? else { return Ok(()) };
     let ask_again = issued.suggested.as_ref().map_or(issued.unasked_until, |suggested| suggested.ask_again);
     // A clock that went back is no reason to wait longer than ever.
     if (now(cx) + 1..=now(cx) + LATEST).contains(&ask_again) {
@@ -45,6 +47,8 @@ pub async fn suggest(
     let often = |wait: u64| wait.min((facts.not_after.saturating_sub(facts.not_before) / 10).max(MINUTE));
     let Some(id) = id(&facts) else { return Ok(()) };
     let client = acme.client(keep, authority, config)?;
+    client.answers(cx)?;
+    client.may_ask(cx, 0, false)?;
     let asked = async || -> Result<Option<Suggested>, Fault> {
         let Some(url) = client.directory(cx).await?.renewal_info.clone() else { return Ok(None) };
         let what = format!("ask when {name} should be renewed");
@@ -70,6 +74,8 @@ pub async fn suggest(
     let (suggested, unasked_until, result) = match asked().await {
         Ok(Some(suggested)) => (Some(suggested), 0, Ok(())),
         Ok(None) => return Ok(()),
+        // It is not known to have nothing to say.
+        Err(fault) if client.is_silent(cx) || client.is_being_asked() => return Err(fault.into_error()),
         Err(fault) => {
             // Asked again later, with what was said before still standing.
             let ask_again = now(cx) + often(USUAL);

@@ -201,12 +201,22 @@ impl Client {
 
     /// True when the last call had no answer of use; who comes next need not find that out by waiting.
     pub(super) fn is_away(&self, cx: &Cx) -> bool {
+        self.is_silent(cx) || self.silence.lock().unwrap_or_else(PoisonError::into_inner).is_broken
+    }
+
+    /// The same where there was no answer at all.
+    pub(super) fn is_silent(&self, cx: &Cx) -> bool {
         let mut silence = self.silence.lock().unwrap_or_else(PoisonError::into_inner);
         if silence.lost > 0 {
             let wait = SILENT.saturating_mul(1 << (silence.lost - 1).min(16)).min(SILENT_LONGEST);
             silence.until = cx.clock.now() + wait;
         }
-        silence.lost > 0 || silence.is_broken
+        silence.lost > 0
+    }
+
+    /// True while one certificate waits for its directory, for all.
+    pub(super) fn is_being_asked(&self) -> bool {
+        self.asking.try_lock().is_err()
     }
 
     /// Where its services are, as it said within a day.

@@ -67,6 +67,8 @@ struct Work<'a> {
     asked: u64,
     /// One of the limits of the authority that are counted here has been reached, or it wants no orders from the account.
     is_counted_out: bool,
+    /// What the authority said of the last order that it did not know.
+    said: Option<String>,
     pace: Pace,
 }
 
@@ -121,7 +123,8 @@ impl Acme {
         let asked = desk.keep.renewal(name)?.map_or(0, |asked| asked.at);
         let hint = format!("to try at once all the same: reconciled renew {}", address(name));
         client.may_ask(desk.cx, asked, attempt.order.is_none()).map_err(|error| error.hint(hint))?;
-        client.answers(desk.cx)?;
+        // Who finds that out by waiting may be another certificate each time.
+        client.answers(desk.cx).or_else(|error| away(desk, name, &error).and(Err(error)))?;
         client.login.change_key(&client, desk.cx).await.map_err(Fault::into_error)?;
         let mut work = Work {
             acme: self,
@@ -134,11 +137,12 @@ impl Acme {
             carried,
             asked,
             is_counted_out: false,
+            said: None,
             pace: Pace::default(),
         };
         let step = work.advance().await;
         match &step {
-            Err(error) if work.client.is_away(desk.cx) => work.away(error)?,
+            Err(error) if work.client.is_away(desk.cx) => away(desk, name, error)?,
             Err(_) => {}
             Ok(_) => desk.keep.end_outage(name)?,
         }
@@ -154,15 +158,15 @@ impl Acme {
     }
 }
 
-impl Work<'_> {
-    /// Remembers since when it cannot be asked.
-    fn away(&self, error: &Error) -> Result<(), Error> {
-        let (keep, now) = (self.desk.keep, now(self.desk.cx));
-        // A clock that went back is no reason to think that it has just begun.
-        let since = keep.outage(self.name)?.map_or(now, |outage| outage.since.min(now));
-        keep.put_outage(self.name, &Outage { since, asked_at: now, message: error.chain() })
-    }
+/// Remembers since when an authority cannot be asked.
+fn away(desk: &Desk<'_>, name: &str, error: &Error) -> Result<(), Error> {
+    let now = now(desk.cx);
+    // A clock that went back is no reason to think that it has just begun.
+    let since = desk.keep.outage(name)?.map_or(now, |outage| outage.since.min(now));
+    desk.keep.put_outage(name, &Outage { since, asked_at: now, message: error.chain() })
+}
 
+impl Work<'_> {
     async fn advance(&mut self) -> Result<Step, Error> {
         let cx = self.desk.cx;
         let begun = cx.clock.now();
@@ -177,8 +181,7 @@ impl Work<'_> {
                     Err(fault) => match fault.word() {
                         "accountDoesNotExist" => {
                             self.client.login.forget().await?;
-                            self.attempt.lost += 1;
-                            break Turn::LetGo;
+                            break self.lost(fault);
                         }
                         // It knows the key of somebody else, or as one that was stolen. That of an account is another matter.
                         "badCSR" | "badPublicKey" if self.attempt.order.is_some() => {
@@ -213,7 +216,8 @@ impl Work<'_> {
             }
         }
         let server = &self.authority.server;
-        self.refused(format!("{server} does not know orders that it gave, {ORDERS} in a row"), false)
+        let said = self.said.take().map_or_else(String::new, |said| format!(": {said}"));
+        self.refused(format!("{server} does not know orders that it gave, {ORDERS} in a row{said}"), false)
     }
 
     /// Says what to do about an account that the authority wants nothing to do with.
@@ -260,7 +264,7 @@ impl Work<'_> {
         }
         if was_counted {
             let (keep, server) = (self.desk.keep, &self.authority.server);
-            self.acme.limits.give_back(keep, server, self.wish, now(self.desk.cx))?;
+            self.acme.limits.give_back(keep, server, self.wish, now(self.desk.cx), self.attempt.counts)?;
         }
         Ok(Step::Waiting(Duration::ZERO, Vec::new()))
     }
@@ -276,14 +280,7 @@ impl Work<'_> {
         let what = format!("ask for the order of {}", self.name);
         let answer = match self.client.post(self.desk.cx, &url, None, &what).await {
             // It is not known yet, or not any more, or was another account's.
-            Err(fault) if is_unknown(&fault) => {
-                let ordered_at = self.attempt.ordered_at;
-                if (ordered_at..ordered_at + YOUNG).contains(&now(self.desk.cx)) {
-                    return Ok(Turn::Wait(LATER, self.claims()));
-                }
-                self.attempt.lost += 1;
-                return Ok(Turn::LetGo);
-            }
+            Err(fault) if is_unknown(&fault) => return Ok(self.unknown(fault)),
             answer => answer?,
         };
         let order: Order = answer.json(&what)?;
@@ -293,28 +290,39 @@ impl Work<'_> {
         }
         // Whatever brought it back here without a change would bring it back at once.
         self.desk.cx.clock.sleep(wait).await;
-        match &*order.status {
-            "pending" => {
-                let proven = self.prove(&order).await;
-                self.unless_unknown(proven)
-            }
+        let turn = match &*order.status {
+            "pending" => self.prove(&order).await,
             "ready" => self.finalize(&order).await,
-            "processing" => Ok(self.pause(&answer).await),
-            "valid" => {
-                let fetched = self.fetch(&order).await;
-                self.unless_unknown(fetched)
-            }
+            "processing" => return Ok(self.pause(&answer).await),
+            "valid" => self.fetch(&order).await,
             _ => self.why(&order).await,
+        };
+        match turn {
+            // A part of an order that stands is not known to each machine of an authority at once; one that is over says so
+            // itself. To let the order go for that would burn it, with a certificate that may be counted already.
+            Err(fault) if fault.word() == "malformed" && ["pending", "valid"].contains(&&*order.status) => {
+                Ok(self.later())
+            }
+            // Something of this order may not be used, such as a name that was proven too long ago. Whether that is because the
+            // account may do nothing any more, the next order tells.
+            Err(fault) if fault.word() == "unauthorized" => Ok(self.unknown(fault)),
+            turn => turn,
         }
     }
 
-    /// A part of an order that stands is not known to each machine of an authority at once; one that is over says so itself. To
-    /// let the order go for that would burn it, with a certificate that may be counted already.
-    fn unless_unknown(&self, turn: Result<Turn, Fault>) -> Result<Turn, Fault> {
-        match turn {
-            Err(fault) if fault.word() == "malformed" => Ok(self.later()),
-            turn => turn,
+    /// Nothing can be done with an order: it is let go of, once it is old enough to be known to all of the authority.
+    fn unknown(&mut self, fault: Fault) -> Turn {
+        let ordered_at = self.attempt.ordered_at;
+        match (ordered_at..ordered_at + YOUNG).contains(&now(self.desk.cx)) {
+            true => Turn::Wait(LATER, self.claims()),
+            false => self.lost(fault),
         }
+    }
+
+    fn lost(&mut self, fault: Fault) -> Turn {
+        self.attempt.lost += 1;
+        self.said = Some(fault.into_error().chain());
+        Turn::LetGo
     }
 
     /// The authority takes its time, and is asked the less often the longer it does.

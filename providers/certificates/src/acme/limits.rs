@@ -4,13 +4,15 @@
 //! refused, so that many orders at a time are not more than one after the other; and no other wish, other name of a manifest or
 //! `renew` makes it less. The limits are those of Let's Encrypt: 300 orders of an account in 3 hours, 50 certificates for a
 //! registered domain and 5 for exactly the same names in 7 days, 5 failures for a name in an hour; a renewal that says which
-//! certificate it replaces counts for none of them but the last. Each is a bucket that fills up again all the time.
+//! certificate it replaces counts for none of them but the last, and one that is only for exactly the same names as before
+//! neither as an order nor for a domain. Each is a bucket that fills up again all the time.
 //!
 //! It deliberately knows no whole list of public suffixes: below the second level of a country that has one (`co.uk`, a list of
 //! the larger ones) a domain has three labels, else two. Where one is missing, domains are counted together, and it is too careful.
 
 use crate::{kept::Keep, wish::Wish};
 use reconciled_provider::{Error, Hash};
+use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{Mutex, PoisonError},
@@ -41,6 +43,19 @@ impl Limit {
     }
 }
 
+/// What an order counts as.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Counts {
+    /// As a first one.
+    #[default]
+    First,
+    /// As one for exactly the names that a certificate is there for already.
+    Again,
+    /// As one that says which certificate it replaces.
+    Replacing,
+}
+
 /// The buckets of one authority; one at a time changes them.
 #[derive(Debug, Default)]
 pub(super) struct Limits(Mutex<()>);
@@ -50,7 +65,7 @@ type Bucket = (String, Limit);
 
 impl Limits {
     /// Counts an order and the certificate that it may lead to, unless one of the limits has been reached. One that replaces
-    /// a certificate is only checked.
+    /// a certificate is only checked for failures.
     ///
     /// Errors: `RateLimited`, with how long to wait.
     pub(super) fn order(
@@ -59,13 +74,14 @@ impl Limits {
         server: &str,
         wish: &Wish,
         now: u64,
-        replaces: bool,
+        counts: Counts,
     ) -> Result<(), Error> {
-        let mut needed: Vec<Bucket> = wish.names.iter().map(|name| (failures(name), FAILURES)).collect();
-        if !replaces {
-            needed.extend(certificates(wish));
-            needed.push(("orders".into(), ORDERS));
+        let mut taken = certificates(wish, counts);
+        if counts == Counts::First {
+            taken.push(("orders".into(), ORDERS));
         }
+        let mut needed: Vec<Bucket> = wish.names.iter().map(|name| (failures(name), FAILURES)).collect();
+        needed.extend(taken.iter().cloned());
         self.change(keep, server, now, |full| {
             let wait = |(name, limit): &Bucket| limit.wait(full.get(name).copied().unwrap_or(now), now);
             if let Some(longest) = needed.iter().max_by_key(|bucket| wait(bucket)).filter(|bucket| wait(bucket) > 0) {
@@ -77,18 +93,22 @@ impl Limits {
                      `limits: none` for the provider entry",
                 ));
             }
-            if !replaces {
-                take(full, &("orders".into(), ORDERS), now);
-                certificates(wish).iter().for_each(|bucket| take(full, bucket, now));
-            }
+            taken.iter().for_each(|bucket| take(full, bucket, now));
             Ok(())
         })
     }
 
     /// An order that was counted came to no certificate.
-    pub(super) fn give_back(&self, keep: &Keep, server: &str, wish: &Wish, now: u64) -> Result<(), Error> {
+    pub(super) fn give_back(
+        &self,
+        keep: &Keep,
+        server: &str,
+        wish: &Wish,
+        now: u64,
+        counts: Counts,
+    ) -> Result<(), Error> {
         self.change(keep, server, now, |full| {
-            for (name, limit) in certificates(wish) {
+            for (name, limit) in certificates(wish, counts) {
                 full.entry(name).and_modify(|at| *at = at.saturating_sub(limit.cost()));
             }
             Ok(())
@@ -131,9 +151,13 @@ fn failures(name: &str) -> String {
     format!("failures for {}", name.trim_start_matches("*."))
 }
 
-/// The buckets of certificates.
-fn certificates(wish: &Wish) -> Vec<Bucket> {
-    let domains: BTreeSet<String> = wish.names.iter().map(|name| registered(name)).collect();
+/// The buckets of certificates that an order counts for.
+fn certificates(wish: &Wish, counts: Counts) -> Vec<Bucket> {
+    let domains: BTreeSet<String> = match counts {
+        Counts::First => wish.names.iter().map(|name| registered(name)).collect(),
+        Counts::Again => BTreeSet::new(),
+        Counts::Replacing => return Vec::new(),
+    };
     let mut all: Vec<Bucket> =
         domains.into_iter().map(|domain| (format!("certificates for {domain}"), DOMAIN)).collect();
     let hash = Hash::of(wish.subject().as_bytes()).to_string();

@@ -35,6 +35,7 @@ use account::Login;
 pub use ari::suggest;
 use client::Client;
 pub(crate) use client::LONGEST;
+pub use limits::Counts;
 pub(crate) use webroot::remove as remove_answers;
 
 /// What authorities are asked with: connections, nonces and accounts, shared by all certificates of an entry.
@@ -128,6 +129,7 @@ mod tests {
             email: None,
             bundle: None,
             binding: None,
+            lacks_binding_key: false,
             rotate: None,
             profile: None,
             profile_at_once: false,

@@ -2,6 +2,7 @@
 
 use super::Desk;
 use crate::{
+    acme::Counts,
     compare::Difference,
     kept::{Attempt, Issued, Private},
     key,
@@ -50,8 +51,8 @@ impl Desk<'_> {
             ordered_at: 0,
             account: None,
             asked_at: None,
-            is_renewal: false,
             is_counted: false,
+            counts: Counts::default(),
             lost: 0,
             challenges: Vec::new(),
             answers: Vec::new(),

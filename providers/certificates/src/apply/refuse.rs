@@ -63,7 +63,7 @@ impl Desk<'_> {
         if refusals.material != wish.material() || !refusals.is_on(now) {
             return Ok(None);
         }
-        if records.are_claimed {
+        if records.are_claimed() {
             return Ok(Some(Step::Waiting(Duration::ZERO, Vec::new())));
         }
         let times = match refusals.count {
@@ -113,7 +113,7 @@ impl Desk<'_> {
         self.refused(Refusal { name, wish, order, message: error.chain(), bad_key: None })?;
         // An order that is done gives the same certificate for ever.
         self.end_attempt(name)?;
-        if records.are_claimed {
+        if records.are_claimed() {
             return Ok(Step::Waiting(Duration::ZERO, Vec::new()));
         }
         let until = self.keep.refusals(name)?.until;

@@ -78,7 +78,7 @@ impl Keep {
         }
         let moved = aside(|| {
             fs::rename(&from, to)?;
-            to.parent().map_or(Ok(()), |above| fs::File::open(above)?.sync_all())
+            to.parent().map_or(Ok(()), sync)
         });
         match moved {
             // Another pass was faster.
@@ -418,7 +418,7 @@ fn alone(directory: &Path) -> io::Result<Alone> {
 fn write_now(directory: &Path, name: &str, bytes: &[u8]) -> Result<(), Error> {
     let (path, draft) = (directory.join(name), directory.join(format!(".{name}.new")));
     let put = || -> io::Result<()> {
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+        make(directory, &mut sync)?;
         let _alone = alone(directory)?;
         // A draft of a process that died may be there.
         let _ = fs::remove_file(&draft);
@@ -426,9 +426,30 @@ fn write_now(directory: &Path, name: &str, bytes: &[u8]) -> Result<(), Error> {
         file.write_all(bytes)?;
         file.sync_all()?;
         fs::rename(&draft, &path)?;
-        fs::File::open(directory)?.sync_all()
+        sync(directory)
     };
     put().map_err(|error| failed("write", &path, error))
+}
+
+/// Makes a directory where it is missing, with those above it. That one is there is written in the one above it, which `sync`
+/// puts on the disk: else a power cut could take the directory away again, with what was said to be kept in it.
+fn make(directory: &Path, sync: &mut impl FnMut(&Path) -> io::Result<()>) -> io::Result<()> {
+    let is_missing = |path: &&Path| !path.as_os_str().is_empty() && !path.is_dir();
+    let missing: Vec<&Path> = directory.ancestors().take_while(is_missing).collect();
+    for path in missing.into_iter().rev() {
+        match fs::DirBuilder::new().mode(0o700).create(path) {
+            // Another certificate was faster, and may not have come to the next line yet.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => {}
+            made => made?,
+        }
+        let above = path.parent().filter(|above| !above.as_os_str().is_empty());
+        sync(above.unwrap_or(Path::new(".")))?;
+    }
+    Ok(())
+}
+
+fn sync(directory: &Path) -> io::Result<()> {
+    fs::File::open(directory)?.sync_all()
 }
 
 fn remove(path: &Path) -> Result<(), Error> {
@@ -470,6 +491,34 @@ mod tests {
             (b"theirs".to_vec(), 0o600)
         );
         assert_eq!(keep.refusals("web").unwrap(), Refusals::default());
+    }
+
+    #[test]
+    fn each_directory_that_is_made_is_put_on_the_disk_with_the_one_above_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |path: &str| dir.path().join(path);
+        let made = |path: &str| {
+            let mut synced = Vec::new();
+            let mut note = |above: &Path| {
+                synced.push(above.to_owned());
+                Ok(())
+            };
+            make(&at(path), &mut note).unwrap();
+            let mode = fs::metadata(at(path)).unwrap().permissions().mode() & 0o777;
+            assert_eq!(mode, 0o700, "{path}");
+            synced
+        };
+        assert_eq!(
+            made("cert/certificates/web"),
+            [dir.path().to_owned(), at("cert"), at("cert/certificates")]
+        );
+        assert_eq!(
+            made("cert/certificates/web/issuers/1"),
+            ["web", "web/issuers"].map(|it| at("cert/certificates").join(it))
+        );
+        assert_eq!(made("cert/certificates/web"), Vec::<PathBuf>::new());
+        fs::write(at("file"), "").unwrap();
+        assert!(make(&at("file"), &mut |_| Ok(())).is_err());
     }
 
     #[test]

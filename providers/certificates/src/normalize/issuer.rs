@@ -11,7 +11,7 @@ use crate::{
     x509,
 };
 use base64::{Engine, engine::general_purpose::STANDARD};
-use reconciled_provider::{At, Hash, Manifest, SecretMark, Span, problem::did_you_mean};
+use reconciled_provider::{At, ErrorKind, Hash, Manifest, SecretMark, Span, problem::did_you_mean};
 use std::{collections::BTreeSet, net::IpAddr};
 
 impl Reader<'_> {
@@ -243,13 +243,23 @@ impl Reader<'_> {
             self.refuse(span, message, "leave `commonName` out, or add it to `dnsNames`");
             return None;
         }
+        let mut lacks_binding_key = false;
         let binding = match &acme.external_account_binding {
             Some(binding) => {
                 // Where it is missing that is said where it stands.
                 let name = super::theirs::binding_key(binding)?.1.to_owned();
-                if let Err(error) = self.inputs.secret_of(issuer, &Issue::secret(&name)) {
-                    self.report(span, error);
-                    return None;
+                match self.inputs.secret_of(issuer, &Issue::secret(&name)) {
+                    Ok(_) => {}
+                    // The account may be there already, and then nobody needs it: certificates are renewed all the same.
+                    Err(error) if error.kind == ErrorKind::Unavailable => {
+                        let text = format!("no account can be bound: {}", error.chain());
+                        self.warn(span, text, "one that is made already is used without it");
+                        lacks_binding_key = true;
+                    }
+                    Err(error) => {
+                        self.report(span, error);
+                        return None;
+                    }
                 }
                 Some((binding.key_id.clone(), name))
             }
@@ -289,6 +299,7 @@ impl Reader<'_> {
             email: acme.email.clone(),
             bundle: acme.ca_bundle.as_ref().and_then(|at| bundle(&at.value)),
             binding,
+            lacks_binding_key,
             rotate: acme
                 .rotate_account_key_after
                 .as_ref()

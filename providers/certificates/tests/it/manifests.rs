@@ -36,6 +36,7 @@ impl Inputs for TestInputs {
             SecretRef::Named(name) if ["p12", "eab", "ca", "key"].contains(&&**name) => {
                 Ok(SecretMark(Hash::of(self.secret.as_bytes())))
             }
+            SecretRef::Named(name) if &**name == "away" => Err(Error::unavailable("read secret file /x")),
             _ => Err(Error::invalid("there is no such secret")),
         }
     }
@@ -450,4 +451,29 @@ fn what_is_shown_of_a_secret_is_its_name_and_never_a_mark() {
     let hash = Hash::of(b"of a file").to_string();
     let text = String::from_utf8(bytes).unwrap().replace("\"p12\"", &format!("\"sops:{hash}\""));
     assert_eq!(shown(text.as_bytes())("output.pkcs12"), "with the password of a sops file");
+}
+
+#[test]
+fn a_key_that_binds_an_account_and_is_away_stops_no_certificate_and_one_that_may_not_be_named_does() {
+    let spec = "issuerRef: {name: own}, dnsNames: [a.example]";
+    let of = |secret: &str| {
+        let binding = format!("externalAccountBinding: {{keyID: k, key: {{secret: {secret}}}}}");
+        let acme =
+            format!("{{acme: {{server: 'https://ca.example/dir', {binding}, solvers: [{{http01: {{}}}}]}}}}");
+        certificate(&host(), &acme, spec)
+    };
+    let wish = |out: &Normalized| Wish::decode(out.resources[0].spec.bytes().unwrap()).unwrap();
+    let there = of("eab");
+    assert_eq!(there.problems, []);
+    let away = of("away");
+    let said = told(&away);
+    assert!(said.len() == 1 && said[0].contains("no account can be bound: read secret file /x"), "{said:?}");
+    assert!(!away.problems[0].is_error());
+    let of_wish = |out: &Normalized| {
+        let Issue::Acme(authority) = wish(out).issuer else { panic!() };
+        authority.lacks_binding_key
+    };
+    assert_eq!([&there, &away].map(of_wish), [false, true]);
+    let refused = of("other");
+    assert!(refused.resources.is_empty() && refused.problems[0].is_error(), "{:?}", told(&refused));
 }

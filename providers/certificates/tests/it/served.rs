@@ -6,7 +6,7 @@ use crate::{
 };
 use futures_util::StreamExt;
 use rcgen::generate_simple_self_signed;
-use reconciled_certificates::wish::Wish;
+use reconciled_certificates::wish::{Issue, Solver, Wish};
 use reconciled_provider::{Health, Outcome};
 use rustls::{
     ServerConfig, SignatureScheme,
@@ -266,6 +266,53 @@ fn certified(chain: &str, key: &str) -> CertifiedKey {
     CertifiedKey::new(chain, ring::sign::any_supported_type(&key).unwrap())
 }
 
+/// The address of a service that shows what this one chooses.
+fn shows(chooses: impl ResolvesServerCert + 'static) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_cert_resolver(Arc::new(chooses));
+    let config = Arc::new(config);
+    thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let mut connection = rustls::ServerConnection::new(config.clone()).unwrap();
+            while connection.is_handshaking() && connection.complete_io(&mut stream).is_ok() {}
+        }
+    });
+    address
+}
+
+/// Who shows ours to whoever asks for this name, and nothing to others.
+#[derive(Debug)]
+struct Named(&'static str, PathBuf);
+
+impl ResolvesServerCert for Named {
+    fn resolve(&self, asked: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let read = |name: &str| fs::read_to_string(self.1.join(name)).ok();
+        (asked.server_name()? == self.0).then_some(())?;
+        Some(Arc::new(certified(&read("tls.crt")?, &read("tls.key")?)))
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_name_of_its_own_is_asked_for_and_else_one_that_a_wildcard_stands_for() {
+    for (names, asked) in
+        [(&["*.a.example", "a.example"][..], "a.example"), (&["*.a.example"], "www.a.example")]
+    {
+        let authority = Authority::start();
+        let mut desk = Desk::new(&authority);
+        desk.wish.names = names.iter().map(|name| (*name).to_owned()).collect();
+        let Issue::Acme(issuer) = &mut desk.wish.issuer else { panic!() };
+        issuer.solvers = ["a.example", "*.a.example"].map(|name| (name.to_owned(), Solver::Http)).into();
+        desk.wish.serve = [shows(Named(asked, desk.dir.path().join("out/web")))].into();
+        assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+        assert_eq!(desk.health().await, Health::Healthy, "{asked}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn who_has_two_kinds_of_certificates_shows_the_one_of_our_kind() {
     let pair = rcgen::KeyPair::generate_for(&rcgen::PKCS_ED25519).unwrap();
@@ -274,21 +321,8 @@ async fn who_has_two_kinds_of_certificates_shows_the_one_of_our_kind() {
     for has_ours in [true, false] {
         let authority = Authority::start();
         let mut desk = Desk::new(&authority);
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        desk.wish.serve = [listener.local_addr().unwrap().to_string()].into();
         let ours = has_ours.then(|| desk.dir.path().join("out/web"));
-        let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_no_client_auth()
-            .with_cert_resolver(Arc::new(Kinds { theirs: theirs.clone(), ours }));
-        let config = Arc::new(config);
-        thread::spawn(move || {
-            for mut stream in listener.incoming().flatten() {
-                let mut connection = rustls::ServerConnection::new(config.clone()).unwrap();
-                while connection.is_handshaking() && connection.complete_io(&mut stream).is_ok() {}
-            }
-        });
+        desk.wish.serve = [shows(Kinds { theirs: theirs.clone(), ours })].into();
         assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
         desk.clock.advance(Duration::from_secs(15));
         match (has_ours, desk.health().await) {

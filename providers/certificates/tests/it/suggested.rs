@@ -109,3 +109,94 @@ async fn a_refusal_of_a_clock_that_was_ahead_is_no_failure_that_another_issuer_m
     assert!(desk.pass().await.error().is_some());
     assert_eq!((first.calls("order"), second.calls("order")), (1, 0));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_that_would_have_each_certificate_replaced_at_once_is_followed_less_and_less_often() {
+    let authority = Authority::start();
+    let desk = Desk::new(&authority);
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    authority.suggest((BEGIN, BEGIN + 1));
+    let mut waits = Vec::new();
+    for issued in 2..=5 {
+        desk.health().await;
+        assert!(!desk.is_in_sync().await);
+        let mut outcome = desk.pass().await;
+        if let Some(error) = outcome.error() {
+            assert!(error.message.contains("it suggested to replace it"), "{}", error.message);
+            waits.push(error.retry_after.unwrap().as_secs());
+            desk.clock.advance(error.retry_after.unwrap());
+            outcome = desk.pass().await;
+        }
+        assert!(matches!(outcome, Outcome::Done(_)), "{outcome:?}");
+        assert_eq!(authority.counts().1, issued);
+    }
+    assert_eq!(waits, [60, 300, 900], "one that was taken back is replaced at once");
+    // A person is heeded, and so is one that has come to reason.
+    authority.suggest((BEGIN + 3_000_000, BEGIN + 3_100_000));
+    desk.renew().await;
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    desk.health().await;
+    assert!(desk.is_in_sync().await);
+    assert_eq!((authority.counts().1, desk.keep().refusals("web").unwrap().count), (6, 0));
+}
+
+/// As if somebody else had put it there.
+fn adopt(desk: &Desk) {
+    let mut issued = desk.keep().issued("web").unwrap().unwrap();
+    (issued.issuer, issued.account) = (None, None);
+    desk.keep().put_issued("web", &issued).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_one_that_was_adopted_the_authority_is_asked_as_well_which_may_not_know_it() {
+    let authority = Authority::start();
+    let desk = Desk::new(&authority);
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    adopt(&desk);
+    for _ in 0..3 {
+        desk.health().await;
+    }
+    assert!(desk.is_in_sync().await);
+    assert_eq!(authority.calls("info"), 1, "it is not its own");
+    desk.clock.advance(Duration::from_secs(6 * 3_600));
+    authority.suggest((BEGIN + 1, BEGIN + 2));
+    desk.health().await;
+    assert_eq!(authority.calls("info"), 2);
+    assert!(desk.is_due().await, "it was taken back");
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    assert_eq!(authority.counts(), (2, 2));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_that_does_not_answer_is_not_waited_for_at_each_look_and_asked_again_soon() {
+    let authority = Authority::start();
+    let desk = Desk::new(&authority);
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    authority.suggest((BEGIN + 3_000_000, BEGIN + 3_100_000));
+    // A client sends it again where the connection was closed before an answer began.
+    (0..4).for_each(|_| authority.fail("info", Fault::Dropped));
+    desk.health().await;
+    let asked = authority.calls("info");
+    assert!((1..4).contains(&asked), "{asked}");
+    for _ in 0..3 {
+        desk.health().await;
+    }
+    assert_eq!(authority.calls("info"), asked);
+    let suggested = || desk.keep().issued("web").unwrap().unwrap().suggested;
+    for _ in 0..4 {
+        desk.clock.advance(Duration::from_secs(60));
+        desk.health().await;
+    }
+    assert_eq!(suggested().unwrap().window, (BEGIN + 3_000_000, BEGIN + 3_100_000), "long before six hours");
+    // Nor is one that wants to be left alone.
+    let desk = Desk::new(&authority);
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    authority.fail("account", Fault::Refused(429, "rateLimited", "Retry-After: 3600\r\n"));
+    let accounts = std::fs::read_dir(desk.dir.path().join("state/accounts")).unwrap();
+    accounts.for_each(|file| std::fs::remove_file(file.unwrap().path()).unwrap());
+    desk.renew().await;
+    assert!(desk.pass().await.error().is_some());
+    let asked = authority.calls("info");
+    desk.health().await;
+    assert_eq!(authority.calls("info"), asked);
+}

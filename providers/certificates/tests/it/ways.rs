@@ -6,7 +6,7 @@ use crate::{
 };
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, KeyPair};
 use reconciled_certificates::{
-    wish::{Issue, Solver},
+    wish::{Issue, Renew, Solver},
     x509,
 };
 use reconciled_provider::{Cx, Hash, Health, Outcome, SecretRef};
@@ -53,6 +53,12 @@ async fn a_record_is_put_where_it_is_delegated_to() {
     }
 }
 
+/// True where a text has a hash that stands for a secret.
+fn has_mark(text: &str) -> bool {
+    let parts = text.split(|c: char| !c.is_ascii_hexdigit());
+    parts.into_iter().any(|part| part.len() == Hash::default().to_string().len())
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_issuer_of_the_host_signs_and_another_one_signs_anew() {
     let authority = Authority::start();
@@ -72,13 +78,25 @@ async fn an_issuer_of_the_host_signs_and_another_one_signs_anew() {
         desk.wish.issuer =
             Issue::Secret { cert: "ca".into(), key: "key".into(), mark: Hash::of(cert.as_bytes()) };
         assert!(!desk.is_in_sync().await);
+        if name == "Second" {
+            let seen = String::from_utf8(desk.observe().await.unwrap().bytes.to_vec()).unwrap();
+            assert!(seen.contains("\"secret ca, with another value\"") && !has_mark(&seen), "{seen}");
+        }
         assert!(matches!(desk.passes(2).await, Outcome::Done(_)) && desk.is_in_sync().await, "{name}");
+        let told = format!("{:?}", desk.facts().await);
+        assert!(told.contains(name) && !has_mark(&told), "{told}");
         let read = |name: &str| fs::read_to_string(desk.dir.path().join("out/web").join(name)).unwrap();
         assert_eq!(x509::leaf("it", &read("tls.crt")).unwrap().issuer, name);
         assert!(read("ca.crt") == cert && read("ca.crt") != last);
         last = read("ca.crt");
     }
     assert_eq!(authority.counts(), (0, 0));
+    // What is due at once waits, and that is said without marks as well.
+    desk.wish.renew = Renew::Before(86_400);
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    let outcome = desk.pass().await;
+    let text = outcome.error().unwrap().chain();
+    assert!(text.contains("secret ca: refused once: ") && !has_mark(&text), "{text}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -78,6 +78,7 @@ impl Desk {
             email: None,
             bundle: None,
             binding: None,
+            lacks_binding_key: false,
             rotate: None,
             profile: None,
             profile_at_once: false,

@@ -1,10 +1,14 @@
 //! An order is made: with a profile the authority has, within its limits, and said to replace the certificate of today.
 
 use super::Work;
-use crate::acme::{
-    ari,
-    client::{Answer, Fault},
-    now,
+use crate::{
+    acme::{
+        ari,
+        client::{Answer, Fault},
+        limits::Counts,
+        now,
+    },
+    x509::Facts,
 };
 use reconciled_provider::{Error, ErrorKind};
 use serde_json::{Value, json};
@@ -39,22 +43,23 @@ impl Work<'_> {
             payload["replaces"] = json!(id);
         }
         let what = format!("order a certificate for {}", self.wish.subject());
-        let mut is_renewal = replaces.is_some();
-        let mut sent = self.send_order(&payload, is_renewal, &what).await;
+        let otherwise = self.counts_without_replacing()?;
+        let mut counts = if replaces.is_some() { Counts::Replacing } else { otherwise };
+        let mut sent = self.send_order(&payload, counts, &what).await;
         // Another order replaces it already, or the authority does not know it, or only as somebody else's: whatever it says,
         // an order as any other is not refused for that.
         if let Err(fault @ Fault::Refused { .. }) = &sent
-            && is_renewal
+            && counts == Counts::Replacing
             && !matches!(fault.word(), "rateLimited" | "accountDoesNotExist")
         {
             payload.as_object_mut().map(|members| members.remove("replaces"));
-            is_renewal = false;
-            sent = self.send_order(&payload, is_renewal, &what).await;
+            counts = otherwise;
+            sent = self.send_order(&payload, counts, &what).await;
         }
         let answer = sent?;
         self.client.login.end_wait()?;
-        self.attempt.is_renewal = is_renewal;
-        self.attempt.is_counted = self.counts() && !is_renewal;
+        self.attempt.is_counted = self.counts() && counts != Counts::Replacing;
+        self.attempt.counts = counts;
         let missing = || Error::unexpected(format!("{what}: the answer does not say where the order is"));
         self.attempt.order = Some(answer.location.ok_or_else(missing)?);
         self.attempt.ordered_at = now(self.desk.cx);
@@ -68,8 +73,19 @@ impl Work<'_> {
         self.desk.config.counts(&self.authority.server)
     }
 
+    /// What an order counts as that does not say which certificate it replaces. To the authority it renews one of exactly
+    /// these names, whoever ordered that; of one that was adopted it is not known who gave it, and most stay where they were.
+    fn counts_without_replacing(&self) -> Result<Counts, Error> {
+        let Some(issued) = self.desk.keep.issued(self.name)? else { return Ok(Counts::First) };
+        let is_theirs = issued.issuer.as_ref().is_none_or(|issuer| self.wish.issuer.is(issuer));
+        let has_same_names =
+            |facts: Facts| (&facts.names, &facts.addresses) == (&self.wish.names, &self.wish.addresses);
+        let is_again = is_theirs && issued.facts().is_ok_and(has_same_names);
+        Ok(if is_again { Counts::Again } else { Counts::First })
+    }
+
     /// Sends an order that is within what the authority gives, as far as that is counted here.
-    async fn send_order(&mut self, payload: &Value, is_renewal: bool, what: &str) -> Result<Answer, Fault> {
+    async fn send_order(&mut self, payload: &Value, counts: Counts, what: &str) -> Result<Answer, Fault> {
         let (keep, server) = (self.desk.keep, &self.authority.server);
         // It may have said so to another certificate just now.
         if let Err(error) = self.client.may_ask(self.desk.cx, self.asked, true) {
@@ -77,7 +93,7 @@ impl Work<'_> {
             return Err(error.into());
         }
         if self.counts() {
-            let counted = self.acme.limits.order(keep, server, self.wish, now(self.desk.cx), is_renewal);
+            let counted = self.acme.limits.order(keep, server, self.wish, now(self.desk.cx), counts);
             self.is_counted_out = counted.as_ref().is_err_and(|error| error.kind == ErrorKind::RateLimited);
             counted?;
         }
@@ -87,8 +103,8 @@ impl Work<'_> {
         };
         let sent = sent.await;
         // Nothing comes of an order that nobody knows of here.
-        if sent.is_err() && self.counts() && !is_renewal {
-            self.acme.limits.give_back(keep, server, self.wish, now(self.desk.cx))?;
+        if sent.is_err() && self.counts() {
+            self.acme.limits.give_back(keep, server, self.wish, now(self.desk.cx), counts)?;
         }
         sent
     }
