@@ -6,8 +6,9 @@
 
 use crate::{
     Config,
-    directory::{self, Content, Seen, see},
+    directory::{self, Content, see},
     kept::Attempt,
+    place::Spot,
 };
 use reconciled_provider::Error;
 use std::{
@@ -31,9 +32,9 @@ pub(super) fn file(config: &Config, webroot: &str, token: &str) -> Result<PathBu
         return Err(Error::invalid("the authority gave a token that RFC 8555 does not allow"));
     }
     let path = format!("{webroot}/{BELOW}/{token}");
-    if crate::config::check_path(&path).is_err() || !config.allows(&path) {
+    if crate::config::check_path(&path).is_err() || !config.allows_answer(&path) {
         let message = format!("`webroot: {webroot}` is in none of the directories for certificates");
-        let hint = format!("the host allows {}: `paths` of the provider", config.paths.join(", "));
+        let hint = format!("the host allows {}: `paths` of the provider", config.allowed());
         return Err(Error::invalid(message).hint(hint));
     }
     Ok(path.into())
@@ -89,9 +90,9 @@ fn is_ours(path: &Path) -> Result<bool, Error> {
         Ok(seen) => seen,
     };
     Ok(match seen {
-        Seen::File(Content { bytes, .. }) => bytes.starts_with(&begin) || begin.starts_with(&bytes),
-        Seen::Nothing => true,
-        Seen::Other | Seen::Huge => false,
+        Spot::File(Content { bytes, .. }) => bytes.starts_with(&begin) || begin.starts_with(&bytes),
+        Spot::Nothing => true,
+        Spot::Link(_) | Spot::Other | Spot::Huge => false,
     })
 }
 

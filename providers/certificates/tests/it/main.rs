@@ -18,6 +18,7 @@ mod renewals;
 mod rotation;
 mod served;
 mod several;
+mod steps;
 mod suggested;
 mod ways;
 mod world;
