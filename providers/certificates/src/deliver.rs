@@ -111,6 +111,8 @@ pub struct View {
     is_foreign: bool,
     /// The directory of the version in place, where it is one of ours.
     version: Option<String>,
+    /// Versions of ours that are not in place: of a process that died, or whose removal failed.
+    left: Vec<String>,
     names: Vec<Named>,
 }
 
@@ -140,6 +142,7 @@ impl View {
             mark: Ok(None),
             is_foreign: false,
             version: None,
+            left: Vec::new(),
             names: Vec::new(),
         };
         if let Err(error) = view.look(place, &paths).await {
@@ -178,6 +181,9 @@ impl View {
         };
         for (at, spot) in ours.into_iter().zip(within) {
             self.names[at].spot = spot;
+        }
+        if self.version.is_some() || matches!(self.mark, Ok(Some(_))) {
+            self.left = left(place, &self.directory, self.version.as_deref()).await;
         }
         Ok(())
     }
@@ -225,6 +231,34 @@ impl View {
     pub(crate) fn version(&self) -> Option<&str> {
         self.version.as_deref().map(fingerprint)
     }
+
+    /// That the directory is marked otherwise than with `mark`, in words for people.
+    pub(crate) fn marked_otherwise(&self, mark: &Mark) -> Result<Option<String>, Error> {
+        Ok(match self.mark()? {
+            Some(owner) if *owner != mark.today && mark.is(owner) => {
+                Some(format!("it is marked as {owner}, as the entry was called before"))
+            }
+            Some(owner) => other(mark, owner).map(|other| format!("{other} is put there")),
+            None => None,
+        })
+    }
+
+    /// What is not right with the directory of the certificate that has this mark, and is kept, whatever its files are.
+    pub(crate) fn disorder(&self, mark: &Mark) -> Result<Vec<String>, Error> {
+        // What somebody else put there, and was adopted as it is, is marked once something is put there.
+        let is_unmarked = self.version.is_some() && self.mark()?.is_none();
+        let unmarked = is_unmarked.then(|| format!("{MARK}, which says whose it is, is missing"));
+        let left = self.left.iter().map(|version| format!("{version} is left over"));
+        Ok(self.marked_otherwise(mark)?.into_iter().chain(unmarked).chain(left).collect())
+    }
+}
+
+/// Versions of ours but the one in place. What cannot be listed is not told of: nothing is removed for that.
+async fn left(place: &dyn Place, directory: &Path, version: Option<&str>) -> Vec<String> {
+    let mut left = place.directories(directory).await.unwrap_or_default();
+    left.retain(|name| is_version(name) && Some(&**name) != version);
+    left.sort();
+    left
 }
 
 /// The beginning of the fingerprint that a version was put there with.
@@ -379,9 +413,10 @@ pub async fn put(
         );
     }
     claim(place, &view, output, mark).await?;
+    // What was begun before may be why the disk is full.
+    let _ = sweep(place, directory, view.version.as_deref()).await;
     stage(place, &view, version, files, owner, passed).await?;
-    let target = free_name(place, directory, version).await?;
-    place.write_version(&directory.join(&target), files, owner).await?;
+    let target = write_version(place, directory, version, files, owner).await?;
     passed("certificate.draft");
     let wanted: Vec<&str> = files.iter().map(|file| file.name).collect();
     switch(place, directory, &target, &wanted, passed).await?;
@@ -390,8 +425,37 @@ pub async fn put(
         place.remove(&directory.join(name)).await?;
     }
     place.settle(directory).await?;
-    sweep(place, directory, &target).await;
+    // What stays is told by the next look.
+    let _ = sweep(place, directory, Some(&target)).await;
     Ok(())
+}
+
+/// Marks a directory, in which the files are as they should be, and removes what was begun in it.
+///
+/// Errors: `Invalid` when another certificate is put there.
+pub(crate) async fn tidy(place: &dyn Place, view: &View, output: &Output, mark: &Mark) -> Result<(), Error> {
+    claim(place, view, output, mark).await?;
+    match view.left.is_empty() {
+        true => Ok(()),
+        false => sweep(place, &view.directory, view.version.as_deref()).await,
+    }
+}
+
+/// Writes a version; how its directory is called. One that could not be finished is removed, as far as that goes.
+async fn write_version(
+    place: &dyn Place,
+    directory: &Path,
+    version: &str,
+    files: &[File],
+    owner: (u32, u32),
+) -> Result<String, Error> {
+    let target = free_name(place, directory, version).await?;
+    let there = directory.join(&target);
+    if let Err(error) = place.write_version(&there, files, owner).await {
+        let _ = place.remove_version(&there).await;
+        return Err(error);
+    }
+    Ok(target)
 }
 
 /// Makes what others have there under our names a version of its own, so that one rename switches all of it later on. Whoever
@@ -420,9 +484,8 @@ async fn stage(
             Some(There::Huge | There::Other) | None => {}
         }
     }
-    let target = free_name(place, &view.directory, version).await?;
+    let target = write_version(place, &view.directory, version, &theirs, owner).await?;
     let there = view.directory.join(&target);
-    place.write_version(&there, &theirs, owner).await?;
     for (name, to) in &links {
         place.link(&there.join(name), to).await?;
     }
@@ -435,8 +498,14 @@ async fn stage(
 /// Takes the files of the certificate with this mark away again; those of others stay.
 pub async fn withdraw(place: &dyn Place, mark: &Mark, output: &Output) -> Result<(), Error> {
     let view = View::of(place, output).await;
-    if !view.is_there()? || !view.is_of(mark)? {
+    if !view.is_there()? {
         return Ok(());
+    }
+    match view.mark()? {
+        Some(owner) if mark.is(owner) => {}
+        // Somebody took the mark away, and nobody else came. Who is killed on the way finds it again.
+        None if view.version.is_some() => claim(place, &view, output, mark).await?,
+        Some(_) | None => return Ok(()),
     }
     for name in NAMES.into_iter().filter(|name| view.is_ours(name)) {
         place.remove(&view.directory.join(name)).await?;
@@ -444,7 +513,8 @@ pub async fn withdraw(place: &dyn Place, mark: &Mark, output: &Output) -> Result
     if !view.is_foreign {
         place.remove(&view.directory.join(DATA)).await?;
     }
-    sweep(place, &view.directory, "").await;
+    // Before the mark: what has a key in it is not left where nobody looks for it.
+    sweep(place, &view.directory, None).await?;
     place.remove(&view.directory.join(MARK)).await?;
     // What is not empty belongs to others as well.
     let _ = place.remove_empty(&view.directory).await;
@@ -545,12 +615,13 @@ async fn switch(
     place.settle(directory).await
 }
 
-/// Removes versions of ours that nobody reads any more. What cannot be removed stays; the next time it is tried again.
-async fn sweep(place: &dyn Place, directory: &Path, keep: &str) {
-    let names = place.directories(directory).await.unwrap_or_default();
-    for name in names.iter().filter(|name| is_version(name) && *name != keep) {
-        let _ = place.remove_version(&directory.join(name)).await;
+/// Removes versions of ours that nobody reads any more, each whatever keeps another one.
+async fn sweep(place: &dyn Place, directory: &Path, keep: Option<&str>) -> Result<(), Error> {
+    let mut swept = Ok(());
+    for name in left(place, directory, keep).await {
+        swept = swept.and(place.remove_version(&directory.join(name)).await);
     }
+    swept
 }
 
 pub(crate) fn failed(what: &str, path: &Path, error: io::Error) -> Error {

@@ -41,9 +41,11 @@ pub(crate) fn see(path: &Path) -> io::Result<Spot> {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Spot::Nothing),
         Err(error) => {
-            return match (fs::read_link(path), fs::symlink_metadata(path)) {
-                (Ok(to), _) => Ok(Spot::Link(to)),
-                (_, Ok(meta)) if !meta.is_file() => Ok(Spot::Other),
+            if let Ok(to) = fs::read_link(path) {
+                return Ok(Spot::Link(to));
+            }
+            return match fs::symlink_metadata(path) {
+                Ok(meta) if !meta.is_file() => Ok(Spot::Other),
                 _ => Err(error),
             };
         }

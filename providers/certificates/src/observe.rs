@@ -82,12 +82,10 @@ impl Standing {
             unlike.push(Difference::renewal("renew", "asked for by a person", "renewed"));
         }
         let mut troubles = deliver::troubles(view, &wish.output, &deliver::files(&wish.output, &issued))?;
-        if let Some(owner) = view.mark()? {
-            let mark = keep.mark(name);
-            troubles.extend(deliver::other(&mark, owner).map(|other| format!("{other} is put there")));
-            if mark.former.iter().any(|former| former == owner) {
-                troubles.push(format!("it is marked as {owner}, as the entry was called before"));
-            }
+        let mark = keep.mark(name);
+        match is_kept {
+            true => troubles.extend(view.disorder(&mark)?),
+            false => troubles.extend(view.marked_otherwise(&mark)?),
         }
         let is_elsewhere = |output: &&Output| output.directory != wish.output.directory;
         let left = std::iter::once(&issued.wish.output).chain(&issued.leaving).filter(is_elsewhere);

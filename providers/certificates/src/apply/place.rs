@@ -50,8 +50,8 @@ impl Desk<'_> {
             let version = &fingerprint[..16];
             deliver::put(place, &mark, version, &wish.output, &files, self.config.passed).await?;
             (self.config.passed)("certificate.put");
-        } else if view.mark()?.is_some_and(|owner| owner != mark.today && mark.is(owner)) {
-            deliver::hand_over(place, &mark, &mark, &wish.output).await?;
+        } else if !view.disorder(&mark)?.is_empty() {
+            deliver::tidy(place, &view, &wish.output, &mark).await?;
         }
         if issued.wish != *wish {
             if (&issued.wish.reload, &issued.wish.serve) != (&wish.reload, &wish.serve) {

@@ -11,6 +11,7 @@ mod faults;
 mod issuers;
 mod keeping;
 mod keystore;
+mod leftovers;
 mod manifests;
 mod persist;
 mod place;
