@@ -1,9 +1,13 @@
 //! Certificates where a helper has the rights: the daemon and the helper are killed, and no pair on the disk is torn.
 
 use crate::{
+    acme::{self, is_good},
+    acme_web::Nginx,
     certificates::{SELF, certificate, desk, fingerprint, is_pair, make_regular, manifest, openssl, read},
-    env::Env,
+    env::{Env, zone},
     helper::{Death, Helper},
+    pdns::Pdns,
+    pebble::Pebble,
     running::wait_for,
     unit::Machine,
 };
@@ -253,6 +257,30 @@ fn what_others_put_there_is_adopted_through_the_helper_and_moves_with_a_keystore
     assert!(openssl(&env, &shown).contains(&read(&env, "ssl/elsewhere/tls.key")));
     assert_eq!(fs::metadata(env.path("ssl/elsewhere/keystore.p12")).unwrap().mode() & 0o777, 0o600);
     assert!(!env.path("ssl/web/tls.key").exists() && !env.path("ssl/web/..data").exists());
+}
+
+#[test]
+fn answers_for_a_web_server_are_put_there_and_taken_away_through_the_helper() {
+    if !is_root() {
+        return;
+    }
+    let pdns = Pdns::start();
+    let pebble = Pebble::start(pdns.port, "", &[]);
+    let env = acme::desk(&pdns, &pebble, "");
+    let helper = Helper::of(&env);
+    let webroot = env.path("ssl/webroot");
+    let _nginx = Nginx::of_files(&env, &webroot, pebble.http);
+    env.push("zone.yaml", &zone("example.com", "pdns", &["{name: www, type: A, values: [127.0.0.1]}"]));
+    env.apply();
+    let solvers = format!("solvers: [{{http01: {{webroot: {}}}}}]", webroot.display());
+    let issuer = manifest("Issuer", "le", &format!("{}, {solvers}}}", pebble.acme()));
+    let web = certificate(&env, "web", "issuerRef: {name: le}, dnsNames: [www.example.com]");
+    env.push("all.yaml", &format!("{issuer}{web}"));
+    env.apply();
+    is_good(&env, &pebble, "web");
+    assert!(helper.log().contains("/.well-known/acme-challenge/"), "{}", helper.log());
+    assert!(webroot.exists() && !webroot.join(".well-known").exists());
+    env.in_sync();
 }
 
 /// What the helper may do on this machine.

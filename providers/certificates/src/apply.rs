@@ -169,7 +169,7 @@ impl Desk<'_> {
                 deliver::withdraw(place, &self.keep.mark(name), left).await?;
             }
         }
-        self.end_attempts(name)?;
+        self.end_attempts(name).await?;
         self.keep.forget(name)
     }
 
@@ -236,7 +236,7 @@ impl Desk<'_> {
         }
         if is_good {
             // A process that died before it was done, or something else that was wished for meanwhile, left it.
-            self.end_attempts(name)?;
+            self.end_attempts(name).await?;
         } else {
             let put_back = self.put_back(name, wish, standing.as_ref()).await;
             let why = standing.map(|standing| standing.unlike).unwrap_or_default();
@@ -348,7 +348,7 @@ impl Desk<'_> {
         };
         let facts = match begin::verify(wish, &key, &signed.chain, now) {
             Ok(facts) => facts,
-            Err(error) => return self.unfit(name, wish, records, order, error),
+            Err(error) => return self.unfit(name, wish, records, order, error).await,
         };
         let before = self.keep.issued(name)?;
         let account = self.keep.attempt(name)?.and_then(|attempt| attempt.account);
@@ -395,7 +395,7 @@ impl Desk<'_> {
         // With another key of its own it has signed nothing yet.
         self.watches.wake_signed_by(name);
         (self.config.passed)("certificate.kept");
-        self.end_attempt(name)?;
+        self.end_attempt(name).await?;
         self.keep.end_busy(name)?;
         if wish.issuer.authority().is_none_or(|by| by.solvers.iter().all(|(_, how)| *how != Solver::Persist))
         {
@@ -413,15 +413,17 @@ impl Desk<'_> {
     }
 
     /// Forgets what was begun at any issuer.
-    pub(crate) fn end_attempts(&self, name: &str) -> Result<(), Error> {
-        let issuers = self.keep.issuers(name)?;
-        issuers.iter().try_for_each(|keep| Desk { keep, ..*self }.end_attempt(name))
+    pub(crate) async fn end_attempts(&self, name: &str) -> Result<(), Error> {
+        for keep in &self.keep.issuers(name)? {
+            Desk { keep, ..*self }.end_attempt(name).await?;
+        }
+        Ok(())
     }
 
     /// Forgets what was begun, and takes away what proved its names.
-    pub(crate) fn end_attempt(&self, name: &str) -> Result<(), Error> {
+    pub(crate) async fn end_attempt(&self, name: &str) -> Result<(), Error> {
         if let Some(attempt) = self.keep.attempt(name)? {
-            acme::remove_answers(&attempt)?;
+            acme::remove_answers(&*self.config.place, &attempt).await?;
         }
         self.keep.end_attempt(name)
     }

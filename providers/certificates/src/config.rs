@@ -215,12 +215,6 @@ impl Config {
         is_allowed && !self.reserved.iter().any(is_own)
     }
 
-    /// True when an answer may be put at `path` for a web server to show: that is done with rights of our own, whoever has those
-    /// for certificates.
-    pub(crate) fn allows_answer(&self, path: &str) -> bool {
-        !self.paths.is_empty() && self.allows(path)
-    }
-
     /// The directories that are allowed, in words for people.
     pub(crate) fn allowed(&self) -> String {
         if self.paths.is_empty() { "none by name".into() } else { self.paths.join(", ") }

@@ -39,7 +39,9 @@ pub(crate) fn see(path: &Path) -> io::Result<Spot> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let file = match fs::OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path) {
         Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Spot::Nothing),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            return Ok(Spot::Nothing);
+        }
         Err(error) => {
             if let Ok(to) = fs::read_link(path) {
                 return Ok(Spot::Link(to));
@@ -66,7 +68,7 @@ pub(crate) fn see(path: &Path) -> io::Result<Spot> {
 }
 
 /// Which directories of a path are missing, the uppermost last.
-pub(crate) fn missing(directory: &Path) -> Vec<&Path> {
+fn missing(directory: &Path) -> Vec<&Path> {
     directory.ancestors().take_while(|path| fs::symlink_metadata(path).is_err()).collect()
 }
 

@@ -65,7 +65,7 @@ pub trait Place: fmt::Debug + Send + Sync {
     async fn write(&self, path: &Path, text: &str) -> Result<(), Error>;
     /// Has a name lead to `to`, in place of the file or link that is there.
     async fn link(&self, path: &Path, to: &Path) -> Result<(), Error>;
-    /// Removes a file or a link, where one is there.
+    /// Removes a file or a link, where one is there, and what somebody who died left beside it.
     async fn remove(&self, path: &Path) -> Result<(), Error>;
     /// Has what was changed in a directory outlast a crash of the machine.
     async fn settle(&self, directory: &Path) -> Result<(), Error>;
@@ -106,11 +106,18 @@ fn write_version(there: &Path, files: &[File], (user, group): (u32, u32)) -> io:
     settle(there)
 }
 
+/// What is to be at `path` until it has that name.
+fn draft(path: &Path) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    path.with_file_name(format!("..{}.new", name.trim_start_matches('.')))
+}
+
 fn write(path: &Path, text: &str) -> io::Result<()> {
-    let draft = path.with_added_extension("new");
+    let draft = draft(path);
     // That of a process that died may be there.
     let _ = fs::remove_file(&draft);
     let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o644).open(&draft)?;
+    file.set_permissions(fs::Permissions::from_mode(0o644))?;
     file.write_all(text.as_bytes())?;
     file.sync_all()?;
     fs::rename(&draft, path)?;
@@ -118,8 +125,7 @@ fn write(path: &Path, text: &str) -> io::Result<()> {
 }
 
 fn link(path: &Path, to: &Path) -> io::Result<()> {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let draft = path.with_file_name(format!("..{}.new", name.trim_start_matches('.')));
+    let draft = draft(path);
     // That of a process that died may be there.
     let _ = fs::remove_file(&draft);
     symlink(to, &draft)?;
@@ -128,7 +134,9 @@ fn link(path: &Path, to: &Path) -> io::Result<()> {
 
 fn none_is_as_good(removed: io::Result<()>) -> io::Result<()> {
     match removed {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            Ok(())
+        }
         removed => removed,
     }
 }
@@ -165,6 +173,7 @@ impl Place for Here {
     }
 
     async fn remove(&self, path: &Path) -> Result<(), Error> {
+        let _ = fs::remove_file(draft(path));
         none_is_as_good(fs::remove_file(path)).map_err(|error| refused(path, error))
     }
 

@@ -82,7 +82,7 @@ impl Reader<'_> {
         let shown = directory.escape_debug();
         if let Err(why) = check_path(directory) {
             self.refuse(at.span, format!("`{shown}` {why}"), "write an absolute path");
-        } else if !self.config.allows_answer(&format!("{directory}/x")) {
+        } else if !self.config.allows(&format!("{directory}/x")) {
             let (allowed, entry) = (self.config.allowed(), self.inputs.entry());
             let message = format!("`{shown}` is in none of the directories for certificates");
             self.refuse(
