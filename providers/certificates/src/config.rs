@@ -217,7 +217,10 @@ impl Config {
 
     /// The directories that are allowed, in words for people.
     pub(crate) fn allowed(&self) -> String {
-        if self.paths.is_empty() { "none by name".into() } else { self.paths.join(", ") }
+        match self.paths.is_empty() {
+            true => "what its helper allows, and nothing of reconciled's own".into(),
+            false => self.paths.join(", "),
+        }
     }
 }
 
