@@ -4,16 +4,14 @@ mod certificates;
 mod handover;
 mod host;
 mod marks;
+mod place;
 mod terraform;
 mod verify;
 
 pub use host::serve_host;
 pub use terraform::serve_plugin;
 
-use crate::{
-    config::{Config, ProviderEntry, SecretPlace, helped},
-    manifest::Absent,
-};
+use crate::config::{Config, ProviderEntry, SecretPlace};
 use bytes::Bytes;
 use reconciled_certificates as authority;
 use reconciled_dns::{
@@ -77,21 +75,6 @@ pub fn kinds() -> Kinds {
         }
     }
     all
-}
-
-/// Kinds of entries that a host implies, where this one does not.
-pub fn absent(config: &Config) -> Vec<Absent> {
-    let absent = helped(&config.providers).map(|host| Absent {
-        kinds: Arc::new(reconciled_certificates::kind::kinds()),
-        why: format!(
-            "`{}` has a `helper`, which does nothing for certificates: the daemon puts them in place with rights of its own",
-            host.name
-        ),
-        hint: "add an entry `type: certificates` whose `paths` the daemon's user may write to, or run a second daemon as root \
-               for them (docs/host-privileges.md#certificates)"
-            .into(),
-    });
-    absent.into_iter().collect()
 }
 
 /// One observer for each type, for checking manifests where nothing is configured. They never reach a remote.
@@ -462,26 +445,6 @@ mod tests {
     }
 
     #[test]
-    fn a_host_with_a_helper_says_why_it_has_no_certificates() {
-        let absent_of = |providers: &str| {
-            let file = SourceFile::new("config.yaml", format!("providers:\n{providers}"));
-            let (config, problems) = config::parse(file.into(), &Environment::of([]));
-            assert!(problems.is_empty(), "{problems:?}");
-            absent(&config.unwrap())
-        };
-        let host = "  - {name: host, type: host, helper: /run/reconciled-hostd.sock, paths: [/etc]}\n";
-        let absent = absent_of(host);
-        assert!(absent[0].kinds.find("cert/v1", "Certificate").is_some());
-        assert!(
-            absent[0].why.starts_with("`host` has a `helper`")
-                && absent[0].hint.contains("type: certificates")
-        );
-        let own = "  - {name: ca, type: certificates, paths: [/var/lib/certs]}\n";
-        assert!(absent_of(&format!("{host}{own}")).is_empty());
-        assert!(absent_of("  - {name: host, type: host, paths: [/etc]}\n").is_empty());
-    }
-
-    #[test]
     fn a_misspelt_key_is_told_once_with_what_was_meant() {
         for text in ["type: zonefile, directory: /z, polcy: sync", "type: webhook, polcy: sync"] {
             let shown = problems(text);
@@ -509,6 +472,7 @@ mod tests {
         }
         assert_eq!(problems("type: host, paths: [/etc, /srv], root: /, originals: /var/lib/x"), "");
         assert_eq!(problems("type: host, helper: /run/reconciled-hostd.sock"), "");
+        assert_eq!(problems("type: certificates, helper: /run/reconciled-hostd.sock"), "");
         assert_eq!(problems("type: webhook"), "");
         assert_eq!(problems("type: webhook, url: 'http://127.0.0.1:1', txt: plain, maxChanges: 5"), "");
     }
@@ -584,6 +548,8 @@ mod tests {
         refuse("type: host", "empty or missing");
         refuse("type: host, helper: /run/h.sock, bus: system", "which the helper decides");
         refuse("type: host, paths: [/etc/../root]", "has `.` or `..` in it");
+        refuse("type: certificates", "empty or missing");
+        refuse("type: certificates, helper: hostd.sock", "no absolute path");
         refuse("type: host, paths: [/etc], rot: /", "did you mean `root`");
         refuse(
             "type: host, paths: [/etc], bus: 'tcp:host=x'",

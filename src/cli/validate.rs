@@ -154,7 +154,6 @@ mod tests {
             entries: &views,
             ailing: &Default::default(),
             known: &kinds,
-            absent: &[],
             host: &config.host,
             owners: &manifest::Owners::new(),
             outputs: &manifest::NoOutputs,

@@ -10,23 +10,27 @@ use reconciled_provider::{
 const CERTIFICATES: &str = "certificates";
 
 /// The entry for certificates of a host that has none: they may be put where the host's files may be managed, and
-/// services read them again through the same bus, or not at all where there is none. None where an entry of that type or
-/// name is written, and where no entry manages the files of this machine itself.
+/// services read them again through the same bus, or not at all where there is none. A helper does both where it has the
+/// rights. None where an entry of that type or name is written, and where no entry manages the files of this machine.
 pub(super) fn certificates(entries: &[ProviderEntry]) -> Option<ProviderEntry> {
-    if has_certificates(entries) {
+    if entries.iter().any(|entry| [&*entry.type_name, &*entry.name].contains(&CERTIFICATES)) {
         return None;
     }
     let is_machine = |entry: &&ProviderEntry| {
         let root = entry.rest.get("root").map_or(Some("/"), Node::as_str);
-        // Where a helper has the rights, this process may write nothing.
-        &*entry.type_name == "host" && root == Some("/") && !has_helper(entry)
+        &*entry.type_name == "host" && root == Some("/")
     };
     let host = entries.iter().find(is_machine)?;
-    let mut keys = vec![(word(host, "paths"), host.rest.get("paths")?.clone())];
-    // A host without a bus has no units in Git: none is restarted by way of a certificate either.
-    let command = host.rest.get("bus").and_then(Node::as_str).map(reload).unwrap_or_default();
-    let arguments = command.iter().map(|argument| word(host, argument)).collect();
-    keys.push((word(host, "reload"), Node { span: host.span, value: NodeValue::Seq(arguments) }));
+    let shared = |key: &str| host.rest.get(key).map(|value| (word(host, key), value.clone()));
+    let mut keys: Vec<_> = shared("helper").into_iter().chain(shared("paths")).collect();
+    if host.rest.get("helper").is_none() {
+        // Without paths there is nothing to put them into.
+        host.rest.get("paths")?;
+        // A host without a bus has no units in Git: none is restarted by way of a certificate either.
+        let command = host.rest.get("bus").and_then(Node::as_str).map(reload).unwrap_or_default();
+        let arguments = command.iter().map(|argument| word(host, argument)).collect();
+        keys.push((word(host, "reload"), Node { span: host.span, value: NodeValue::Seq(arguments) }));
+    }
     Some(ProviderEntry {
         name: CERTIFICATES.into(),
         type_name: CERTIFICATES.into(),
@@ -35,20 +39,6 @@ pub(super) fn certificates(entries: &[ProviderEntry]) -> Option<ProviderEntry> {
         rest: Node { span: host.span, value: NodeValue::Map(keys) },
         ..host.clone()
     })
-}
-
-/// The entry of a host that implies none for certificates because a helper has its rights, where nothing else is said of them.
-pub(crate) fn helped(entries: &[ProviderEntry]) -> Option<&ProviderEntry> {
-    let is_helped = |entry: &&ProviderEntry| &*entry.type_name == "host" && has_helper(entry);
-    entries.iter().find(is_helped).filter(|_| !has_certificates(entries))
-}
-
-fn has_certificates(entries: &[ProviderEntry]) -> bool {
-    entries.iter().any(|entry| [&*entry.type_name, &*entry.name].contains(&CERTIFICATES))
-}
-
-fn has_helper(entry: &ProviderEntry) -> bool {
-    entry.rest.get("helper").is_some()
 }
 
 /// The command that reloads a unit of the service manager at `bus`.
@@ -70,7 +60,7 @@ fn word(entry: &ProviderEntry, text: &str) -> Node {
 #[cfg(test)]
 mod tests {
     use crate::config::{Config, Environment, parse};
-    use reconciled_provider::{EntryPolicy, SourceFile};
+    use reconciled_provider::{EntryPolicy, Node, SourceFile};
     use std::sync::Arc;
 
     fn config(providers: &str) -> Config {
@@ -111,13 +101,25 @@ mod tests {
     }
 
     #[test]
+    fn a_helper_of_the_host_has_the_rights_for_its_certificates_too() {
+        let implied = |more: &str| {
+            let text = format!("- {{name: host, type: host, helper: /run/reconciled-hostd.sock{more}}}");
+            config(&text).providers.pop().unwrap()
+        };
+        let entry = implied(", paths: [/etc]");
+        assert_eq!(&*entry.type_name, "certificates");
+        assert_eq!(entry.rest.get("helper").and_then(Node::as_str), Some("/run/reconciled-hostd.sock"));
+        assert_eq!(entry.rest.get("paths").unwrap().elements()[0].as_str(), Some("/etc"));
+        let entry = implied("");
+        assert!(entry.rest.get("paths").is_none() && entry.rest.get("reload").is_none());
+    }
+
+    #[test]
     fn what_is_written_is_not_implied() {
         let own =
             "- {name: host, type: host, paths: [/etc]}\n- {name: ca, type: certificates, paths: [/etc/ssl]}";
         assert_eq!(names(&config(own)), ["host", "ca"]);
         assert_eq!(names(&config("- {name: box, type: host, root: /srv/box, paths: [/etc]}")), ["box"]);
-        let helped = "- {name: host, type: host, helper: /run/reconciled-hostd.sock, paths: [/etc]}";
-        assert_eq!(names(&config(helped)), ["host"]);
         assert_eq!(names(&config("- {name: zones, type: zonefile, directory: /z}")), ["zones"]);
     }
 }

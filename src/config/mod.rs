@@ -28,7 +28,6 @@ pub use commands::Commands;
 pub use daemon::{Api, Hook, OnHold, SYSTEM_SOCKET};
 pub use environment::Environment;
 pub use guard::{Always, GuardLimits};
-pub(crate) use implied::helped;
 pub use locate::{LocateError, locate, state_dir};
 pub use notify::{Email, Place, Receiver, Tls, Topic, Way};
 pub use provider::ProviderEntry;

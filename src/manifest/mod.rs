@@ -268,8 +268,6 @@ pub struct Request<'a> {
     pub ailing: &'a BTreeMap<Arc<str>, Ailing>,
     /// Every kind this program knows, configured or not.
     pub known: &'a Kinds,
-    /// Kinds that no entry knows for a reason of this host.
-    pub absent: &'a [Absent],
     /// This host.
     pub host: &'a Host,
     /// Who owns what several sources declare, as far as it was asked for: see [`Loaded::contested`].
@@ -278,17 +276,6 @@ pub struct Request<'a> {
     pub outputs: &'a dyn Outputs,
     /// Marks of secrets.
     pub secrets: &'a dyn SecretMarks,
-}
-
-/// Kinds that no configured entry knows, and why that is so on this host.
-#[derive(Clone, Debug)]
-pub struct Absent {
-    /// The kinds.
-    pub kinds: Arc<Kinds>,
-    /// Why.
-    pub why: String,
-    /// What to do about it.
-    pub hint: String,
 }
 
 /// A problem and the source it was found in.
@@ -397,7 +384,6 @@ pub fn validate(files: &dyn Files, types: &[EntryView], rules: SourceRules) -> L
         entries: types,
         ailing: &BTreeMap::new(),
         known: &known,
-        absent: &[],
         host: &Host::default(),
         owners: &Owners::new(),
         outputs: &NoOutputs,

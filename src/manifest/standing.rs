@@ -1,7 +1,7 @@
 //! Whose a manifest is: for this host or not, and which entries it is offered to.
 
 use super::{
-    Absent, Ailing, EntryView, Mode,
+    Ailing, EntryView, Mode,
     envelope::Document,
     read::{Loading, Unit},
 };
@@ -149,12 +149,8 @@ fn decide(loading: &Loading<'_>, document: &Document) -> Verdict {
         if !all_hosts_are_alike {
             return (Standing::Unassigned, None);
         }
-        let problem = format!("no configured provider knows kind {}", document.kind);
-        let is_of = |absent: &&Absent| absent.kinds.find(&document.api_version, &document.kind).is_some();
-        let problem = match request.absent.iter().find(is_of) {
-            Some(absent) => Problem::error(format!("{problem}: {}", absent.why)).hint(absent.hint.clone()),
-            None => Problem::error(problem).hint("add an entry under `providers` in the host configuration"),
-        };
+        let problem = Problem::error(format!("no configured provider knows kind {}", document.kind));
+        let problem = problem.hint("add an entry under `providers` in the host configuration");
         return (Standing::Faulty, Some((problem, document.kind_span)));
     }
     named(loading, document, &able, all_hosts_are_alike)

@@ -4,8 +4,8 @@
 //! to a scope that a Thing declares.
 
 use super::{
-    Absent, Ailing, Cache, EntryView, Files, Loaded, Output, Outputs, Owners, Request, SecretMarks,
-    SourceRequest, SourceRules, load,
+    Ailing, Cache, EntryView, Files, Loaded, Output, Outputs, Owners, Request, SecretMarks, SourceRequest,
+    SourceRules, load,
 };
 use crate::config::Host;
 use crate::{config::Wanted, sops::Refused};
@@ -304,7 +304,6 @@ pub(crate) struct Setup {
     pub(crate) sources: Vec<(&'static str, Folder, SourceRules)>,
     pub(crate) entries: Vec<EntryView>,
     pub(crate) host: Host,
-    pub(crate) absent: Vec<Absent>,
     pub(crate) ailing: BTreeMap<Arc<str>, Ailing>,
     pub(crate) secret: u8,
     pub(crate) owners: Owners,
@@ -319,7 +318,6 @@ impl Setup {
             sources: vec![("infra", folder(files), SourceRules::default())],
             entries: vec![entry("one")],
             host: Host { name: "h1".into(), labels },
-            absent: Vec::new(),
             ailing: BTreeMap::new(),
             secret: 1,
             owners: Owners::new(),
@@ -351,7 +349,6 @@ impl Setup {
                 entries: &self.entries,
                 ailing: &self.ailing,
                 known: &Kinds(kinds().0.iter().cloned().chain([other_kind()]).collect()),
-                absent: &self.absent,
                 host: &self.host,
                 owners: &self.owners,
                 outputs: self,

@@ -1,6 +1,6 @@
 //! Entries of `type: certificates`.
 
-use super::{at_entry, authority, decode};
+use super::{at_entry, authority, decode, place::Helped};
 use crate::config::{Config, ProviderEntry};
 use reconciled_provider::{Problem, Provider};
 use std::{path::Path, sync::Arc};
@@ -15,6 +15,10 @@ pub(super) fn build(entry: &ProviderEntry, config: &Config) -> Result<Arc<dyn Pr
     let (decoded, problems) = decode::<authority::Config>(entry, &entry.rest);
     let Some(decoded) = decoded.filter(|_| problems.is_empty()) else { return Err(problems) };
     let own = [config.state_dir.as_path(), Path::new(&*entry.file.path)];
+    let place = match &decoded.helper {
+        Some(socket) => Arc::new(Helped::new(socket)),
+        None => decoded.place.clone(),
+    };
     let config = authority::Config {
         state: config.state_dir.join("certificates").join(&*entry.name),
         former: former(entry, config),
@@ -25,6 +29,7 @@ pub(super) fn build(entry: &ProviderEntry, config: &Config) -> Result<Arc<dyn Pr
             .collect(),
         timeout: entry.timeout,
         passed: crate::failpoint::hit,
+        place,
         ..decoded
     };
     authority::open(&entry.name, config).map_err(|error| at_entry(entry, &error))

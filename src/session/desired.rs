@@ -357,13 +357,11 @@ impl Session {
             let requests: Vec<SourceRequest<'_>> =
                 snapshots.iter().zip(files.iter().map(|f| f as &dyn Files)).map(request).collect();
             let known = registry::kinds();
-            let absent = registry::absent(&config);
             let request = manifest::Request {
                 sources: &requests,
                 entries: &entries.views,
                 ailing: &entries.ailing,
                 known: &known,
-                absent: &absent,
                 host: &config.host,
                 owners: &owners,
                 outputs: &outputs,

@@ -14,7 +14,7 @@ use crate::{
     aside::aside,
     choose::both,
     compare::{self, Difference},
-    deliver::{self, There},
+    deliver::{self, There, View},
     heirs::Heirs,
     kept::{Issued, Keep, Private},
     observe::{self, Eye, Standing},
@@ -124,7 +124,7 @@ impl Desk<'_> {
         if let Err(error) = self.await_heir(name).await {
             return Outcome::Failed(error);
         }
-        match aside(|| self.remove(name)) {
+        match self.remove(name).await {
             Ok(()) => {
                 self.heirs.gone(name);
                 self.watches.end(name);
@@ -163,7 +163,8 @@ impl Desk<'_> {
         }
     }
 
-    fn remove(&self, name: &str) -> Result<(), Error> {
+    async fn remove(&self, name: &str) -> Result<(), Error> {
+        let place = &*self.config.place;
         if let Some(mut issued) = self.keep.issued(name)? {
             let output = issued.wish.output.clone();
             let left = std::mem::take(&mut issued.leaving);
@@ -173,13 +174,16 @@ impl Desk<'_> {
                     if self.keep.issued(&heir)?.is_none() {
                         self.keep.put_issued(&heir, &issued)?;
                     }
-                    deliver::hand_over(&self.keep.mark(name), &self.keep.mark(&heir), &output)?;
+                    let (mark, heir) = (self.keep.mark(name), self.keep.mark(&heir));
+                    deliver::hand_over(place, &mark, &heir, &output).await?;
                 }
-                None => deliver::withdraw(&self.keep.mark(name), &output)?,
+                None => deliver::withdraw(place, &self.keep.mark(name), &output).await?,
             }
-            left.iter().try_for_each(|left| deliver::withdraw(&self.keep.mark(name), left))?;
+            for left in &left {
+                deliver::withdraw(place, &self.keep.mark(name), left).await?;
+            }
         }
-        self.end_attempts(name)?;
+        self.end_attempts(name).await?;
         self.keep.forget(name)
     }
 
@@ -191,27 +195,29 @@ impl Desk<'_> {
             )));
         };
         match self.step(&desired.id.0, &wish, records).await {
-            Ok(None) => self.done(desired, &wish),
+            Ok(None) => Outcome::Done(self.tracked(desired, &wish).await),
             Ok(Some((recheck_after, claims))) => {
-                Outcome::Pending { tracked: self.tracked(desired, &wish), recheck_after, claims }
+                Outcome::Pending { tracked: self.tracked(desired, &wish).await, recheck_after, claims }
             }
             // Much may have been done before it failed; the next look says what.
             Err(error) => Outcome::Unknown(error),
         }
     }
 
-    fn tracked(&self, desired: &Resource, wish: &Wish) -> Tracked {
+    /// What is in the directory of a certificate now.
+    async fn view(&self, wish: &Wish) -> View {
+        View::of(&*self.config.place, &wish.output).await
+    }
+
+    async fn tracked(&self, desired: &Resource, wish: &Wish) -> Tracked {
+        let view = self.view(wish).await;
         let mut tracked = Tracked::new(desired.id.clone(), desired.spec.hash().unwrap_or_default());
-        if let Ok(standing) = Standing::look(self.cx, self.keep, &desired.id.0, wish) {
+        if let Ok(standing) = Standing::look(self.cx, self.keep, &desired.id.0, wish, &view) {
             let issued = standing.as_ref().and_then(|standing| standing.issued.as_ref());
             observe::watch(self.cx, self.watches, &desired.id.0, wish, issued);
             tracked.outputs = standing.map_or_else(Sealed::default, |it| observe::outputs(wish, &it));
         }
         tracked
-    }
-
-    fn done(&self, desired: &Resource, wish: &Wish) -> Outcome {
-        Outcome::Done(self.tracked(desired, wish))
     }
 
     /// One step; none when the certificate is where and what it should be.
@@ -222,9 +228,10 @@ impl Desk<'_> {
         records: &Records,
     ) -> Result<Option<(Duration, Vec<Claim>)>, Error> {
         self.heirs.worked_on(name, &wish.output.directory);
-        if let Some(other) = deliver::other_owner(&self.keep.mark(name), &wish.output)? {
+        let view = self.view(wish).await;
+        if let Some(other) = view.other_owner(&self.keep.mark(name))? {
             let eye = Eye { keep: self.keep, watches: self.watches, heirs: self.heirs, sights: self.sights };
-            return match observe::comes_after(self.cx, &eye, name, wish)? {
+            return match observe::comes_after(self.cx, &eye, name, &view)? {
                 Some(since) => {
                     let now = self.cx.clock.now().as_secs();
                     Ok(Some((patience(SIGNER, since.as_secs(), now), Vec::new())))
@@ -232,18 +239,18 @@ impl Desk<'_> {
                 None => Err(deliver::taken(&wish.output, &other)),
             };
         }
-        aside(|| self.keep_newer(name, wish))?;
-        let standing = aside(|| Standing::look(self.cx, self.keep, name, wish))?;
+        aside(|| self.keep_newer(name, wish, &view))?;
+        let standing = aside(|| Standing::look(self.cx, self.keep, name, wish, &view))?;
         let is_good = standing.as_ref().is_some_and(|standing| standing.unlike.is_empty());
         if standing.as_ref().is_some_and(|standing| standing.issued.is_none()) {
-            self.keep_theirs(name, wish)?;
+            self.keep_theirs(name, wish, &view)?;
             if is_good {
-                observe::take_over(self.keep, name, wish)?;
+                observe::take_over(self.keep, name, wish, &view)?;
             }
         }
         if is_good {
             // A process that died before it was done, or something else that was wished for meanwhile, left it.
-            self.end_attempts(name)?;
+            self.end_attempts(name).await?;
         } else {
             let put_back = self.put_back(name, wish, standing.as_ref()).await;
             let why = standing.map(|standing| standing.unlike).unwrap_or_default();
@@ -305,8 +312,8 @@ impl Desk<'_> {
     }
 
     /// What somebody else put where ours goes is kept: it may be the only copy of a key.
-    fn keep_theirs(&self, name: &str, wish: &Wish) -> Result<(), Error> {
-        for (file, there) in deliver::found(&wish.output)? {
+    fn keep_theirs(&self, name: &str, wish: &Wish, view: &View) -> Result<(), Error> {
+        for (file, there) in deliver::found(view, &wish.output)? {
             let is_replaced = [deliver::CHAIN, deliver::KEY].contains(&file);
             // Whether the others are replaced is known when there is something to put there.
             if is_replaced || !matches!(there, There::Huge | There::Other) {
@@ -359,13 +366,15 @@ impl Desk<'_> {
         };
         let facts = match begin::verify(wish, &key, &signed.chain, now) {
             Ok(facts) => facts,
-            Err(error) => return self.unfit(name, wish, records, order, error),
+            Err(error) => return self.unfit(name, wish, records, order, error).await,
         };
         let before = self.keep.issued(name)?;
         let is_hurried = before.as_ref().is_some_and(|before| is_hurried(wish, before, why, now));
         let account = self.keep.attempt(name)?.and_then(|attempt| attempt.account);
-        let outputs = before.iter().map(|issued| &issued.wish.output).chain([&wish.output]);
-        let over = outputs.filter_map(deliver::version).collect();
+        let mut over = BTreeSet::new();
+        for output in before.iter().map(|issued| &issued.wish.output).chain([&wish.output]) {
+            over.extend(deliver::version(&*self.config.place, output).await?);
+        }
         let issued = Issued {
             key: Private::of(&key)?,
             chain: signed.chain.clone(),
@@ -411,7 +420,7 @@ impl Desk<'_> {
         // With another key of its own it has signed nothing yet.
         self.watches.wake_signed_by(name);
         (self.config.passed)("certificate.kept");
-        self.end_attempt(name)?;
+        self.end_attempt(name).await?;
         self.keep.end_busy(name)?;
         if wish.issuer.authority().is_none_or(|by| by.solvers.iter().all(|(_, how)| *how != Solver::Persist))
         {
@@ -429,15 +438,17 @@ impl Desk<'_> {
     }
 
     /// Forgets what was begun at any issuer.
-    pub(crate) fn end_attempts(&self, name: &str) -> Result<(), Error> {
-        let issuers = self.keep.issuers(name)?;
-        issuers.iter().try_for_each(|keep| Desk { keep, ..*self }.end_attempt(name))
+    pub(crate) async fn end_attempts(&self, name: &str) -> Result<(), Error> {
+        for keep in &self.keep.issuers(name)? {
+            Desk { keep, ..*self }.end_attempt(name).await?;
+        }
+        Ok(())
     }
 
     /// Forgets what was begun, and takes away what proved its names.
-    pub(crate) fn end_attempt(&self, name: &str) -> Result<(), Error> {
+    pub(crate) async fn end_attempt(&self, name: &str) -> Result<(), Error> {
         if let Some(attempt) = self.keep.attempt(name)? {
-            acme::remove_answers(&attempt)?;
+            acme::remove_answers(&*self.config.place, &attempt).await?;
         }
         self.keep.end_attempt(name)
     }

@@ -33,7 +33,7 @@ impl Desk<'_> {
             let (error, has_failed) = match desk.issue_unless_away(name, &wish, records, why).await {
                 Ok(Step::Issued(signed)) => {
                     // What was begun at others is of no use any more.
-                    self.end_attempts(name)?;
+                    self.end_attempts(name).await?;
                     return Ok(Step::Issued(signed));
                 }
                 Ok(waiting @ Step::Waiting(..)) => return Ok(waiting),

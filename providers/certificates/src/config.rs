@@ -1,20 +1,25 @@
 //! Host configuration of a `type: certificates` entry.
 
+use crate::place::{Again, Here, Place};
 use reconciled_provider::Error;
 use serde::Deserialize;
-use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 /// Keys of the entry besides those every entry has.
 #[derive(Clone, Debug, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Config {
-    /// Directories below which certificates may be put, and nowhere else.
+    /// Directories below which certificates may be put, and nowhere else. Needed, unless there is a `helper`.
+    #[serde(default)]
     pub paths: Vec<String>,
+    /// Socket of the helper, which puts certificates in place and makes services read them, where its own configuration
+    /// allows it.
+    pub helper: Option<PathBuf>,
     /// Directory for certificates whose manifest says `secretName` and no `output`: they are put into the directory of that
     /// name in it.
     pub directory: Option<String>,
     /// Command that makes a service read its files again; `{unit}` is what a manifest names in `reload`. An empty one: no
-    /// manifest may name any. Default: `[systemctl, try-reload-or-restart, "{unit}"]`.
+    /// manifest may name any. Default: `[systemctl, try-reload-or-restart, "{unit}"]`, which a `helper` does itself.
     #[serde(default = "default_reload")]
     pub reload: Vec<String>,
     /// Command that restarts a service which goes on showing another certificate, where a manifest says `escalate`; `{unit}`
@@ -52,6 +57,10 @@ pub struct Config {
     #[serde(skip, default = "default_passed")]
     #[schemars(skip)]
     pub passed: fn(&str),
+    /// Who has the rights where certificates are put; handed over apart.
+    #[serde(skip, default = "default_place")]
+    #[schemars(skip)]
+    pub place: Arc<dyn Place>,
 }
 
 /// Whose limits are kept.
@@ -66,6 +75,10 @@ pub enum Limits {
 
 fn default_passed() -> fn(&str) {
     |_| {}
+}
+
+fn default_place() -> Arc<dyn Place> {
+    Arc::new(Here)
 }
 
 fn default_reload() -> Vec<String> {
@@ -90,6 +103,7 @@ impl Config {
         Config {
             paths: paths.iter().map(|path| (*path).into()).collect(),
             directory: None,
+            helper: None,
             reload: default_reload(),
             restart: None,
             listen: default_listen(),
@@ -100,6 +114,7 @@ impl Config {
             reserved: Vec::new(),
             timeout: default_timeout(),
             passed: default_passed(),
+            place: default_place(),
         }
     }
 
@@ -112,9 +127,12 @@ impl Config {
     /// Refuses what cannot work.
     pub(crate) fn validate(&self) -> Result<(), Error> {
         let problem = |text: String, hint: &str| Err(Error::invalid(text).hint(hint));
-        if self.paths.is_empty() {
+        if self.helper.as_ref().is_some_and(|helper| !helper.is_absolute()) {
+            return problem("helper of a certificates entry is no absolute path".into(), "write it from /");
+        }
+        if self.paths.is_empty() && self.helper.is_none() {
             return problem(
-                "paths of a certificates entry is empty, so nothing could be put anywhere".into(),
+                "paths of a certificates entry is empty or missing, so nothing could be put anywhere".into(),
                 "write the directories below which certificates may be put: paths: [/etc/ssl]",
             );
         }
@@ -183,15 +201,36 @@ impl Config {
         }
     }
 
-    /// True when a certificate may be put at `path`: strictly below one of the directories.
+    /// True when a certificate may be put at `path`: strictly below one of the directories. Without any the helper says it.
     pub(crate) fn allows(&self, path: &str) -> bool {
         let is_below = |above: &str| {
             let rest = path.strip_prefix(above.trim_end_matches('/'));
             rest.is_some_and(|rest| rest.len() > 1 && rest.starts_with('/'))
         };
         let is_own = |own: &String| own == path || is_below(own);
-        self.paths.iter().any(|allowed| is_below(allowed)) && !self.reserved.iter().any(is_own)
+        let is_allowed = match self.paths.is_empty() {
+            true => self.helper.is_some(),
+            false => self.paths.iter().any(|allowed| is_below(allowed)),
+        };
+        is_allowed && !self.reserved.iter().any(is_own)
     }
+
+    /// The directories that are allowed, in words for people.
+    pub(crate) fn allowed(&self) -> String {
+        match self.paths.is_empty() {
+            true => "what its helper allows, and nothing of reconciled's own".into(),
+            false => self.paths.join(", "),
+        }
+    }
+}
+
+/// True for the command that systemd itself, or who asks it for us, needs none for.
+pub(crate) fn is_usual(command: &[String], again: Again) -> bool {
+    let verb = match again {
+        Again::Read => "try-reload-or-restart",
+        Again::Start => "try-restart",
+    };
+    command == ["systemctl", verb, "{unit}"]
 }
 
 /// What is wrong with an absolute path, in words that follow it.

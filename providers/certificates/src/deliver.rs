@@ -5,20 +5,24 @@
 //! what they have. Files of others become such a version first, as they are.
 //!
 //! Guarantees: nothing is written through a link that somebody put into the way; a key has its owner and permissions before
-//! it has content; of a directory that another certificate is put into nothing is touched.
+//! it has content; of a directory that another certificate is put into nothing is touched. The order of steps is here alone;
+//! whoever has the rights takes each of them ([`place`](crate::place)).
+
+mod view;
+
+pub use view::View;
+use view::left;
+pub(crate) use view::version;
 
 use crate::{
-    directory::{self, Content, Seen, Trust, see},
     kept::{Issued, Mark},
     key, keystore,
+    place::{Content, Place, Spot},
     wish::Output,
 };
 use reconciled_provider::{Error, ErrorKind};
 use std::{
-    cell::LazyCell,
-    fs,
-    io::{self, Write},
-    os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown, symlink},
+    fs, io,
     path::{Path, PathBuf},
 };
 use zeroize::Zeroizing;
@@ -104,14 +108,13 @@ pub fn files(output: &Output, issued: &Issued) -> Vec<File> {
 }
 
 /// What is not as it should be, in words for people; nothing when all is.
-pub fn troubles(output: &Output, files: &[File]) -> Result<Vec<String>, Error> {
-    let directory = Path::new(&output.directory);
-    if directory::trust(directory)? == Trust::Nothing {
+pub fn troubles(view: &View, output: &Output, files: &[File]) -> Result<Vec<String>, Error> {
+    if !view.is_there()? {
         return Ok(files.iter().map(|file| format!("{} is missing", file.name)).collect());
     }
     let mut troubles = Vec::new();
     // Nobody may be there any more whom files could belong to, and what is there can be deleted all the same.
-    let ids = match ids(output) {
+    let ids = match ids(view.own, output) {
         Ok(ids) => Some(ids),
         Err(error) if error.kind == ErrorKind::Invalid => {
             troubles.push(error.message);
@@ -119,32 +122,26 @@ pub fn troubles(output: &Output, files: &[File]) -> Result<Vec<String>, Error> {
         }
         Err(error) => return Err(error),
     };
-    let is_foreign = LazyCell::new(|| is_foreign_data(directory));
-    let is_ours = |name| is_link(directory, name) && !*is_foreign;
     for file in files {
-        let path = directory.join(file.name);
-        let place = if is_ours(file.name) { directory.join(DATA).join(file.name) } else { path.clone() };
-        let seen = see(&place).map_err(|error| failed("read", &path, error))?;
-        let Content { bytes, meta: found } = match seen {
-            Seen::File(content) => content,
-            Seen::Nothing => {
+        let found = match view.spot(file.name)? {
+            Spot::File(content) => content,
+            Spot::Nothing => {
                 troubles.push(format!("{} is missing", file.name));
                 continue;
             }
-            Seen::Other | Seen::Huge => {
+            Spot::Link(_) | Spot::Other | Spot::Huge => {
                 troubles.push(format!("{} is no file of ours", file.name));
                 continue;
             }
         };
-        if *bytes != *file.bytes {
+        if *found.bytes != *file.bytes {
             troubles.push(format!("{} is not what was issued", file.name));
         }
-        let mode = found.mode() & 0o7777;
-        if mode != file.mode {
-            troubles.push(format!("{} has mode {mode:04o}, not {:04o}", file.name, file.mode));
+        if found.mode != file.mode {
+            troubles.push(format!("{} has mode {:04o}, not {:04o}", file.name, found.mode, file.mode));
         }
-        if let Some((user, group)) = ids.filter(|ids| *ids != (found.uid(), found.gid())) {
-            let (uid, gid) = (found.uid(), found.gid());
+        let Content { user: uid, group: gid, .. } = found;
+        if let Some((user, group)) = ids.filter(|ids| *ids != (*uid, *gid)) {
             troubles.push(format!("{} belongs to {uid}:{gid}, not to {user}:{group}", file.name));
         }
     }
@@ -152,7 +149,7 @@ pub fn troubles(output: &Output, files: &[File]) -> Result<Vec<String>, Error> {
         if *name == KEYSTORE && output.keystore.is_some() {
             troubles.push(format!("{name} is not of this certificate, or has another password"));
         // What somebody else put beside ours is theirs.
-        } else if is_ours(name) {
+        } else if view.is_ours(name) {
             troubles.push(format!("{name} is not wanted any more"));
         }
     }
@@ -160,38 +157,36 @@ pub fn troubles(output: &Output, files: &[File]) -> Result<Vec<String>, Error> {
 }
 
 /// What is in the directory under our names, whoever put it there.
-pub fn found(output: &Output) -> Result<Vec<Found>, Error> {
-    let directory = Path::new(&output.directory);
-    if directory::trust(directory)? == Trust::Nothing {
+pub fn found(view: &View, output: &Output) -> Result<Vec<Found>, Error> {
+    if !view.is_there()? {
         return Ok(Vec::new());
     }
-    let read = |name: &'static str| match there(&through(directory, name)) {
-        Ok(there) => Some(Ok((name, there?))),
-        Err(error) => Some(Err(failed("read", &directory.join(name), error))),
-    };
     // What others keep there under the name of a file that is not wanted is no matter of ours.
     let is_asked = |name: &&str| *name != KEYSTORE || output.keystore.is_some();
-    NAMES.into_iter().filter(is_asked).filter_map(read).collect()
+    let there = |name| match view.spot(name) {
+        Ok(spot) => Some(Ok((name, there(spot)?))),
+        Err(error) => Some(Err(error)),
+    };
+    NAMES.into_iter().filter(is_asked).filter_map(there).collect()
 }
 
-fn there(path: &Path) -> io::Result<Option<There>> {
-    Ok(Some(match see(path)? {
-        Seen::Nothing => return Ok(None),
-        Seen::File(content) => There::File(content.bytes),
-        Seen::Huge => There::Huge,
-        Seen::Other => fs::read_link(path).map_or(There::Other, There::Link),
-    }))
+fn there(spot: &Spot) -> Option<There> {
+    Some(match spot {
+        Spot::Nothing => return None,
+        Spot::File(content) => There::File(content.bytes.clone()),
+        Spot::Huge => There::Huge,
+        Spot::Link(to) => There::Link(to.clone()),
+        Spot::Other => There::Other,
+    })
 }
 
 /// Copies of what is replaced by `files`, and was not put there by us.
 ///
 /// Errors: `Invalid` when there is something that cannot be copied.
-pub fn foreign(output: &Output, files: &[File]) -> Result<Vec<Copy>, Error> {
-    let directory = Path::new(&output.directory);
+pub fn foreign(view: &View, output: &Output, files: &[File]) -> Result<Vec<Copy>, Error> {
     let mut foreign = Vec::new();
-    for file in files.iter().filter(|file| !is_ours(directory, file.name)) {
-        let path = directory.join(file.name);
-        let there = there(&path).map_err(|error| failed("read", &path, error))?;
+    for file in files.iter().filter(|file| !view.is_ours(file.name)) {
+        let there = there(view.spot(file.name)?);
         let is_same = matches!(&there, Some(There::File(bytes)) if **bytes == *file.bytes);
         if let Some(there) = there.filter(|_| !is_same) {
             foreign.push(copy(output, file.name, there)?);
@@ -213,207 +208,161 @@ pub(crate) fn copy(output: &Output, name: &str, there: There) -> Result<Copy, Er
     }
 }
 
-/// True when a name is the link we put there.
-fn is_ours(directory: &Path, name: &str) -> bool {
-    is_link(directory, name) && !is_foreign_data(directory)
-}
-
-/// True when a name is a link like those we put there.
-fn is_link(directory: &Path, name: &str) -> bool {
-    fs::read_link(directory.join(name)).is_ok_and(|to| to == Path::new(DATA).join(name))
-}
-
-/// True when there is a `..data` that leads elsewhere than ours ever does: other programs call theirs so too.
-fn is_foreign_data(directory: &Path) -> bool {
-    let data = directory.join(DATA);
-    match fs::read_link(&data) {
-        Ok(to) => !to.to_str().is_some_and(is_version),
-        Err(_) => fs::symlink_metadata(&data).is_ok(),
-    }
-}
-
-/// True for the name of a directory that [`put`] makes: `..`, the beginning of a fingerprint, and a number.
-fn is_version(name: &str) -> bool {
-    let parts = name.strip_prefix("..").and_then(|rest| rest.split_once('.'));
-    parts.is_some_and(|(version, number)| {
-        version.len() == 16
-            && version.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
-            && !number.is_empty()
-            && number.bytes().all(|byte| byte.is_ascii_digit())
-    })
-}
-
-/// The beginning of the fingerprint that the version in place was put there with, where one of ours is.
-pub(crate) fn version(output: &Output) -> Option<String> {
-    let to = fs::read_link(Path::new(&output.directory).join(DATA)).ok()?;
-    let name = to.to_str().filter(|name| is_version(name))?;
-    Some(name.trim_start_matches('.').split('.').next()?.to_owned())
-}
-
-/// Where the content of a file is: a link of ours leads there, and no other one is followed.
-fn through(directory: &Path, name: &str) -> PathBuf {
-    if is_ours(directory, name) { directory.join(DATA).join(name) } else { directory.join(name) }
-}
-
 /// Puts the files of a certificate into their directory, which is marked with `mark`. `version` tells versions apart, in
 /// 16 hexadecimal digits.
 ///
 /// Errors: `Invalid` when another certificate is put there, or a link is in the way, or something of another program;
 /// `PermissionDenied` where others may write.
-pub fn put(
+pub async fn put(
+    place: &dyn Place,
     mark: &Mark,
     version: &str,
     output: &Output,
     files: &[File],
     passed: fn(&str),
 ) -> Result<(), Error> {
+    let owner = ids(place.own(), output)?;
     let directory = Path::new(&output.directory);
-    let owner = ids(output)?;
-    directory::make(directory)?;
-    if is_foreign_data(directory) {
+    place.make(directory).await?;
+    let view = View::of(place, output).await;
+    if view.is_foreign {
         let message = format!("{}/{DATA} was put there by another program", output.directory);
         return Err(
             Error::invalid(message).hint("take another directory for the certificate, or move it away")
         );
     }
-    claim(output, mark)?;
-    let put = || -> io::Result<()> {
-        stage(directory, version, files, owner, passed)?;
-        let target = free_name(directory, version);
-        write_version(&directory.join(&target), files, owner)?;
-        passed("certificate.draft");
-        switch(directory, &target, files.iter().map(|file| file.name), passed)?;
-        withdraw_unwanted(directory, files)?;
-        sweep(directory, &target);
-        Ok(())
-    };
-    put().map_err(|error| refused(directory, error))
+    claim(place, &view, output, mark).await?;
+    // What was begun before may be why the disk is full.
+    let _ = sweep(place, directory, view.version.as_deref()).await;
+    stage(place, &view, version, files, owner, passed).await?;
+    let target = write_version(place, directory, version, files, owner).await?;
+    passed("certificate.draft");
+    let wanted: Vec<&str> = files.iter().map(|file| file.name).collect();
+    switch(place, directory, &target, &wanted, passed).await?;
+    // Names of ours that are not wanted any more.
+    for name in NAMES.iter().filter(|name| !wanted.contains(name) && view.is_ours(name)) {
+        place.remove(&directory.join(name)).await?;
+    }
+    place.settle(directory).await?;
+    // What stays is told by the next look.
+    let _ = sweep(place, directory, Some(&target)).await;
+    Ok(())
 }
 
-/// Makes what others have there under our names a version of its own, so that one rename switches all of it later on. Whoever
-/// reads key and chain while one name after the other leads elsewhere would have one of each pair; so each shows what it showed.
-fn stage(
+/// Marks a directory, in which the files are as they should be, and removes what was begun in it.
+///
+/// Errors: `Invalid` when another certificate is put there.
+pub(crate) async fn tidy(place: &dyn Place, view: &View, output: &Output, mark: &Mark) -> Result<(), Error> {
+    claim(place, view, output, mark).await?;
+    match view.left.is_empty() {
+        true => Ok(()),
+        false => sweep(place, &view.directory, view.version.as_deref()).await,
+    }
+}
+
+/// Writes a version; how its directory is called. One that could not be finished is removed, as far as that goes.
+async fn write_version(
+    place: &dyn Place,
     directory: &Path,
     version: &str,
     files: &[File],
     owner: (u32, u32),
+) -> Result<String, Error> {
+    let target = free_name(place, directory, version).await?;
+    let there = directory.join(&target);
+    if let Err(error) = place.write_version(&there, files, owner).await {
+        let _ = place.remove_version(&there).await;
+        return Err(error);
+    }
+    Ok(target)
+}
+
+/// Makes what others have there under our names a version of its own, so that one rename switches all of it later on. Whoever
+/// reads key and chain while one name after the other leads elsewhere would have one of each pair; so each shows what it showed.
+async fn stage(
+    place: &dyn Place,
+    view: &View,
+    version: &str,
+    files: &[File],
+    owner: (u32, u32),
     passed: fn(&str),
-) -> io::Result<()> {
+) -> Result<(), Error> {
     let is_foreign_pair = |name| {
-        [CHAIN, KEY].contains(&name)
-            && !is_ours(directory, name)
-            && fs::symlink_metadata(directory.join(name)).is_ok()
+        let is_there = !matches!(view.spot(name), Ok(Spot::Nothing));
+        [CHAIN, KEY].contains(&name) && !view.is_ours(name) && is_there
     };
     if !files.iter().any(|file| is_foreign_pair(file.name)) {
         return Ok(());
     }
     let (mut theirs, mut links) = (Vec::new(), Vec::new());
     for File { name, mode, .. } in files {
-        match there(&through(directory, name))? {
+        match there(view.spot(name)?) {
             Some(There::File(bytes)) => theirs.push(File { name, bytes, mode: *mode }),
             // It is not followed, but leads where it led.
-            Some(There::Link(to)) => links.push((*name, directory.join(to))),
+            Some(There::Link(to)) => links.push((*name, view.directory.join(to))),
             Some(There::Huge | There::Other) | None => {}
         }
     }
-    let target = free_name(directory, version);
-    let there = directory.join(&target);
-    write_version(&there, &theirs, owner)?;
-    links.iter().try_for_each(|(name, to)| symlink(to, there.join(name)))?;
-    fs::File::open(&there)?.sync_all()?;
-    let names = theirs.iter().map(|file| file.name).chain(links.iter().map(|(name, _)| *name));
-    switch(directory, &target, names, passed)
+    let target = write_version(place, &view.directory, version, &theirs, owner).await?;
+    let there = view.directory.join(&target);
+    for (name, to) in &links {
+        place.link(&there.join(name), to).await?;
+    }
+    place.settle(&there).await?;
+    let names: Vec<&str> =
+        theirs.iter().map(|file| file.name).chain(links.iter().map(|(name, _)| *name)).collect();
+    switch(place, &view.directory, &target, &names, passed).await
 }
 
 /// Takes the files of the certificate with this mark away again; those of others stay.
-pub fn withdraw(mark: &Mark, output: &Output) -> Result<(), Error> {
-    let directory = Path::new(&output.directory);
-    let is_nothing = directory::trust(directory)? == Trust::Nothing;
-    if is_nothing || owner(directory)?.is_none_or(|owner| !mark.is(&owner)) {
+pub async fn withdraw(place: &dyn Place, mark: &Mark, output: &Output) -> Result<(), Error> {
+    let view = View::of(place, output).await;
+    if !view.is_there()? {
         return Ok(());
     }
-    for name in NAMES {
-        if is_ours(directory, name) {
-            remove(&directory.join(name))?;
-        }
+    match view.mark()? {
+        Some(owner) if mark.is(owner) => {}
+        // Somebody took the mark away, and nobody else came. Who is killed on the way finds it again.
+        None if view.version.is_some() => claim(place, &view, output, mark).await?,
+        Some(_) | None => return Ok(()),
     }
-    if !is_foreign_data(directory) {
-        remove(&directory.join(DATA))?;
+    for name in NAMES.into_iter().filter(|name| view.is_ours(name)) {
+        place.remove(&view.directory.join(name)).await?;
     }
-    sweep(directory, "");
-    remove(&directory.join(MARK))?;
+    if !view.is_foreign {
+        place.remove(&view.directory.join(DATA)).await?;
+    }
+    // Before the mark: what has a key in it is not left where nobody looks for it.
+    sweep(place, &view.directory, None).await?;
+    place.remove(&view.directory.join(MARK)).await?;
     // What is not empty belongs to others as well.
-    let _ = fs::remove_dir(directory);
+    let _ = place.remove_empty(&view.directory).await;
     Ok(())
 }
 
 /// Makes a directory that of the certificate with the mark `heir`, with all that is in it.
-pub(crate) fn hand_over(mark: &Mark, heir: &Mark, output: &Output) -> Result<(), Error> {
-    let directory = Path::new(&output.directory);
-    let is_there = directory::trust(directory)? == Trust::There;
-    match is_there && owner(directory)?.is_some_and(|owner| mark.is(&owner)) {
-        true => sign(directory, &heir.today).map_err(|error| refused(directory, error)),
+pub(crate) async fn hand_over(
+    place: &dyn Place,
+    mark: &Mark,
+    heir: &Mark,
+    output: &Output,
+) -> Result<(), Error> {
+    let view = View::of(place, output).await;
+    match view.is_there()? && view.is_of(mark)? {
+        true => place.write(&view.directory.join(MARK), &heir.today).await,
         false => Ok(()),
     }
 }
 
-/// The mark of a directory.
-pub(crate) fn mark_of(output: &Output) -> Result<Option<String>, Error> {
-    owner(Path::new(&output.directory))
-}
-
-/// The certificate that is put into a directory, in words for people, if its mark is another one than `mark`.
-pub fn other_owner(mark: &Mark, output: &Output) -> Result<Option<String>, Error> {
-    Ok(mark_of(output)?.and_then(|owner| other(mark, &owner)))
-}
-
-/// The same of a directory that is marked so.
-pub(crate) fn other(mark: &Mark, owner: &str) -> Option<String> {
-    // What is no mark of ours is not repeated: it may be anything.
-    (!mark.is(owner)).then(|| match is_mark(owner) {
-        true => format!("certificate {owner}"),
-        false => "another certificate".into(),
-    })
-}
-
-fn is_mark(text: &str) -> bool {
-    let is_plain = |c: char| c.is_alphanumeric() || "-_./".contains(c);
-    text.len() <= 512 && text.contains('/') && text.chars().all(is_plain)
-}
-
-/// What the mark says; none where there is none, or an empty one, which a full disk leaves.
-fn owner(directory: &Path) -> Result<Option<String>, Error> {
-    let mark = directory.join(MARK);
-    match see(&mark).map_err(|error| failed("read", &mark, error))? {
-        Seen::Nothing => Ok(None),
-        Seen::File(content) if content.bytes.is_empty() => Ok(None),
-        Seen::File(content) => Ok(Some(String::from_utf8_lossy(&content.bytes).into_owned())),
-        Seen::Other | Seen::Huge => Err(Error::invalid(format!("{} is no mark of ours", mark.display()))
-            .hint("somebody else put it there: remove it, or take another directory")),
-    }
-}
-
 /// Two certificates in one directory would overwrite each other for ever.
-fn claim(output: &Output, mark: &Mark) -> Result<(), Error> {
-    let directory = Path::new(&output.directory);
-    if let Some(other) = other_owner(mark, output)? {
+async fn claim(place: &dyn Place, view: &View, output: &Output, mark: &Mark) -> Result<(), Error> {
+    if let Some(other) = view.other_owner(mark)? {
         return Err(taken(output, &other));
     }
-    if owner(directory)?.is_some_and(|owner| owner == mark.today) {
-        return Ok(());
+    match view.mark()? == Some(&mark.today) {
+        true => Ok(()),
+        false => place.write(&view.directory.join(MARK), &mark.today).await,
     }
-    sign(directory, &mark.today).map_err(|error| refused(directory, error))
-}
-
-fn sign(directory: &Path, mark: &str) -> io::Result<()> {
-    let draft = directory.join(format!("{MARK}.new"));
-    // That of a process that died may be there.
-    let _ = fs::remove_file(&draft);
-    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o644).open(&draft)?;
-    file.write_all(mark.as_bytes())?;
-    file.sync_all()?;
-    fs::rename(&draft, directory.join(MARK))?;
-    fs::File::open(directory)?.sync_all()
 }
 
 /// The directory is another certificate's.
@@ -424,82 +373,49 @@ pub(crate) fn taken(output: &Output, owner: &str) -> Error {
     ))
 }
 
-fn free_name(directory: &Path, version: &str) -> String {
-    let names = (0_u32..).map(|number| format!("..{version}.{number}"));
-    let mut free = names.filter(|name| fs::symlink_metadata(directory.join(name)).is_err());
-    free.next().unwrap_or_else(|| format!("..{version}"))
-}
-
-fn write_version(there: &Path, files: &[File], (user, group): (u32, u32)) -> io::Result<()> {
-    fs::DirBuilder::new().mode(0o755).create(there)?;
-    for file in files {
-        let mut open = fs::OpenOptions::new();
-        let mut draft = open.write(true).create_new(true).mode(0o600).open(there.join(file.name))?;
-        fchown(&draft, Some(user), Some(group))?;
-        draft.set_permissions(fs::Permissions::from_mode(file.mode))?;
-        draft.write_all(&file.bytes)?;
-        draft.sync_all()?;
+async fn free_name(place: &dyn Place, directory: &Path, version: &str) -> Result<String, Error> {
+    for number in 0_u32.. {
+        let name = format!("..{version}.{number}");
+        match place.look(&[directory.join(&name)]).await?.pop() {
+            Some(Ok(Spot::Nothing)) => return Ok(name),
+            Some(Err(error)) => return Err(error),
+            _ => {}
+        }
     }
-    fs::set_permissions(there, fs::Permissions::from_mode(0o755))?;
-    fs::File::open(there)?.sync_all()
+    Ok(format!("..{version}"))
 }
 
 /// Has the names show what is in the version `target`.
-fn switch(
+async fn switch(
+    place: &dyn Place,
     directory: &Path,
     target: &str,
-    names: impl Iterator<Item = &'static str>,
+    names: &[&str],
     passed: fn(&str),
-) -> io::Result<()> {
-    replace_link(directory, DATA, Path::new(target))?;
-    for name in names {
+) -> Result<(), Error> {
+    let paths: Vec<PathBuf> = names.iter().map(|name| directory.join(name)).collect();
+    let seen = place.look(&paths).await?;
+    place.link(&directory.join(DATA), Path::new(target)).await?;
+    for ((name, path), seen) in names.iter().zip(&paths).zip(seen) {
         let to = Path::new(DATA).join(name);
-        if fs::read_link(directory.join(name)).ok().as_ref() != Some(&to) {
-            replace_link(directory, name, &to)?;
+        if !matches!(seen, Ok(Spot::Link(found)) if found == to) {
+            place.link(path, &to).await?;
             passed("certificate.link");
         }
     }
-    fs::File::open(directory)?.sync_all()
+    place.settle(directory).await
 }
 
-/// Takes away our names of files that are not wanted any more.
-fn withdraw_unwanted(directory: &Path, files: &[File]) -> io::Result<()> {
-    for name in NAMES.iter().filter(|name| !files.iter().any(|file| file.name == **name)) {
-        if is_ours(directory, name) {
-            fs::remove_file(directory.join(name))?;
-        }
+/// Removes versions of ours that nobody reads any more, each whatever keeps another one.
+async fn sweep(place: &dyn Place, directory: &Path, keep: Option<&str>) -> Result<(), Error> {
+    let mut swept = Ok(());
+    for name in left(place, directory, keep).await {
+        swept = swept.and(place.remove_version(&directory.join(name)).await);
     }
-    fs::File::open(directory)?.sync_all()
+    swept
 }
 
-fn replace_link(directory: &Path, name: &str, to: &Path) -> io::Result<()> {
-    let draft = directory.join(format!("..{}.new", name.trim_start_matches('.')));
-    // That of a process that died may be there.
-    let _ = fs::remove_file(&draft);
-    symlink(to, &draft)?;
-    fs::rename(&draft, directory.join(name))
-}
-
-/// Removes versions of ours that nobody reads any more. What cannot be removed stays; the next time it is tried again.
-fn sweep(directory: &Path, keep: &str) {
-    let Ok(entries) = fs::read_dir(directory) else { return };
-    for entry in entries.flatten() {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
-        if is_directory && is_version(&name) && name != keep {
-            let _ = fs::remove_dir_all(entry.path());
-        }
-    }
-}
-
-fn remove(path: &Path) -> Result<(), Error> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(refused(path, error)),
-        _ => Ok(()),
-    }
-}
-
-fn failed(what: &str, path: &Path, error: io::Error) -> Error {
+pub(crate) fn failed(what: &str, path: &Path, error: io::Error) -> Error {
     Error::unavailable(format!("{what} {}", path.display())).caused_by(error)
 }
 
@@ -513,16 +429,10 @@ pub(crate) fn refused(path: &Path, error: io::Error) -> Error {
     }
 }
 
-/// Numbers of the user and the group the files belong to.
-fn ids(output: &Output) -> Result<(u32, u32), Error> {
-    let user = match &output.owner {
-        Some(name) => number("user", "/etc/passwd", name)?,
-        None => rustix::process::geteuid().as_raw(),
-    };
-    let group = match &output.group {
-        Some(name) => number("group", "/etc/group", name)?,
-        None => rustix::process::getegid().as_raw(),
-    };
+/// Numbers of the user and the group the files belong to; `own` where nobody is named.
+fn ids(own: (u32, u32), output: &Output) -> Result<(u32, u32), Error> {
+    let user = output.owner.as_ref().map_or(Ok(own.0), |name| number("user", "/etc/passwd", name))?;
+    let group = output.group.as_ref().map_or(Ok(own.1), |name| number("group", "/etc/group", name))?;
     Ok((user, group))
 }
 

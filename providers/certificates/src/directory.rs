@@ -7,7 +7,7 @@
 //! (`unlink(2)`, EPERM). So what is ours there stays ours, and who came first is found by looking at the owner. What is not there
 //! yet is not looked into: anybody might put something there meanwhile.
 
-use crate::deliver::refused;
+use crate::{deliver::refused, place::Spot};
 use reconciled_provider::Error;
 use rustix::fs::OFlags;
 use std::{
@@ -19,53 +19,56 @@ use std::{
 use zeroize::Zeroizing;
 
 /// Longest file that is read: a chain has some KiB.
-const LARGEST: u64 = 1 << 20;
+pub const LARGEST: u64 = 1 << 20;
 
 /// A regular file.
-pub(crate) struct Content {
-    pub(crate) bytes: Zeroizing<Vec<u8>>,
-    pub(crate) meta: fs::Metadata,
-}
-
-/// What is at a path.
-pub(crate) enum Seen {
-    Nothing,
-    File(Content),
-    /// A link, a pipe, a device, a directory.
-    Other,
-    /// A file larger than any of ours.
-    Huge,
+#[derive(Clone)]
+pub struct Content {
+    /// What is in it.
+    pub bytes: Zeroizing<Vec<u8>>,
+    /// The number of the user it belongs to.
+    pub user: u32,
+    /// The number of the group.
+    pub group: u32,
+    /// Its permissions.
+    pub mode: u32,
 }
 
 /// Looks at a file without following a link there, and without waiting for whoever would write to a pipe.
-pub(crate) fn see(path: &Path) -> io::Result<Seen> {
+pub(crate) fn see(path: &Path) -> io::Result<Spot> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let file = match fs::OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path) {
         Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Seen::Nothing),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            return Ok(Spot::Nothing);
+        }
         Err(error) => {
+            if let Ok(to) = fs::read_link(path) {
+                return Ok(Spot::Link(to));
+            }
             return match fs::symlink_metadata(path) {
-                Ok(meta) if !meta.is_file() => Ok(Seen::Other),
+                Ok(meta) if !meta.is_file() => Ok(Spot::Other),
                 _ => Err(error),
             };
         }
     };
     let meta = file.metadata()?;
     if !meta.is_file() {
-        return Ok(Seen::Other);
+        return Ok(Spot::Other);
     }
     // Room for one byte more: that it ends there is seen by the same call.
     let expected = meta.len().min(LARGEST) as usize + 1;
     let mut bytes = Zeroizing::new(Vec::with_capacity(expected));
     file.take(LARGEST + 1).read_to_end(&mut bytes)?;
+    let (user, group, mode) = (meta.uid(), meta.gid(), meta.mode() & 0o7777);
     match bytes.len() as u64 > LARGEST {
-        true => Ok(Seen::Huge),
-        false => Ok(Seen::File(Content { bytes, meta })),
+        true => Ok(Spot::Huge),
+        false => Ok(Spot::File(Content { bytes, user, group, mode })),
     }
 }
 
 /// Which directories of a path are missing, the uppermost last.
-pub(crate) fn missing(directory: &Path) -> Vec<&Path> {
+fn missing(directory: &Path) -> Vec<&Path> {
     directory.ancestors().take_while(|path| fs::symlink_metadata(path).is_err()).collect()
 }
 
@@ -93,11 +96,29 @@ pub(crate) fn make(directory: &Path) -> Result<(), Error> {
 
 /// What may be believed of a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Trust {
+pub enum Trust {
     /// What is there, if anything is, was put there by root or by our own user.
     There,
     /// Nothing was there, and anybody may put something there by now: it is to be looked at as if nothing were.
     Nothing,
+}
+
+/// What is on the way to a directory, or the directory itself.
+#[derive(Clone, Copy, Debug)]
+pub enum Step {
+    /// Nothing.
+    Missing,
+    /// A link.
+    Link,
+    /// Something of this user with these permissions.
+    There {
+        /// The number of the user.
+        user: u32,
+        /// The permissions.
+        mode: u32,
+    },
+    /// Something that cannot be looked at, and that others vouch for.
+    Unseen,
 }
 
 /// Refuses a directory, which need not be there, that others could change or that a link leads to.
@@ -105,29 +126,46 @@ pub(crate) enum Trust {
 /// Errors: `Invalid` for a link, `PermissionDenied` where anybody but root and our own user may write.
 pub(crate) fn trust(directory: &Path) -> Result<Trust, Error> {
     let own = rustix::process::geteuid().as_raw();
+    judge(directory, own, |path| match fs::symlink_metadata(path) {
+        Ok(meta) if meta.is_symlink() => Ok(Step::Link),
+        Ok(meta) => Ok(Step::There { user: meta.uid(), mode: meta.mode() & 0o7777 }),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Step::Missing),
+        Err(error) => Err(refused(path, error)),
+    })
+}
+
+/// The same of a directory on whose way `see` says what is, where `own` is the user that writes there.
+pub fn judge(
+    directory: &Path,
+    own: u32,
+    mut see: impl FnMut(&Path) -> Result<Step, Error>,
+) -> Result<Trust, Error> {
     let mut trust = Trust::There;
     let mut is_next_missing = false;
     for path in directory.ancestors() {
-        let meta = match fs::symlink_metadata(path) {
-            Ok(meta) => meta,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+        let (user, mode) = match see(path)? {
+            Step::There { user, mode } => (user, mode),
+            Step::Missing => {
                 is_next_missing = true;
                 continue;
             }
-            Err(error) => return Err(refused(path, error)),
+            Step::Unseen => {
+                is_next_missing = false;
+                continue;
+            }
+            Step::Link => {
+                let message = format!("{} leads through a link at {}", directory.display(), path.display());
+                return Err(Error::invalid(message).hint("write the path it leads to"));
+            }
         };
-        if meta.is_symlink() {
-            let message = format!("{} leads through a link at {}", directory.display(), path.display());
-            return Err(Error::invalid(message).hint("write the path it leads to"));
-        }
-        let is_foreign = ![0, own].contains(&meta.uid());
-        let is_open = meta.mode() & 0o022 != 0;
-        let is_sticky = meta.mode() & 0o1000 != 0;
+        let is_foreign = ![0, own].contains(&user);
+        let is_open = mode & 0o022 != 0;
+        let is_sticky = mode & 0o1000 != 0;
         // What lies in a sticky one on the way was looked at before, and is ours or root's, or not there.
         if is_open && is_sticky && !is_foreign && path != directory {
             trust = if is_next_missing { Trust::Nothing } else { trust };
         } else if is_foreign || is_open {
-            let (at, mode, uid) = (path.display(), meta.mode() & 0o7777, meta.uid());
+            let at = path.display();
             let who = "who reads the files is said by `owner`, `group` and `mode`";
             let hint = match is_sticky {
                 // Others need it as it is.
@@ -137,7 +175,7 @@ pub(crate) fn trust(directory: &Path) -> Result<Trust, Error> {
                 ),
             };
             return Err(Error::permission_denied(format!(
-                "put a certificate into {}: others may write to {at} (mode {mode:04o}, of user {uid})",
+                "put a certificate into {}: others may write to {at} (mode {mode:04o}, of user {user})",
                 directory.display()
             ))
             .hint(hint));
@@ -162,14 +200,15 @@ mod tests {
         fs::File::create(at("huge")).unwrap().set_len(LARGEST + 1).unwrap();
         rustix::fs::mkfifoat(rustix::fs::CWD, at("pipe"), rustix::fs::Mode::RUSR).unwrap();
         assert!(
-            matches!(see(&at("file")).unwrap(), Seen::File(content) if content.bytes[..] == b"content"[..])
+            matches!(see(&at("file")).unwrap(), Spot::File(content) if content.bytes[..] == b"content"[..])
         );
-        assert!(matches!(see(&at("nothing")).unwrap(), Seen::Nothing));
-        assert!(matches!(see(&at("huge")).unwrap(), Seen::Huge));
-        for name in ["link", "directory", "pipe"] {
-            assert!(matches!(see(&at(name)).unwrap(), Seen::Other), "{name}");
+        assert!(matches!(see(&at("nothing")).unwrap(), Spot::Nothing));
+        assert!(matches!(see(&at("huge")).unwrap(), Spot::Huge));
+        assert!(matches!(see(&at("link")).unwrap(), Spot::Link(to) if to == at("file")));
+        for name in ["directory", "pipe"] {
+            assert!(matches!(see(&at(name)).unwrap(), Spot::Other), "{name}");
         }
-        assert!(matches!(see(Path::new("/dev/zero")).unwrap(), Seen::Other));
+        assert!(matches!(see(Path::new("/dev/zero")).unwrap(), Spot::Other));
     }
 
     #[test]

@@ -8,7 +8,7 @@
 //!
 //! Code map: [`kind`] are the specs, [`wish`] their canonical form, [`normalize`](mod@normalize) leads from one to the
 //! other; [`key`] makes keys, [`x509`] reads certificates, [`renewal`] says when one is due; [`kept`] is what is
-//! remembered on disk, [`deliver`] puts it where it is used, into a `directory` that can be trusted, also as a `keystore`; `observe`, `compare`, `apply` and `health` are the steps of a pass, and `served` what services show; `choose` says who is asked;
+//! remembered on disk, [`deliver`] puts it where it is used, by the hands of a [`place`], into a `directory` that can be trusted, also as a `keystore`; `observe`, `compare`, `apply` and `health` are the steps of a pass, and `served` what services show; `choose` says who is asked;
 //! [`sign`] issues with a key of our own, [`acme`] asks an authority.
 
 pub mod acme;
@@ -28,6 +28,7 @@ mod keystore;
 pub mod kind;
 pub mod normalize;
 mod observe;
+pub mod place;
 mod provider;
 pub mod renewal;
 mod served;

@@ -5,10 +5,12 @@
 
 use crate::{
     acme,
+    aside::aside,
     compare::{self, Deviant, Difference, moment, unlike},
-    deliver::{self, There},
+    deliver::{self, There, View},
     heirs::Heirs,
     kept::{Issued, Keep, Private},
+    place::Place,
     renewal,
     served::{self, Sights},
     sign,
@@ -42,7 +44,13 @@ pub(crate) struct Standing {
 
 impl Standing {
     /// Looks at the certificate `name`; none when nothing is there.
-    pub(crate) fn look(cx: &Cx, keep: &Keep, name: &str, wish: &Wish) -> Result<Option<Standing>, Error> {
+    pub(crate) fn look(
+        cx: &Cx,
+        keep: &Keep,
+        name: &str,
+        wish: &Wish,
+        view: &View,
+    ) -> Result<Option<Standing>, Error> {
         let now = cx.clock.now().as_secs();
         let unusable = |what: &str| Standing {
             issued: None,
@@ -57,7 +65,7 @@ impl Standing {
         let is_kept = kept.is_some();
         let issued = match kept {
             Some(issued) => issued,
-            None => match found(wish)? {
+            None => match found(wish, view)? {
                 Theirs::Nothing => return Ok(None),
                 Theirs::NoFiles(what) => return Ok(Some(unusable(&what))),
                 Theirs::Files(issued) => *issued,
@@ -73,13 +81,11 @@ impl Standing {
         if is_kept && keep.renewal(name)?.is_some_and(|asked| asked.fingerprint == facts.fingerprint) {
             unlike.push(Difference::renewal("renew", "asked for by a person", "renewed"));
         }
-        let mut troubles = deliver::troubles(&wish.output, &deliver::files(&wish.output, &issued))?;
-        if let Some(owner) = deliver::mark_of(&wish.output)? {
-            let mark = keep.mark(name);
-            troubles.extend(deliver::other(&mark, &owner).map(|other| format!("{other} is put there")));
-            if mark.former.contains(&owner) {
-                troubles.push(format!("it is marked as {owner}, as the entry was called before"));
-            }
+        let mut troubles = deliver::troubles(view, &wish.output, &deliver::files(&wish.output, &issued))?;
+        let mark = keep.mark(name);
+        match is_kept {
+            true => troubles.extend(view.disorder(&mark)?),
+            false => troubles.extend(view.marked_otherwise(&mark)?),
         }
         let is_elsewhere = |output: &&Output| output.directory != wish.output.directory;
         let left = std::iter::once(&issued.wish.output).chain(&issued.leaving).filter(is_elsewhere);
@@ -123,8 +129,8 @@ pub(crate) enum Theirs {
 }
 
 /// What is in the directory of a certificate, as if somebody else had put it there.
-pub(crate) fn found(wish: &Wish) -> Result<Theirs, Error> {
-    let found = deliver::found(&wish.output)?;
+pub(crate) fn found(wish: &Wish, view: &View) -> Result<Theirs, Error> {
+    let found = deliver::found(view, &wish.output)?;
     if found.is_empty() {
         return Ok(Theirs::Nothing);
     }
@@ -164,8 +170,8 @@ pub(crate) fn found(wish: &Wish) -> Result<Theirs, Error> {
 }
 
 /// Takes a certificate that somebody else put there into what is kept, if it is good.
-pub(crate) fn take_over(keep: &Keep, name: &str, wish: &Wish) -> Result<(), Error> {
-    let Theirs::Files(issued) = found(wish)? else { return Ok(()) };
+pub(crate) fn take_over(keep: &Keep, name: &str, wish: &Wish, view: &View) -> Result<(), Error> {
+    let Theirs::Files(issued) = found(wish, view)? else { return Ok(()) };
     let told = issued.facts()?.fingerprint;
     keep.put_issued(name, &Issued { told: Some(told), ..*issued })
 }
@@ -206,20 +212,44 @@ pub(crate) struct Eye<'a> {
 }
 
 /// Looks at the certificate that is the scope.
-pub(crate) fn observe(cx: &Cx, eye: &Eye<'_>, want: &Want<'_>) -> Result<Observation, Error> {
-    let (keep, name) = (eye.keep, &*want.scope.name);
+pub(crate) async fn observe(
+    place: &dyn Place,
+    cx: &Cx,
+    eye: &Eye<'_>,
+    want: &Want<'_>,
+) -> Result<Observation, Error> {
     let desired = want.desired.first().and_then(|desired| Wish::decode(desired.spec.bytes()?));
-    let is_tracked = want.tracked.iter().any(|tracked| *tracked.id.0 == *name);
-    eye.heirs.looked_at(name, desired.as_ref().map(|wish| &*wish.output.directory), is_tracked);
     let is_declared = desired.is_some();
     // A manifest that is gone declares what was put in place last.
     let wish = match desired {
         Some(wish) => Some(wish),
-        None => keep.issued(name)?.map(|issued| issued.wish),
+        None => eye.keep.issued(&want.scope.name)?.map(|issued| issued.wish),
     };
-    let standing = match &wish {
-        Some(wish) if is_declared && comes_after(cx, eye, name, wish)?.is_some() => None,
-        Some(wish) => Standing::look(cx, keep, name, wish)?.map(|standing| (wish, standing)),
+    let seen = match wish {
+        Some(wish) => {
+            let view = View::of(place, &wish.output).await;
+            Some((wish, view))
+        }
+        None => None,
+    };
+    aside(|| judge(cx, eye, want, seen.as_ref(), is_declared))
+}
+
+/// Says what was seen, with what is kept.
+fn judge(
+    cx: &Cx,
+    eye: &Eye<'_>,
+    want: &Want<'_>,
+    seen: Option<&(Wish, View)>,
+    is_declared: bool,
+) -> Result<Observation, Error> {
+    let (keep, name) = (eye.keep, &*want.scope.name);
+    let is_tracked = want.tracked.iter().any(|tracked| *tracked.id.0 == *name);
+    let directory = seen.filter(|_| is_declared).map(|(wish, _)| &*wish.output.directory);
+    eye.heirs.looked_at(name, directory, is_tracked);
+    let standing = match seen {
+        Some((_, view)) if is_declared && comes_after(cx, eye, name, view)?.is_some() => None,
+        Some((wish, view)) => Standing::look(cx, keep, name, wish, view)?.map(|standing| (wish, standing)),
         None => None,
     };
     if !is_declared && !is_tracked {
@@ -299,11 +329,11 @@ pub(crate) fn comes_after(
     cx: &Cx,
     eye: &Eye<'_>,
     name: &str,
-    wish: &Wish,
+    view: &View,
 ) -> Result<Option<Duration>, Error> {
     // What is no mark is said by the step that would replace it.
-    let mark = deliver::mark_of(&wish.output).ok().flatten();
-    let other = mark.and_then(|mark| eye.keep.marked(&mark)).filter(|other| other != name);
+    let mark = view.mark().ok().flatten();
+    let other = mark.and_then(|mark| eye.keep.marked(mark)).filter(|other| other != name);
     match other {
         Some(other) if eye.keep.issued(name)?.is_none() && eye.keep.issued(&other)?.is_some() => {
             Ok(eye.heirs.waits_for(name, &other, cx.clock.now()))

@@ -5,7 +5,7 @@ use crate::{
     acme::Acme,
     apply::{self, Desk, address},
     aside::aside,
-    choose, compare, directory, health,
+    choose, compare, health,
     heirs::Heirs,
     kept::{Asked, Keep},
     kind, normalize,
@@ -106,8 +106,12 @@ impl Observer for Certificates {
     /// There are none. Asked of nothing it says whether certificates can be put anywhere at all.
     async fn versions(&self, _: &Cx, scopes: &[Scope]) -> Result<BTreeMap<Scope, Version>, Error> {
         if scopes.is_empty() {
-            let paths = self.config.paths.iter();
-            paths.map(Path::new).try_for_each(|path| directory::trust(&path.join("NAME")).map(drop))?;
+            let place = &self.config.place;
+            // Where a helper has the rights, it is asked at least whether it answers.
+            place.look(&[]).await?;
+            for path in &self.config.paths {
+                place.trust(&Path::new(path).join("NAME")).await?;
+            }
         }
         Ok(BTreeMap::new())
     }
@@ -121,7 +125,7 @@ impl Observer for Certificates {
             sights.look_again(&want.scope.name, &wish, &issued, cx.clock.now().as_secs()).await;
         }
         let eye = Eye { keep, watches, heirs, sights };
-        aside(|| observe::observe(cx, &eye, want))
+        observe::observe(&*self.config.place, cx, &eye, want).await
     }
 
     fn compare(&self, desired: &Resource, observed: &Observed) -> Option<Delta> {

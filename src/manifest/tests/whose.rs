@@ -306,18 +306,6 @@ fn a_remote_that_cannot_be_used_has_what_may_be_its_wait_and_nothing_else() {
 }
 
 #[test]
-fn a_kind_that_no_entry_knows_for_a_reason_of_the_host_is_refused_with_it() {
-    let mut setup = Setup::new(&[("a.yaml", "apiVersion: other/v1\nkind: Other\nmetadata: {name: a}\n")]);
-    setup.host.labels.clear();
-    let kinds = Arc::new(Kinds(vec![other_kind()]));
-    setup.absent = vec![Absent { kinds, why: "it has no rights".into(), hint: "give it some".into() }];
-    let said = shown(&setup.once());
-    for part in ["no configured provider knows kind Other: it has no rights", "hint: give it some"] {
-        assert!(said.contains(part), "{said}");
-    }
-}
-
-#[test]
 fn a_later_path_extends_a_manifest_if_it_says_so() {
     let base = "apiVersion: test/v1\nkind: Thing\nmetadata: {name: a}\nspec:\n  records:\n  - {name: x, ttl: 1}\n  - {name: y, ttl: 2}\n";
     let over = "# prod\napiVersion: test/v1\nkind: Thing\nmetadata: {name: a, annotations: {reconciled/merge: \"true\"}}\nspec:\n  records:\n  - {name: y, ttl: 3}\n  - {name: z, ttl: 4}\n";

@@ -209,15 +209,16 @@ impl Work<'_> {
             match turn {
                 Turn::Issued(signed) => return Ok(Step::Issued(signed)),
                 Turn::Wait(recheck, claims) => return Ok(Step::Waiting(recheck, claims)),
-                Turn::Refused(message) => return self.refused(message, false),
-                Turn::BadKey(message) => return self.refused(message, true),
-                Turn::LetGo | Turn::Again if self.attempt.lost < ORDERS as u32 => self.let_go()?,
+                Turn::Refused(message) => return self.refused(message, false).await,
+                Turn::BadKey(message) => return self.refused(message, true).await,
+                Turn::LetGo | Turn::Again if self.attempt.lost < ORDERS as u32 => self.let_go().await?,
                 Turn::LetGo | Turn::Again => break,
             }
         }
         let server = &self.authority.server;
         let said = self.said.take().map_or_else(String::new, |said| format!(": {said}"));
         self.refused(format!("{server} does not know orders that it gave, {ORDERS} in a row{said}"), false)
+            .await
     }
 
     /// Says what to do about an account that the authority wants nothing to do with.
@@ -236,8 +237,8 @@ impl Work<'_> {
     }
 
     /// The key stays: it was told to nobody but the authority, and is as good as a new one.
-    fn let_go(&mut self) -> Result<(), Error> {
-        super::remove_answers(&self.attempt)?;
+    async fn let_go(&mut self) -> Result<(), Error> {
+        super::remove_answers(&*self.desk.config.place, &self.attempt).await?;
         self.attempt.answers.clear();
         self.attempt.made.clear();
         self.attempt.order = None;
@@ -252,15 +253,15 @@ impl Work<'_> {
     }
 
     /// Remembers the refusal. The records go first; the next step says what was refused.
-    fn refused(&mut self, message: String, is_key_bad: bool) -> Result<Step, Error> {
+    async fn refused(&mut self, message: String, is_key_bad: bool) -> Result<Step, Error> {
         let bad_key = is_key_bad.then(|| hash(&self.attempt.key.secret())).transpose()?;
         let (name, wish, order) = (self.name, self.wish, self.attempt.order.clone());
         self.desk.refused(Refusal { name, wish, order, message, bad_key })?;
         self.attempt.lost = 0;
         let was_counted = self.attempt.is_counted;
         match is_key_bad {
-            true => self.desk.end_attempt(self.name)?,
-            false => self.let_go()?,
+            true => self.desk.end_attempt(self.name).await?,
+            false => self.let_go().await?,
         }
         if was_counted {
             let (keep, server) = (self.desk.keep, &self.authority.server);

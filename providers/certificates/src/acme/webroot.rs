@@ -6,16 +6,11 @@
 
 use crate::{
     Config,
-    directory::{self, Content, Seen, see},
     kept::Attempt,
+    place::{Content, Place, Spot},
 };
-use reconciled_provider::Error;
-use std::{
-    fs,
-    io::{self, Write},
-    os::unix::fs::{OpenOptionsExt, PermissionsExt},
-    path::{Path, PathBuf},
-};
+use reconciled_provider::{Error, ErrorKind};
+use std::path::{Path, PathBuf};
 
 /// Where a web server is asked for answers.
 const BELOW: &str = ".well-known/acme-challenge";
@@ -33,86 +28,73 @@ pub(super) fn file(config: &Config, webroot: &str, token: &str) -> Result<PathBu
     let path = format!("{webroot}/{BELOW}/{token}");
     if crate::config::check_path(&path).is_err() || !config.allows(&path) {
         let message = format!("`webroot: {webroot}` is in none of the directories for certificates");
-        let hint = format!("the host allows {}: `paths` of the provider", config.paths.join(", "));
+        let hint = format!("the host allows {}: `paths` of the provider", config.allowed());
         return Err(Error::invalid(message).hint(hint));
     }
     Ok(path.into())
 }
 
 /// Directories below the one of the web server that are missing for a file.
-pub(super) fn missing(file: &Path) -> Vec<PathBuf> {
-    let ours: Vec<&Path> = file.ancestors().skip(1).take(2).collect();
-    let missing = directory::missing(file.parent().unwrap_or(Path::new("/")));
-    missing.into_iter().filter(|path| ours.contains(path)).map(Path::to_owned).collect()
+pub(super) async fn missing(place: &dyn Place, file: &Path) -> Result<Vec<PathBuf>, Error> {
+    let ours: Vec<PathBuf> = file.ancestors().skip(1).take(2).map(Path::to_owned).collect();
+    let seen = place.look(&ours).await?;
+    let missing = ours.into_iter().zip(seen).filter(|(_, spot)| matches!(spot, Ok(Spot::Nothing)));
+    Ok(missing.map(|(path, _)| path).collect())
 }
 
 /// Puts an answer there.
 ///
 /// Errors: `Invalid` where somebody else's file has the name.
-pub(super) fn put(path: &Path, answer: &str) -> Result<(), Error> {
+pub(super) async fn put(place: &dyn Place, path: &Path, answer: &str) -> Result<(), Error> {
     let above = path.parent().unwrap_or(Path::new("/"));
+    let mut last = None;
     for _ in 0..TRIES {
-        directory::make(above)?;
-        match write(path, answer) {
-            // Another certificate took the directory away just now, with its own answer.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            // Of a process that died, or of this one.
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => match is_ours(path)? {
-                true => remove_file(path)?,
-                false => {
-                    let message = format!("{} is there already, and is not of ours", path.display());
-                    return Err(Error::invalid(message).hint("somebody else put it there: move it away"));
-                }
-            },
-            written => return written.map_err(|error| crate::deliver::refused(above, error)),
+        place.make(above).await?;
+        let mut seen = place.look(&[path.to_owned()]).await?;
+        let spot = seen.pop().unwrap_or(Ok(Spot::Nothing))?;
+        // Of a process that died, or of this one.
+        if !matches!(spot, Spot::Nothing) && !is_ours(path, &spot) {
+            let message = format!("{} is there already, and is not of ours", path.display());
+            return Err(Error::invalid(message).hint("somebody else put it there: move it away"));
+        }
+        match place.write(path, answer).await {
+            // Another certificate may have taken the directory away just now, with its own answer.
+            Err(error) if matches!(error.kind, ErrorKind::Unavailable | ErrorKind::Conflict) => {
+                last = Some(error);
+            }
+            written => return written,
         }
     }
-    Err(Error::unavailable(format!("put {}: it is taken away again and again", path.display())))
-}
-
-fn write(path: &Path, answer: &str) -> io::Result<()> {
-    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o644).open(path)?;
-    file.set_permissions(fs::Permissions::from_mode(0o644))?;
-    file.write_all(answer.as_bytes())
+    Err(last.unwrap_or_else(|| Error::unavailable(format!("put {}", path.display()))))
 }
 
 /// True when what is there is an answer, or the beginning of one: it begins with its own name and a dot (RFC 8555 §8.1).
-fn is_ours(path: &Path) -> Result<bool, Error> {
+fn is_ours(path: &Path, spot: &Spot) -> bool {
     let name = path.file_name().unwrap_or_default().as_encoded_bytes();
     let begin = [name, b"."].concat();
-    let seen = match see(path) {
-        // Where a directory of the way is none any more there is nothing of ours.
-        Err(error) if error.kind() == io::ErrorKind::NotADirectory => return Ok(false),
-        Err(error) => {
-            return Err(Error::unavailable(format!("read {}", path.display())).caused_by(error));
-        }
-        Ok(seen) => seen,
-    };
-    Ok(match seen {
-        Seen::File(Content { bytes, .. }) => bytes.starts_with(&begin) || begin.starts_with(&bytes),
-        Seen::Nothing => true,
-        Seen::Other | Seen::Huge => false,
-    })
-}
-
-fn remove_file(path: &Path) -> Result<(), Error> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(Error::unavailable(format!("remove {}", path.display())).caused_by(error))
-        }
-        _ => Ok(()),
-    }
+    matches!(spot, Spot::File(Content { bytes, .. }) if bytes.starts_with(&begin) || begin.starts_with(bytes))
 }
 
 /// Takes the answers of an attempt away again, and the directories that were made for them, unless there is more in them.
-pub(crate) fn remove(attempt: &Attempt) -> Result<(), Error> {
-    for path in &attempt.answers {
-        if is_ours(path)? {
-            remove_file(path)?;
+pub(crate) async fn remove(place: &dyn Place, attempt: &Attempt) -> Result<(), Error> {
+    if attempt.answers.is_empty() {
+        return Ok(());
+    }
+    for (path, spot) in attempt.answers.iter().zip(place.look(&attempt.answers).await?) {
+        match spot {
+            // What was begun beside it goes with it.
+            Ok(Spot::Nothing) => place.remove(path).await?,
+            Ok(spot) if is_ours(path, &spot) => place.remove(path).await?,
+            Ok(_) => {}
+            // Where a directory of the way is none any more there is nothing of ours.
+            Err(error) if error.kind == ErrorKind::Invalid => {}
+            Err(error) => return Err(error),
         }
     }
-    for path in attempt.made.iter().rev() {
-        let _ = fs::remove_dir(path);
+    let mut made: Vec<_> = attempt.made.iter().collect();
+    made.sort_by_key(|path| std::cmp::Reverse(path.as_os_str().len()));
+    for path in made {
+        let _ = place.remove_empty(path).await;
     }
     Ok(())
 }

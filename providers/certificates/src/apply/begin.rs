@@ -34,7 +34,7 @@ impl Desk<'_> {
         if let Some(attempt) = begun.filter(is_of_use) {
             return Ok(attempt);
         }
-        self.end_attempt(name)?;
+        self.end_attempt(name).await?;
         // One that another certificate stands beside is not kept, and none that the authority took back or will not have.
         let is_torn = why.iter().any(|difference| difference.path == "certificate");
         let is_fit = |issued: &Issued| !is_torn && !is_over(issued) && !is_bad(&issued.key);

@@ -3,9 +3,12 @@
 use super::Desk;
 use crate::{
     aside::aside,
+    config::is_usual,
     deliver,
     kept::Issued,
-    keystore, served,
+    keystore,
+    place::Again,
+    served,
     wish::{Issue, KeyKind, Wish},
 };
 use reconciled_provider::Error;
@@ -32,8 +35,10 @@ impl Desk<'_> {
         self.pack(name, wish, &mut issued)?;
         let files = deliver::files(&wish.output, &issued);
         let is_elsewhere = issued.wish.output.directory != wish.output.directory;
-        if !deliver::troubles(&wish.output, &files)?.is_empty() {
-            for (file, bytes) in deliver::foreign(&wish.output, &files)? {
+        let (place, mark) = (&*self.config.place, self.keep.mark(name));
+        let view = self.view(wish).await;
+        if !deliver::troubles(&view, &wish.output, &files)?.is_empty() {
+            for (file, bytes) in deliver::foreign(&view, &wish.output, &files)? {
                 self.keep.put_replaced(name, &file, &bytes)?;
             }
             if issued.told.take().is_some() || !issued.told_units.is_empty() {
@@ -42,12 +47,11 @@ impl Desk<'_> {
                 issued.told_again = 0;
                 self.keep.put_issued(name, &issued)?;
             }
-            let (mark, version) = (self.keep.mark(name), &fingerprint[..16]);
-            aside(|| deliver::put(&mark, version, &wish.output, &files, self.config.passed))?;
+            let version = &fingerprint[..16];
+            deliver::put(place, &mark, version, &wish.output, &files, self.config.passed).await?;
             (self.config.passed)("certificate.put");
-        }
-        if deliver::mark_of(&wish.output)?.is_some_and(|owner| self.keep.mark(name).former.contains(&owner)) {
-            deliver::hand_over(&self.keep.mark(name), &self.keep.mark(name), &wish.output)?;
+        } else if !view.disorder(&mark)?.is_empty() {
+            deliver::tidy(place, &view, &wish.output, &mark).await?;
         }
         if issued.wish != *wish {
             if (&issued.wish.reload, &issued.wish.serve) != (&wish.reload, &wish.serve) {
@@ -81,7 +85,7 @@ impl Desk<'_> {
                     continue;
                 }
                 // One that fails must not make the others read again at every retry.
-                match self.call(&self.config.reload, "reload", unit).await {
+                match self.call(&self.config.reload, Again::Read, unit).await {
                     Ok(()) => {
                         issued.told_units.insert(unit.clone());
                         self.keep.put_issued(name, &issued)?;
@@ -101,14 +105,14 @@ impl Desk<'_> {
             issued.told_units.clear();
             self.keep.put_issued(name, &issued)?;
         }
-        self.leave(name, &mut issued)
+        self.leave(name, &mut issued).await
     }
 
     /// Takes the files away from where they were before. What keeps them there keeps nobody from using the new ones.
-    fn leave(&self, name: &str, issued: &mut Issued) -> Result<(), Error> {
+    async fn leave(&self, name: &str, issued: &mut Issued) -> Result<(), Error> {
         let mut failed = None;
         for left in issued.leaving.clone() {
-            match deliver::withdraw(&self.keep.mark(name), &left) {
+            match deliver::withdraw(&*self.config.place, &self.keep.mark(name), &left).await {
                 Ok(()) => {
                     issued.leaving.retain(|output| *output != left);
                     self.keep.put_issued(name, issued)?;
@@ -176,7 +180,7 @@ impl Desk<'_> {
             if issued.restarted_units.contains(unit) {
                 continue;
             }
-            match self.call(&restart, "restart", unit).await {
+            match self.call(&restart, Again::Start, unit).await {
                 Ok(()) => {
                     issued.restarted_units.insert(unit.clone());
                     self.keep.put_issued(name, issued)?;
@@ -188,8 +192,17 @@ impl Desk<'_> {
     }
 
     /// Makes a service read its files again, or start again.
-    async fn call(&self, command: &[String], verb: &str, unit: &str) -> Result<(), Error> {
+    async fn call(&self, command: &[String], again: Again, unit: &str) -> Result<(), Error> {
         self.config.check_reload(self.keep.entry())?;
+        if is_usual(command, again)
+            && let Some(called) = self.config.place.call(unit, again).await
+        {
+            return called;
+        }
+        let verb = match again {
+            Again::Read => "reload",
+            Again::Start => "restart",
+        };
         let mut argv = command.iter().map(|argument| argument.replace("{unit}", unit));
         let program = argv.next().unwrap_or_default();
         let what = format!("{verb} {unit} with {program}");

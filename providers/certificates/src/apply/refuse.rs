@@ -102,7 +102,7 @@ impl Desk<'_> {
     }
 
     /// Lets go of what came and cannot be used: the next one is asked for as after a refusal.
-    pub(super) fn unfit(
+    pub(super) async fn unfit(
         &self,
         name: &str,
         wish: &Wish,
@@ -112,7 +112,7 @@ impl Desk<'_> {
     ) -> Result<Step, Error> {
         self.refused(Refusal { name, wish, order, message: error.chain(), bad_key: None })?;
         // An order that is done gives the same certificate for ever.
-        self.end_attempt(name)?;
+        self.end_attempt(name).await?;
         if records.are_claimed() {
             return Ok(Step::Waiting(Duration::ZERO, Vec::new()));
         }

@@ -5,7 +5,8 @@
 
 use super::Desk;
 use crate::{
-    compare, deliver,
+    compare,
+    deliver::View,
     kept::Issued,
     observe::{self, Theirs},
     wish::Wish,
@@ -15,21 +16,21 @@ use std::collections::BTreeSet;
 
 impl Desk<'_> {
     /// Looks whether the version in place is newer than what is kept, and loses nothing of it.
-    pub(super) fn keep_newer(&self, name: &str, wish: &Wish) -> Result<(), Error> {
+    pub(super) fn keep_newer(&self, name: &str, wish: &Wish, view: &View) -> Result<(), Error> {
         let Some(kept) = self.keep.issued(name)? else { return Ok(()) };
-        let is_ours = deliver::mark_of(&wish.output)?.is_some_and(|owner| self.keep.mark(name).is(&owner));
-        let Some(version) = deliver::version(&wish.output).filter(|_| is_ours) else { return Ok(()) };
-        let Theirs::Files(found) = observe::found(wish)? else { return Ok(()) };
+        let is_ours = view.is_of(&self.keep.mark(name))?;
+        let Some(version) = view.version().filter(|_| is_ours) else { return Ok(()) };
+        let Theirs::Files(found) = observe::found(wish, view)? else { return Ok(()) };
         let Ok(facts) = found.facts() else { return Ok(()) };
         let before = kept.facts().ok();
         let is_later = before.as_ref().is_none_or(|before| before.not_before < facts.not_before);
         // Issuers date back, and one more than another: a certificate that is newer than what it is to replace may say that
         // it is older.
-        if kept.over.contains(&version) {
+        if kept.over.contains(version) {
             return Ok(());
         }
         // What somebody wrote into a version of ours is no version of ours.
-        if !is_later || !facts.fingerprint.starts_with(&version) {
+        if !is_later || !facts.fingerprint.starts_with(version) {
             return Ok(());
         }
         // Who issued it is not written down there.
@@ -53,7 +54,7 @@ impl Desk<'_> {
         let lasts = before.is_none_or(|before| before.not_after < facts.not_after);
         match lasts && newer.is_of_key() && unlike.iter().all(|difference| difference.renews) {
             true => self.keep.put_issued(name, &newer),
-            false => self.keep_theirs(name, wish),
+            false => self.keep_theirs(name, wish, view),
         }
     }
 }

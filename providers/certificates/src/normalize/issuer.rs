@@ -83,7 +83,7 @@ impl Reader<'_> {
         if let Err(why) = check_path(directory) {
             self.refuse(at.span, format!("`{shown}` {why}"), "write an absolute path");
         } else if !self.config.allows(&format!("{directory}/x")) {
-            let (allowed, entry) = (self.config.paths.join(", "), self.inputs.entry());
+            let (allowed, entry) = (self.config.allowed(), self.inputs.entry());
             let message = format!("`{shown}` is in none of the directories for certificates");
             self.refuse(
                 at.span,

@@ -32,7 +32,7 @@ impl Reader<'_> {
             let message = format!("`{directory}` is not below any of the directories for certificates");
             let hint = format!(
                 "the host allows {}: `paths` of provider `{}`",
-                self.config.paths.join(", "),
+                self.config.allowed(),
                 self.inputs.entry()
             );
             self.refuse(span, message, &hint);

@@ -7,6 +7,7 @@ use reconciled_certificates::{
     config::Limits,
     kept::Keep,
     open,
+    place::{Here, Place},
     wish::{self, Issue, KeyKind, Output, Renew, Solver, Wish},
 };
 use reconciled_provider::{
@@ -37,6 +38,10 @@ pub(crate) struct Desk {
     pub(crate) limits: Option<Limits>,
     /// Told the name of each place at which the process may die.
     pub(crate) passed: fn(&str),
+    /// Who puts certificates in place.
+    pub(crate) place: Arc<dyn Place>,
+    /// The command for services, where it is not a script that writes them down.
+    pub(crate) reload: Option<Vec<String>>,
     /// The name of the entry, and of its directory; and those it had before.
     name: &'static str,
     former: Vec<String>,
@@ -106,7 +111,8 @@ impl Desk {
         };
         let listen = SocketAddr::from(([127, 0, 0, 1], 0));
         let (name, former) = ("cert", Vec::new());
-        let provider = connect(&dir, name, &former, [listen; 2], None, |_| {});
+        let place: Arc<dyn Place> = Arc::new(Here);
+        let provider = open(name, config(&dir, name, [listen; 2])).unwrap();
         let records = Arc::default();
         let (listen_tls, limits) = (listen, None);
         Desk {
@@ -119,6 +125,8 @@ impl Desk {
             records,
             limits,
             passed: |_| {},
+            place,
+            reload: None,
             name,
             former,
             provider,
@@ -133,14 +141,13 @@ impl Desk {
 
     /// As a process that has just started has it.
     pub(crate) fn restart(&mut self) {
-        self.provider = connect(
-            &self.dir,
-            self.name,
-            &self.former,
-            [self.listen, self.listen_tls],
-            self.limits,
-            self.passed,
-        );
+        let mut config = config(&self.dir, self.name, [self.listen, self.listen_tls]);
+        (config.limits, config.former, config.passed) = (self.limits, self.former.clone(), self.passed);
+        config.place = self.place.clone();
+        if let Some(reload) = &self.reload {
+            config.reload = reload.clone();
+        }
+        self.provider = open(self.name, config).unwrap();
     }
 
     pub(crate) fn keep(&self) -> Keep {
@@ -215,6 +222,15 @@ impl Desk {
             }
         };
         self.carry_out(op).await
+    }
+
+    /// One pass, where there may be none: looking fails.
+    pub(crate) async fn try_pass(&self) -> Option<Outcome> {
+        let (scope, desired) = (Scope::new("cert", "web"), [self.desired()]);
+        let want = Want { scope: &scope, focus: &Focus::All, desired: &desired, tracked: &[], claims: &[] };
+        self.provider.observe(&self.cx, &want).await.ok()?;
+        let [desired] = desired;
+        Some(self.carry_out(Op::Create { desired, delta: Default::default() }).await)
     }
 
     /// A pass once nothing is declared.
@@ -347,23 +363,15 @@ fn state_of(name: &str) -> &str {
     if name == "cert" { "state" } else { name }
 }
 
-fn connect(
-    dir: &tempfile::TempDir,
-    name: &str,
-    former: &[String],
-    listen: [SocketAddr; 2],
-    limits: Option<Limits>,
-    passed: fn(&str),
-) -> Arc<dyn Provider> {
+fn config(dir: &tempfile::TempDir, name: &str, listen: [SocketAddr; 2]) -> Config {
     let path = dir.path().display().to_string();
     let mut config = Config::new(dir.path().join(state_of(name)), &[&path]);
-    ([config.listen, config.listen_tls], config.limits, config.former) = (listen, limits, former.to_vec());
-    config.passed = passed;
+    [config.listen, config.listen_tls] = listen;
     let script =
         format!("cd {path} && env >> environment && echo \"$1\" >> reloaded && test \"$1\" != bad.service");
     config.reload = ["sh", "-c", &script, "sh", "{unit}"].map(String::from).into();
     let restart = format!("cd {path} && echo \"$1\" >> restarted && test \"$1\" != stiff.service");
     config.restart = Some(["sh", "-c", &restart, "sh", "{unit}"].map(String::from).into());
     config.timeout = Duration::from_secs(10);
-    open(name, config).unwrap()
+    config
 }

@@ -73,16 +73,19 @@ impl Work<'_> {
                 urls.push(challenge.url.clone());
             }
         }
+        let place = &*self.desk.config.place;
         let before = (self.attempt.challenges.clone(), self.attempt.answers.clone());
         self.attempt.challenges = needed;
         for (path, _) in files.iter().filter(|(path, _)| !before.1.contains(path)) {
             self.attempt.answers.push(path.clone());
-            self.attempt.made.extend(webroot::missing(path));
+            self.attempt.made.extend(webroot::missing(place, path).await?);
         }
         if before != (self.attempt.challenges.clone(), self.attempt.answers.clone()) {
             self.keep()?;
         }
-        files.iter().try_for_each(|(path, answer)| webroot::put(path, answer))?;
+        for (path, answer) in &files {
+            webroot::put(place, path, answer).await?;
+        }
         if !self.attempt.challenges.iter().all(|challenge| self.carried.contains(&claim_key(challenge))) {
             return Ok(Turn::Wait(RECORD, self.claims()));
         }

@@ -1,0 +1,228 @@
+//! What is in the directory of a certificate at one moment, and whose it is.
+//!
+//! Guarantees: it is looked at with few questions, since somebody else may have to be asked each of them; no link is followed but
+//! one of ours, and that by the name of the version it leads to.
+
+use super::{DATA, MARK, NAMES};
+use crate::{
+    kept::Mark,
+    place::{Place, Spot, Trust},
+    wish::Output,
+};
+use reconciled_provider::Error;
+use std::path::{Path, PathBuf};
+
+/// What was in the directory of a certificate at one moment. There are keys in it, so it is not printed.
+pub struct View {
+    pub(super) directory: PathBuf,
+    pub(super) own: (u32, u32),
+    trust: Result<Trust, Error>,
+    mark: Result<Option<String>, Error>,
+    /// There is a [`DATA`] that leads elsewhere than ours ever does: other programs call theirs so too.
+    pub(super) is_foreign: bool,
+    /// The directory of the version in place, where it is one of ours.
+    pub(super) version: Option<String>,
+    /// Versions of ours that are not in place: of a process that died, or whose removal failed.
+    pub(super) left: Vec<String>,
+    names: Vec<Named>,
+}
+
+/// What was there under one of our names.
+struct Named {
+    name: &'static str,
+    /// It is a link like those we put there.
+    is_link: bool,
+    /// Where the content is: a link of ours leads there, and no other one is followed.
+    spot: Result<Spot, Error>,
+}
+
+impl View {
+    /// Looks at the directory of a certificate. What cannot be looked at is said by whoever needs it.
+    pub async fn of(place: &dyn Place, output: &Output) -> View {
+        let directory = PathBuf::from(&output.directory);
+        let trust = place.trust(&directory).await;
+        let is_there = matches!(trust, Ok(Trust::There));
+        let names: &[&str] = if is_there { &NAMES } else { &[] };
+        let data = is_there.then_some(DATA);
+        let all = [MARK].into_iter().chain(data).chain(names.iter().copied());
+        let paths: Vec<PathBuf> = all.map(|name| directory.join(name)).collect();
+        let mut view = View {
+            directory,
+            own: place.own(),
+            trust,
+            mark: Ok(None),
+            is_foreign: false,
+            version: None,
+            left: Vec::new(),
+            names: Vec::new(),
+        };
+        if let Err(error) = view.look(place, &paths).await {
+            view.mark = Err(error.clone());
+            // What is wrong with the directory itself is told before it.
+            view.trust = view.trust.and(Err(error));
+        }
+        view
+    }
+
+    async fn look(&mut self, place: &dyn Place, paths: &[PathBuf]) -> Result<(), Error> {
+        let mut seen = place.look(paths).await?.into_iter();
+        self.mark = owner(&self.directory, seen.next().unwrap_or(Ok(Spot::Nothing)));
+        match seen.next() {
+            Some(Ok(Spot::Link(to))) => {
+                self.version = to.to_str().filter(|name| is_version(name)).map(str::to_owned);
+                self.is_foreign = self.version.is_none();
+            }
+            Some(Ok(Spot::Nothing)) | None => {}
+            Some(_) => self.is_foreign = true,
+        }
+        for (name, spot) in NAMES.into_iter().zip(seen) {
+            let is_link = matches!(&spot, Ok(Spot::Link(to)) if *to == Path::new(DATA).join(name));
+            self.names.push(Named { name, is_link, spot });
+        }
+        // Ours is looked at where it leads: no way through a link is taken.
+        let ours: Vec<usize> =
+            (0..self.names.len()).filter(|at| self.is_ours(self.names[*at].name)).collect();
+        let within = match &self.version {
+            Some(version) => {
+                let version = self.directory.join(version);
+                let paths: Vec<_> = ours.iter().map(|at| version.join(self.names[*at].name)).collect();
+                if paths.is_empty() { Vec::new() } else { place.look(&paths).await? }
+            }
+            None => ours.iter().map(|_| Ok(Spot::Nothing)).collect(),
+        };
+        for (at, spot) in ours.into_iter().zip(within) {
+            self.names[at].spot = spot;
+        }
+        if self.version.is_some() || matches!(self.mark, Ok(Some(_))) {
+            self.left = left(place, &self.directory, self.version.as_deref()).await;
+        }
+        Ok(())
+    }
+
+    fn named(&self, name: &str) -> Option<&Named> {
+        self.names.iter().find(|named| named.name == name)
+    }
+
+    /// True when a name is the link we put there.
+    pub(super) fn is_ours(&self, name: &str) -> bool {
+        !self.is_foreign && self.named(name).is_some_and(|named| named.is_link)
+    }
+
+    pub(super) fn spot(&self, name: &str) -> Result<&Spot, Error> {
+        match self.named(name) {
+            Some(Named { spot: Ok(spot), .. }) => Ok(spot),
+            Some(Named { spot: Err(error), .. }) => Err(error.clone()),
+            None => Ok(&Spot::Nothing),
+        }
+    }
+
+    pub(super) fn is_there(&self) -> Result<bool, Error> {
+        Ok(self.trust.clone()? == Trust::There)
+    }
+
+    /// The mark of the directory.
+    pub(crate) fn mark(&self) -> Result<Option<&str>, Error> {
+        match &self.mark {
+            Ok(mark) => Ok(mark.as_deref()),
+            Err(error) => Err(error.clone()),
+        }
+    }
+
+    /// True when the directory is the certificate's that has this mark.
+    pub(crate) fn is_of(&self, mark: &Mark) -> Result<bool, Error> {
+        Ok(self.mark()?.is_some_and(|owner| mark.is(owner)))
+    }
+
+    /// The certificate that is put into the directory, in words for people, if its mark is another one than `mark`.
+    pub fn other_owner(&self, mark: &Mark) -> Result<Option<String>, Error> {
+        Ok(self.mark()?.and_then(|owner| other(mark, owner)))
+    }
+
+    /// The beginning of the fingerprint that the version in place was put there with, where one of ours is.
+    pub(crate) fn version(&self) -> Option<&str> {
+        self.version.as_deref().map(fingerprint)
+    }
+
+    /// That the directory is marked otherwise than with `mark`, in words for people.
+    pub(crate) fn marked_otherwise(&self, mark: &Mark) -> Result<Option<String>, Error> {
+        Ok(match self.mark()? {
+            Some(owner) if *owner != mark.today && mark.is(owner) => {
+                Some(format!("it is marked as {owner}, as the entry was called before"))
+            }
+            Some(owner) => other(mark, owner).map(|other| format!("{other} is put there")),
+            None => None,
+        })
+    }
+
+    /// What is not right with the directory of the certificate that has this mark, and is kept, whatever its files are.
+    pub(crate) fn disorder(&self, mark: &Mark) -> Result<Vec<String>, Error> {
+        // What somebody else put there, and was adopted as it is, is marked once something is put there.
+        let is_unmarked = self.version.is_some() && self.mark()?.is_none();
+        let unmarked = is_unmarked.then(|| format!("{MARK}, which says whose it is, is missing"));
+        let left = self.left.iter().map(|version| format!("{version} is left over"));
+        Ok(self.marked_otherwise(mark)?.into_iter().chain(unmarked).chain(left).collect())
+    }
+}
+
+/// Versions of ours but the one in place. What cannot be listed is not told of: nothing is removed for that.
+pub(super) async fn left(place: &dyn Place, directory: &Path, version: Option<&str>) -> Vec<String> {
+    let mut left = place.directories(directory).await.unwrap_or_default();
+    left.retain(|name| is_version(name) && Some(&**name) != version);
+    left.sort();
+    left
+}
+
+/// The beginning of the fingerprint that a version was put there with.
+fn fingerprint(version: &str) -> &str {
+    version.trim_start_matches('.').split('.').next().unwrap_or_default()
+}
+
+/// That of the version in place, where one of ours is.
+pub(crate) async fn version(place: &dyn Place, output: &Output) -> Result<Option<String>, Error> {
+    let data = Path::new(&output.directory).join(DATA);
+    Ok(match place.look(&[data]).await?.pop() {
+        Some(Ok(Spot::Link(to))) => {
+            to.to_str().filter(|name| is_version(name)).map(|name| fingerprint(name).to_owned())
+        }
+        _ => None,
+    })
+}
+
+/// True for the name of a directory that [`put`](super::put) makes: `..`, the beginning of a fingerprint, and a number.
+fn is_version(name: &str) -> bool {
+    let parts = name.strip_prefix("..").and_then(|rest| rest.split_once('.'));
+    parts.is_some_and(|(version, number)| {
+        version.len() == 16
+            && version.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+            && !number.is_empty()
+            && number.bytes().all(|byte| byte.is_ascii_digit())
+    })
+}
+
+/// The certificate that marked a directory so, in words for people, if it is another one than that of `mark`.
+fn other(mark: &Mark, owner: &str) -> Option<String> {
+    // What is no mark of ours is not repeated: it may be anything.
+    (!mark.is(owner)).then(|| match is_mark(owner) {
+        true => format!("certificate {owner}"),
+        false => "another certificate".into(),
+    })
+}
+
+fn is_mark(text: &str) -> bool {
+    let is_plain = |c: char| c.is_alphanumeric() || "-_./".contains(c);
+    text.len() <= 512 && text.contains('/') && text.chars().all(is_plain)
+}
+
+/// What the mark says; none where there is none, or an empty one, which a full disk leaves.
+fn owner(directory: &Path, seen: Result<Spot, Error>) -> Result<Option<String>, Error> {
+    match seen? {
+        Spot::Nothing => Ok(None),
+        Spot::File(content) if content.bytes.is_empty() => Ok(None),
+        Spot::File(content) => Ok(Some(String::from_utf8_lossy(&content.bytes).into_owned())),
+        Spot::Link(_) | Spot::Other | Spot::Huge => {
+            let mark = directory.join(MARK);
+            Err(Error::invalid(format!("{} is no mark of ours", mark.display()))
+                .hint("somebody else put it there: remove it, or take another directory"))
+        }
+    }
+}

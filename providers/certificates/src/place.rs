@@ -1,0 +1,202 @@
+//! Who has the rights where certificates are used: this process, or another one that it asks.
+//!
+//! Each call is one small step that may be repeated; in which order they are taken is said in [`deliver`](crate::deliver)
+//! alone. *Guarantees* of every place: no link is followed below a directory that [`Place::trust`] believed; a file has its
+//! owner and permissions before it has content, and a version is on disk before the call returns; a name shows what it
+//! showed or what it is to show, whenever somebody looks.
+
+use crate::{
+    aside::aside,
+    deliver::{File, failed, refused},
+    directory,
+};
+use async_trait::async_trait;
+use reconciled_provider::Error;
+use rustix::process;
+use std::{
+    fmt, fs,
+    io::{self, Write},
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, fchown, symlink},
+    path::{Path, PathBuf},
+};
+
+pub use crate::directory::{Content, LARGEST, Step, Trust, judge};
+
+/// What is at a path. It may be a key, so it is not printed.
+#[derive(Clone)]
+pub enum Spot {
+    /// Nothing.
+    Nothing,
+    /// A file, with its content.
+    File(Content),
+    /// A file larger than any of ours.
+    Huge,
+    /// A link, which is not followed, to there.
+    Link(PathBuf),
+    /// A pipe, a device, a directory.
+    Other,
+}
+
+/// What a service is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Again {
+    /// Read its files again, or start again where it cannot.
+    Read,
+    /// Start again.
+    Start,
+}
+
+/// Where certificates are put.
+#[async_trait]
+pub trait Place: fmt::Debug + Send + Sync {
+    /// User and group that files belong to where nobody else is named.
+    fn own(&self) -> (u32, u32);
+    /// What is at each of `paths`, in their order.
+    async fn look(&self, paths: &[PathBuf]) -> Result<Vec<Result<Spot, Error>>, Error>;
+    /// What may be believed of a directory, which need not be there.
+    ///
+    /// Errors: `Invalid` for a link, `PermissionDenied` where others may write.
+    async fn trust(&self, directory: &Path) -> Result<Trust, Error>;
+    /// Makes a directory where it is missing, open to everybody's eyes.
+    async fn make(&self, directory: &Path) -> Result<(), Error>;
+    /// Makes the directory `version`, which is not there, with these files in it.
+    async fn write_version(&self, version: &Path, files: &[File], owner: (u32, u32)) -> Result<(), Error>;
+    /// Writes a file that everybody may read, in place of the one that is there.
+    async fn write(&self, path: &Path, text: &str) -> Result<(), Error>;
+    /// Has a name lead to `to`, in place of the file or link that is there.
+    async fn link(&self, path: &Path, to: &Path) -> Result<(), Error>;
+    /// Removes a file or a link, where one is there, and what somebody who died left beside it.
+    async fn remove(&self, path: &Path) -> Result<(), Error>;
+    /// Has what was changed in a directory outlast a crash of the machine.
+    async fn settle(&self, directory: &Path) -> Result<(), Error>;
+    /// Names of the directories in a directory.
+    async fn directories(&self, directory: &Path) -> Result<Vec<String>, Error>;
+    /// Removes a directory with what is in it.
+    async fn remove_version(&self, version: &Path) -> Result<(), Error>;
+    /// Removes a directory that is empty.
+    async fn remove_empty(&self, directory: &Path) -> Result<(), Error>;
+    /// Has a service that runs do this; none where a command of the host is to be run for it.
+    async fn call(&self, unit: &str, again: Again) -> Option<Result<(), Error>>;
+}
+
+/// Puts them there in this process, with its rights.
+#[derive(Clone, Copy, Debug)]
+pub struct Here;
+
+fn settle(directory: &Path) -> io::Result<()> {
+    fs::File::open(directory)?.sync_all()
+}
+
+/// The error of a change that was made in the directory of `path`.
+fn at(path: &Path) -> impl Fn(io::Error) -> Error {
+    move |error| refused(path.parent().unwrap_or(path), error)
+}
+
+fn write_version(there: &Path, files: &[File], (user, group): (u32, u32)) -> io::Result<()> {
+    fs::DirBuilder::new().mode(0o755).create(there)?;
+    for file in files {
+        let mut open = fs::OpenOptions::new();
+        let mut draft = open.write(true).create_new(true).mode(0o600).open(there.join(file.name))?;
+        fchown(&draft, Some(user), Some(group))?;
+        draft.set_permissions(fs::Permissions::from_mode(file.mode))?;
+        draft.write_all(&file.bytes)?;
+        draft.sync_all()?;
+    }
+    fs::set_permissions(there, fs::Permissions::from_mode(0o755))?;
+    settle(there)
+}
+
+/// What is to be at `path` until it has that name.
+fn draft(path: &Path) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    path.with_file_name(format!("..{}.new", name.trim_start_matches('.')))
+}
+
+fn write(path: &Path, text: &str) -> io::Result<()> {
+    let draft = draft(path);
+    // That of a process that died may be there.
+    let _ = fs::remove_file(&draft);
+    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o644).open(&draft)?;
+    file.set_permissions(fs::Permissions::from_mode(0o644))?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    fs::rename(&draft, path)?;
+    path.parent().map_or(Ok(()), settle)
+}
+
+fn link(path: &Path, to: &Path) -> io::Result<()> {
+    let draft = draft(path);
+    // That of a process that died may be there.
+    let _ = fs::remove_file(&draft);
+    symlink(to, &draft)?;
+    fs::rename(&draft, path)
+}
+
+fn none_is_as_good(removed: io::Result<()>) -> io::Result<()> {
+    match removed {
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            Ok(())
+        }
+        removed => removed,
+    }
+}
+
+#[async_trait]
+impl Place for Here {
+    fn own(&self) -> (u32, u32) {
+        (process::geteuid().as_raw(), process::getegid().as_raw())
+    }
+
+    async fn look(&self, paths: &[PathBuf]) -> Result<Vec<Result<Spot, Error>>, Error> {
+        let one = |path: &PathBuf| directory::see(path).map_err(|error| failed("read", path, error));
+        Ok(aside(|| paths.iter().map(one).collect()))
+    }
+
+    async fn trust(&self, directory: &Path) -> Result<Trust, Error> {
+        directory::trust(directory)
+    }
+
+    async fn make(&self, directory: &Path) -> Result<(), Error> {
+        aside(|| directory::make(directory))
+    }
+
+    async fn write_version(&self, version: &Path, files: &[File], owner: (u32, u32)) -> Result<(), Error> {
+        aside(|| write_version(version, files, owner)).map_err(at(version))
+    }
+
+    async fn write(&self, path: &Path, text: &str) -> Result<(), Error> {
+        aside(|| write(path, text)).map_err(at(path))
+    }
+
+    async fn link(&self, path: &Path, to: &Path) -> Result<(), Error> {
+        link(path, to).map_err(at(path))
+    }
+
+    async fn remove(&self, path: &Path) -> Result<(), Error> {
+        let _ = fs::remove_file(draft(path));
+        none_is_as_good(fs::remove_file(path)).map_err(|error| refused(path, error))
+    }
+
+    async fn settle(&self, directory: &Path) -> Result<(), Error> {
+        aside(|| settle(directory)).map_err(|error| refused(directory, error))
+    }
+
+    async fn directories(&self, directory: &Path) -> Result<Vec<String>, Error> {
+        let entries = fs::read_dir(directory).map_err(|error| failed("list", directory, error))?;
+        let is_directory = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
+        let names = entries.flatten().filter(is_directory).map(|entry| entry.file_name());
+        Ok(names.map(|name| name.to_string_lossy().into_owned()).collect())
+    }
+
+    async fn remove_version(&self, version: &Path) -> Result<(), Error> {
+        aside(|| fs::remove_dir_all(version)).map_err(at(version))
+    }
+
+    async fn remove_empty(&self, directory: &Path) -> Result<(), Error> {
+        fs::remove_dir(directory).map_err(at(directory))
+    }
+
+    async fn call(&self, _: &str, _: Again) -> Option<Result<(), Error>> {
+        None
+    }
+}

@@ -1,0 +1,77 @@
+//! What is in the directory of a certificate besides its files: whose it is, and what was begun there and not finished.
+
+use crate::{authority::Authority, world::Desk};
+use reconciled_provider::Outcome;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// A certificate that is in place, and its directory.
+async fn in_place(authority: &Authority) -> (Desk, PathBuf) {
+    let desk = Desk::new(authority);
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)) && desk.is_in_sync().await);
+    let directory = desk.dir.path().join("out/web");
+    (desk, directory)
+}
+
+/// What is said to differ.
+async fn differences(desk: &Desk) -> String {
+    String::from_utf8(desk.observe().await.unwrap().bytes.to_vec()).unwrap()
+}
+
+fn begun(directory: &Path, name: &str) -> PathBuf {
+    let version = directory.join(name);
+    fs::create_dir(&version).unwrap();
+    fs::write(version.join("tls.key"), "part of a key").unwrap();
+    version
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mark_that_is_gone_is_put_back_and_nothing_else_is_written() {
+    let authority = Authority::start();
+    let (desk, directory) = in_place(&authority).await;
+    let mark = directory.join("..certificate");
+    let version = fs::read_link(directory.join("..data")).unwrap();
+    let damages: [&dyn Fn(); 2] = [&|| fs::remove_file(&mark).unwrap(), &|| fs::write(&mark, "").unwrap()];
+    for damage in damages {
+        damage();
+        let seen = differences(&desk).await;
+        assert!(seen.contains("..certificate, which says whose it is, is missing"), "{seen}");
+        assert!(matches!(desk.pass().await, Outcome::Done(_)) && desk.is_in_sync().await);
+        assert_eq!(fs::read_to_string(&mark).unwrap(), "cert/web");
+    }
+    assert_eq!(fs::read_link(directory.join("..data")).unwrap(), version);
+    assert_eq!(authority.counts(), (1, 1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_certificate_that_goes_leaves_no_key_where_somebody_took_the_mark_away() {
+    let authority = Authority::start();
+    let (desk, directory) = in_place(&authority).await;
+    fs::remove_file(directory.join("..certificate")).unwrap();
+    assert!(matches!(desk.delete().await, Outcome::Gone));
+    assert!(!directory.exists());
+    // Where another one came meanwhile, all of it is that one's.
+    let (desk, directory) = in_place(&authority).await;
+    fs::write(directory.join("..certificate"), "cert/other").unwrap();
+    assert!(matches!(desk.delete().await, Outcome::Gone));
+    assert!(directory.join("tls.key").exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_version_that_is_not_in_place_is_told_of_and_removed_and_none_of_others_is() {
+    let authority = Authority::start();
+    let (mut desk, directory) = in_place(&authority).await;
+    let ours = ["..0123456789abcdef.0", "..0123456789abcdef.1"].map(|name| begun(&directory, name));
+    let theirs = begun(&directory, "..2026_01_02_03_04_05.123");
+    let seen = differences(&desk).await;
+    assert!(seen.contains("..0123456789abcdef.1 is left over") && !seen.contains("2026_01"), "{seen}");
+    assert!(matches!(desk.pass().await, Outcome::Done(_)) && desk.is_in_sync().await);
+    assert!(ours.iter().all(|version| !version.exists()) && theirs.exists());
+    // Somebody else's, which is adopted, is as it is with them.
+    begun(&directory, "..0123456789abcdef.0");
+    fs::remove_dir_all(desk.dir.path().join("state")).unwrap();
+    desk.restart();
+    assert!(desk.is_in_sync().await);
+}
