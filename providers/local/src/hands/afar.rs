@@ -26,7 +26,7 @@ use tokio::{
         UnixStream,
         unix::{OwnedReadHalf, OwnedWriteHalf},
     },
-    sync::watch,
+    sync::{Semaphore, watch},
 };
 
 /// Longest time an answer may take: a job and a reload have limits of their own, which are shorter.
@@ -35,6 +35,10 @@ const LIMIT: Duration = Duration::from_secs(240);
 const AWAY: Duration = Duration::from_secs(2);
 /// The same, at most, of one that says again and again that it tells of no changes.
 const LONG_AWAY: Duration = Duration::from_secs(30);
+/// Jobs, and other things that take long, that are asked for at one time: fewer than the helper has seats for, and apart from
+/// each other, so that a rolling update of hundreds keeps no file from being written.
+const JOBS: usize = 20;
+const OTHERS: usize = 8;
 /// How long is waited for changes to be told of something else.
 const SOON: Duration = Duration::from_secs(5);
 
@@ -47,6 +51,8 @@ struct Kept {
     socket: PathBuf,
     files: Wish<Watched>,
     units: Wish<BTreeSet<String>>,
+    jobs: Semaphore,
+    others: Semaphore,
     /// A helper has the rights of root, and the units of the machine.
     places: Places,
 }
@@ -123,6 +129,8 @@ impl Afar {
             socket: socket.into(),
             files: Wish::default(),
             units: Wish::default(),
+            jobs: Semaphore::new(JOBS),
+            others: Semaphore::new(OTHERS),
             places: Places::system(),
         }))
     }
@@ -142,6 +150,11 @@ impl Afar {
 
     /// Asks one thing; what was said until it was done.
     async fn ask(&self, ask: Ask) -> Result<Vec<Answer>, Fault> {
+        let room = if matches!(ask, Ask::Job(..)) { &self.0.jobs } else { &self.0.others };
+        let _room = match ask.is_long() {
+            true => Some(room.acquire().await.expect("nobody closes it")),
+            false => None,
+        };
         let (mut answers, mut to) = self.connect().await?;
         let asking = async {
             // Who is refused is told so, even where not all of the question was taken.

@@ -66,6 +66,21 @@ pub enum Ask {
     ListenUnits(u64, BTreeSet<String>),
 }
 
+impl Ask {
+    /// True for what may take as long as a job of systemd or a command of somebody does.
+    pub fn is_long(&self) -> bool {
+        match self {
+            Ask::Look(_) | Ask::List(_) | Ask::ListAll | Ask::Units(_) | Ask::Triggers(_) | Ask::Runs(_) => {
+                false
+            }
+            // They stay, and are at nothing.
+            Ask::ListenFiles(..) | Ask::ListenUnits(..) => false,
+            Ask::Put(_) | Ask::Remove(_) | Ask::Check(_) | Ask::Link(..) | Ask::Reload => true,
+            Ask::Job(..) | Ask::ResetFailed(_) => true,
+        }
+    }
+}
+
 /// A check of one instance.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -18,6 +18,7 @@ mod limits;
 mod manifests;
 mod rollouts;
 mod sandbox;
+mod seats;
 mod sockets;
 mod unit_laws;
 mod units;
