@@ -12,7 +12,7 @@ pub use config::Allowed;
 
 use crate::{
     hands::{
-        Asked, Bus, Change, Check, Fault, Hands, Here, Manager, Run, Seen, UnitState, Unwell, What,
+        Asked, Bus, Change, Check, Fault, Hands, Here, Manager, Run, Seen, Start, UnitState, Unwell, What,
         wire::{self, Answer, Ask, Frames, OneCheck, send},
     },
     path::FilePath,
@@ -171,6 +171,10 @@ impl Helper {
                 Ok(runs) => say(to, &Answer::Runs(runs)).await.map(Ok)?,
                 Err(error) => Err(error.into()),
             },
+            Ask::Starts(names) => match self.starts(&names).await {
+                Ok(starts) => say(to, &Answer::Starts(starts)).await.map(Ok)?,
+                Err(error) => Err(error.into()),
+            },
             Ask::Check(one) => match self.check(&one, to).await {
                 Ok(()) => Ok(()),
                 Err(Unwell::No(error)) => say(to, &Answer::Unwell((&error).into())).await.map(Ok)?,
@@ -297,6 +301,18 @@ impl Helper {
         let one = |name: &String| match self.allowed.unit(name) {
             Ok(()) => runs.next(),
             Err(_) => Some(Run::default()),
+        };
+        Ok(names.iter().filter_map(one).collect())
+    }
+
+    /// Nor how they are started.
+    async fn starts(&self, names: &[String]) -> Result<Vec<Start>, Error> {
+        let is_allowed = |name: &&String| self.allowed.unit(name).is_ok();
+        let some: Vec<String> = names.iter().filter(is_allowed).cloned().collect();
+        let mut starts = self.bus()?.starts(&some).await?.into_iter();
+        let one = |name: &String| match self.allowed.unit(name) {
+            Ok(()) => starts.next(),
+            Err(_) => Some(Start::default()),
         };
         Ok(names.iter().filter_map(one).collect())
     }

@@ -16,6 +16,8 @@ mod helper;
 mod imports;
 mod limits;
 mod manifests;
+mod passed_over;
+mod refusals;
 mod rollouts;
 mod sandbox;
 mod seats;
