@@ -101,10 +101,10 @@ fn a_daemon_without_rights_keeps_files_units_and_deployments_through_its_helper(
 
     // Of its group, and not among those who may ask.
     machine.run(&["useradd", "member"]);
-    let look = r#"{"version":4,"ask":{"Look":["/etc/app/a"]}}"#;
+    let look = r#"{"version":5,"ask":{"Look":["/etc/app/a"]}}"#;
     assert!(machine.ask_as("member", look).contains("may not ask the helper"));
     assert!(machine.ask_as("reconciled", look).contains("Seen"));
-    let shadow = r#"{"version":4,"ask":{"Look":["/etc/shadow"]}}"#;
+    let shadow = r#"{"version":5,"ask":{"Look":["/etc/shadow"]}}"#;
     let said = machine.ask_as("reconciled", shadow);
     assert!(said.contains("not below any of the directories") && !said.contains("content"), "{said}");
 }

@@ -34,6 +34,7 @@ mod fake_cloudflare;
 #[path = "../../providers/dns/tests/it/fake_route53/play.rs"]
 #[expect(dead_code, reason = "the tests of the provider use the rest")]
 mod fake_route53;
+mod fighting;
 mod foreign;
 mod gaps;
 mod git;

@@ -108,6 +108,8 @@ struct Host {
     kinds: Arc<Kinds>,
     /// The runs of jobs, as last looked at.
     runs: Mutex<BTreeMap<ResourceId, History>>,
+    /// Units that systemd passes over, and why, as last looked at.
+    passed: Mutex<BTreeMap<ResourceId, String>>,
     /// The services that read a file, as last looked at.
     readers: Arc<Mutex<Readers>>,
 }
@@ -123,7 +125,8 @@ impl Host {
         manager: Option<Arc<dyn Manager>>,
     ) -> Host {
         let (kinds, runs, readers) = (Arc::new(kind::kinds()), Mutex::default(), Arc::default());
-        Host { entry: entry.into(), config, hands, manager, kinds, runs, readers }
+        let passed = Mutex::default();
+        Host { entry: entry.into(), config, hands, manager, kinds, runs, passed, readers }
     }
 
     fn manager(&self) -> Result<&dyn Manager, Error> {
@@ -268,7 +271,16 @@ impl Observer for Host {
 
     async fn health(&self, cx: &Cx, want: &Want<'_>) -> Result<Vec<(ResourceId, Health)>, Error> {
         match &*want.scope.name {
-            SYSTEMD | CRON => systemd::health(cx, self.manager()?, want).await,
+            SYSTEMD | CRON => {
+                let mut passed = BTreeMap::new();
+                let told = systemd::health(cx, self.manager()?, want, &mut passed).await?;
+                if &*want.scope.name == SYSTEMD {
+                    let mut known = self.passed.lock().unwrap_or_else(PoisonError::into_inner);
+                    known.retain(|id, _| !want.focus.covers(id));
+                    known.extend(passed);
+                }
+                Ok(told)
+            }
             DEPLOYMENTS => deployment::health(cx, &*self.hands, self.manager()?, want).await,
             // A file that is as declared is well.
             _ => Ok(Vec::new()),
@@ -276,6 +288,12 @@ impl Observer for Host {
     }
 
     async fn facts(&self, cx: &Cx, scope: &Scope) -> Result<Vec<Fact>, Error> {
+        if &*scope.name == SYSTEMD {
+            let known = self.passed.lock().unwrap_or_else(PoisonError::into_inner);
+            let fact =
+                |(id, why): (&ResourceId, &String)| Fact { name: id.0.to_string(), value: why.clone() };
+            return Ok(known.iter().map(fact).collect());
+        }
         if &*scope.name != CRON {
             return Ok(Vec::new());
         }

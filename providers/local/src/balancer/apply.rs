@@ -5,7 +5,7 @@ use super::{
     memory::{Memory, mark},
     normalize::{Front, drain_millis, path_of},
     observe::drained_in,
-    render::{named, with_drained},
+    render::{drained, named, with_drained},
 };
 use crate::{
     deployment::millis,
@@ -199,26 +199,54 @@ async fn reload(manager: &dyn Manager, unit: &str) -> Result<(), Fault> {
     if state.is_running() { manager.job(unit, Job::Reload, &state.invocation).await } else { Ok(()) }
 }
 
+/// What became of instances that were to be drained.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Drained {
+    /// Somewhere they get no more requests.
+    Some,
+    /// They are the only ones wherever they are: until they are started anew, they serve.
+    None,
+    /// Nothing was done: at this balancer all others are being drained for somebody else.
+    Later(String),
+}
+
 /// Has exactly `units` of a deployment drained at these balancers, which are ours, and each of which reads that before this
 /// returns. A balancer that is not there yet needs no mark.
+///
+/// Guarantee: no balancer is left without a member that serves.
 pub(crate) async fn drain(
     hands: &dyn Hands,
     manager: &dyn Manager,
     fronts: &[Front],
     of: impl Fn(&str) -> bool + Copy,
     units: &BTreeSet<String>,
-) -> Result<(), Fault> {
+) -> Result<Drained, Fault> {
+    let (mut changes, mut end) = (Vec::new(), Drained::None);
     for front in fronts {
         let seen = look(hands, &front.path).await?;
         let Some(text) = text(&seen) else { continue };
-        let content = with_drained(&text, of, units);
-        if content != text {
+        let with = |units| with_drained(&text, of, units);
+        let (named, content) = (named(&text), with(units));
+        let content = match named.is_subset(&drained(&content)) {
+            true if !named.is_subset(units) && !units.is_empty() => {
+                return Ok(Drained::Later(front.path.clone()));
+            }
+            true => with(&BTreeSet::new()),
+            false => content,
+        };
+        if !drained(&content).is_disjoint(units) {
+            end = Drained::Some;
+        }
+        changes.push((front, (content != text).then_some(content), seen));
+    }
+    for (front, content, seen) in changes {
+        if let Some(content) = content {
             put(hands, &seen, &content, None, false).await?;
         }
         // Also where it was as wanted: a process may have died between the two.
         reload(manager, &front.reload).await?;
     }
-    Ok(())
+    Ok(end)
 }
 
 /// Has nobody of a deployment drained at a balancer that was ours when they were marked. Where there is no mark, it is neither

@@ -13,12 +13,12 @@ mod normalize;
 mod observe;
 mod render;
 
-pub(crate) use apply::{apply, drain, release};
+pub(crate) use apply::{Drained, apply, drain, release};
 pub use kind::{BALANCER, BalancerSpec, Program};
 pub(crate) use kind::{compare, refused, show};
 pub(crate) use memory::left;
 pub(crate) use normalize::{Front, LONGEST, normalize, of_deployment, path_of};
-pub(crate) use observe::{names, observed};
+pub(crate) use observe::{members, names, observed};
 
 /// True when a resource of a deployment's scope is a balancer: its id is the path of its file.
 pub(crate) fn is_balancer(id: &str) -> bool {

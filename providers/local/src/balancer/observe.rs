@@ -59,6 +59,11 @@ pub(crate) fn names(seen: &Seen) -> BTreeSet<String> {
     text(seen).map(|text| named(&text)).unwrap_or_default()
 }
 
+/// The units that a balancer which was observed names.
+pub(crate) fn members(bytes: &[u8]) -> BTreeSet<String> {
+    Balancer::decode(bytes).map(|balancer| named(&balancer.balancer)).unwrap_or_default()
+}
+
 /// What is drained in a file that was seen.
 pub(super) fn drained_in(seen: &Seen) -> BTreeSet<String> {
     text(seen).map(|text| drained(&text)).unwrap_or_default()

@@ -2,6 +2,7 @@
 
 use super::{
     instance::{self, Served, is_about_one},
+    jobs::Jobs,
     look::{group, numbers},
     memory::Memory,
     parts,
@@ -40,7 +41,8 @@ pub(crate) async fn apply(
     let (gone, kept): (Vec<&Action>, Vec<&Action>) = templates.into_iter().partition(is_gone);
     let (fewer, instances): (Vec<&Action>, Vec<&Action>) = instances.into_iter().partition(is_gone);
     let mut unwritten: BTreeMap<&str, Error> = BTreeMap::new();
-    let reloads = Reloads::of(manager, kept.len());
+    let jobs = Jobs::of(manager);
+    let reloads = Reloads::of(manager, &jobs, kept.len());
     let turns = kept.iter().map(async |action| {
         let seat = reloads.seat();
         let taken = match Turn::of(action, &seat) {
@@ -60,7 +62,7 @@ pub(crate) async fn apply(
         Ok::<_, Error>(refused)
     });
     unwritten.extend(try_join_all(turns).await?.into_iter().flatten());
-    instance::apply(hands, manager, journal, &instances, &unwritten).await?;
+    instance::apply(hands, manager, &jobs, journal, &instances, &unwritten).await?;
     let mut left: BTreeMap<String, u64> = BTreeMap::new();
     let mut unread = None;
     let mut read: BTreeSet<&str> = BTreeSet::new();
@@ -134,9 +136,9 @@ pub(crate) async fn apply(
     if cx.stop.is_set() {
         return journal.finished(kept_all(&last, "this process ends", "the next one goes on")).await;
     }
-    instance::apply(hands, manager, journal, &fewer, &unwritten).await?;
+    instance::apply(hands, manager, &jobs, journal, &fewer, &unwritten).await?;
     for action in gone {
-        let outcome = match take_away(hands, manager, action).await {
+        let outcome = match take_away(hands, manager, &jobs, action).await {
             Ok(()) => Outcome::Gone,
             Err(fault) => fault.into(),
         };
@@ -170,7 +172,12 @@ fn kept_all(actions: &[&Action], why: &str, hint: &str) -> Vec<(ActionId, Outcom
 }
 
 /// Takes away a template, and what a rolling update left.
-async fn take_away(hands: &dyn Hands, manager: &dyn Manager, action: &Action) -> Result<(), Fault> {
+async fn take_away(
+    hands: &dyn Hands,
+    manager: &dyn Manager,
+    jobs: &Jobs<'_>,
+    action: &Action,
+) -> Result<(), Fault> {
     let Op::Delete { tracked, observed } = &action.op else { return Ok(()) };
     let Some((name, None)) = parts(&action.op.id().0) else { return Ok(()) };
     let memory = Memory::open(tracked.as_ref());
@@ -187,7 +194,7 @@ async fn take_away(hands: &dyn Hands, manager: &dyn Manager, action: &Action) ->
         let touched = rollout.touched.iter().filter(|number| !has_row(number));
         let begun: BTreeSet<u32> = rollout.surge.iter().chain(touched).copied().collect();
         for number in begun {
-            group.stop(manager, number).await?;
+            group.stop(jobs, number).await?;
         }
     }
     // One whose deletion failed, or is suspended, runs from it; without it nobody could start that again.

@@ -2,13 +2,14 @@
 
 use super::{
     instance,
+    jobs::Jobs,
     kind::{Declared, Instance},
     look::{Group, Looked, group},
     observe::not_started,
     parts,
 };
 use crate::{
-    hands::{Asked, Check, Fault, Hands, Job, Link, Manager, Unwell},
+    hands::{Asked, Check, Fault, Hands, Job, Link, Manager, Start, Unwell},
     systemd::{RunState, files, observe::is_enabled},
 };
 use futures_util::future::join_all;
@@ -33,7 +34,9 @@ pub(super) fn observed(
     let looked = group.members.get(&number)?;
     let has_file = !files::is_absent(&looked.file);
     let is_there = looked.state.is_running() || is_enabled(&looked.state, false) || has_file;
-    let state = if looked.state.is_running() { RunState::Running } else { RunState::Stopped };
+    // One that systemd passes over would be so again: it is not well, and there is nothing to put right.
+    let is_as_wished = looked.state.is_running() || !looked.start.unmet.is_empty();
+    let state = if is_as_wished { RunState::Running } else { RunState::Stopped };
     let declared = declared(desired);
     let enabled = declared.as_ref().map_or(Some(false), |declared| declared.enabled);
     let enabled = enabled.map(|wanted| is_enabled(&looked.state, wanted));
@@ -75,8 +78,11 @@ impl Served {
 /// How an instance fares, going by its unit and by what must answer of it.
 pub(super) async fn fares(hands: &dyn Hands, number: u32, checks: &[Check], group: &Group) -> Health {
     let state = group.state(number).cloned().unwrap_or_default();
+    if let Some(why) = group.passed_over(number) {
+        return Health::Degraded { why };
+    }
     let unit = crate::systemd::Unit { state: Some(RunState::Running), ..Default::default() };
-    match crate::systemd::health::fares(&unit, &state) {
+    match crate::systemd::health::fares(&unit, &state, &Start::default()) {
         Health::Healthy => {}
         other => return other,
     }
@@ -94,13 +100,14 @@ pub(super) async fn fares(hands: &dyn Hands, number: u32, checks: &[Check], grou
 /// How long a unit that is not there yet is waited for.
 pub(super) const SOON: Duration = Duration::from_millis(500);
 
-/// Carries out what is to be done to instances: links of all, one reload of the manager, then the jobs, at once. Why templates
+/// Carries out what is to be done to instances: links of all, one reload of the manager, then the jobs. Why templates
 /// could not be written just now is in `unwritten`, by the name of the deployment.
 ///
 /// Errors: those of the journal.
 pub(super) async fn apply(
     hands: &dyn Hands,
     manager: &dyn Manager,
+    jobs: &Jobs<'_>,
     journal: &dyn Journal,
     actions: &[&Action],
     unwritten: &BTreeMap<&str, Error>,
@@ -134,7 +141,7 @@ pub(super) async fn apply(
     }
     let outcomes = join_all(works.into_iter().map(async |mut work| {
         if work.end.is_none() {
-            work.end = work.run(manager).await.err();
+            work.end = work.run(jobs).await.err();
         }
         let outcome = match (work.end.take(), work.tracked()) {
             // It may be linked, and it may run: it is remembered as ours.
@@ -235,15 +242,11 @@ impl<'a> Work<'a> {
         }
     }
 
-    async fn run(&self, manager: &dyn Manager) -> Result<(), Fault> {
+    async fn run(&self, jobs: &Jobs<'_>) -> Result<(), Fault> {
         match (self.action.op.desired(), self.is_running) {
-            (None, _) => manager.reset_failed(self.unit()).await,
+            (None, _) => jobs.forget_failures(self.unit()).await,
             (Some(_), true) => Ok(()),
-            (Some(_), false) => {
-                // What failed too often within its limit would not be started.
-                manager.reset_failed(self.unit()).await?;
-                manager.job(self.unit(), Job::Start, "").await
-            }
+            (Some(_), false) => jobs.start(self.unit()).await,
         }
     }
 }

@@ -224,6 +224,12 @@ impl Deployment {
         let end = self.range().end;
         end..end.saturating_add(self.max_surge)
     }
+    /// How many instances that serve a rolling update leaves. Behind a balancer it is never without one, unless there is no more
+    /// than one.
+    pub(crate) fn floor(&self) -> u32 {
+        let floor = self.replicas.saturating_sub(self.max_unavailable);
+        if self.fronts.is_empty() || self.replicas < 2 { floor } else { floor.max(1) }
+    }
     /// What is tried: a revision that was taken back is tried again once any of this is another.
     pub(crate) fn revision(&self) -> String {
         let tried = (&self.content, &self.checks, self.min_ready, self.deadline);

@@ -2,15 +2,16 @@
 
 use super::{
     instance,
+    jobs::Jobs,
     kind::Deployment,
     memory::{Known, Memory},
     template,
 };
 use crate::{
-    hands::{Asked, Check, Fault, Hands, Job, Manager, Seen, UnitState, Unwell},
+    hands::{Asked, Check, Fault, Hands, Job, Manager, Seen, Start, UnitState, Unwell},
     systemd::{
         Places, Why, definition,
-        observe::{drop_ins, no_file, text},
+        observe::{drop_ins, is_idle, no_file, starts, text},
     },
 };
 use futures_util::future::join_all;
@@ -32,6 +33,8 @@ pub(crate) struct Looked {
     /// The file of its own name, which outranks the template.
     pub(crate) file: Seen,
     pub(crate) state: UnitState,
+    /// What came of its last start, where it does not run and has conditions.
+    pub(crate) start: Start,
 }
 
 /// How an instance stands; where it is not available, with the reason.
@@ -84,7 +87,16 @@ pub(crate) async fn group(
     let missing = || Error::unexpected(format!("nothing was said of {}", template(name)));
     let template = seen.next().ok_or_else(missing)?;
     let states = manager.units(&units).await?;
-    let members = seen.zip(states).map(|(file, state)| Looked { file, state });
+    let has_conditions = |seen: &Seen| text(seen).is_some_and(|text| definition::has_conditions(&text));
+    let of_template = has_conditions(&template);
+    let members: Vec<(Seen, UnitState)> = seen.zip(states).collect();
+    let idle = units.iter().zip(&members);
+    let idle = idle.filter(|(_, (file, state))| is_idle(state) && (of_template || has_conditions(file)));
+    let mut starts = starts(manager, idle.map(|(unit, _)| unit.clone()).collect()).await?;
+    let members = members.into_iter().zip(&units).map(|((file, state), unit)| {
+        let start = starts.remove(unit).unwrap_or_default();
+        Looked { file, state, start }
+    });
     let members = numbers.iter().copied().zip(members).collect();
     Ok(Group { name: name.into(), template, members, beside: BTreeMap::new() })
 }
@@ -126,14 +138,20 @@ impl Group {
         self.members.get(&number).map(|looked| &looked.state)
     }
     /// Stops an instance, if it runs.
-    pub(super) async fn stop(&self, manager: &dyn Manager, number: u32) -> Result<(), Fault> {
+    pub(super) async fn stop(&self, jobs: &Jobs<'_>, number: u32) -> Result<(), Fault> {
         match self.state(number).filter(|state| state.is_running()) {
-            Some(state) => manager.job(&instance(&self.name, number), Job::Stop, &state.invocation).await,
+            Some(state) => jobs.job(&instance(&self.name, number), Job::Stop, &state.invocation).await,
             None => Ok(()),
         }
     }
     pub(crate) fn is_running(&self, number: u32) -> bool {
         self.state(number).is_some_and(UnitState::is_running)
+    }
+    /// Why systemd does not start an instance, where that is for want of what its conditions and assertions ask for.
+    pub(crate) fn passed_over(&self, number: u32) -> Option<String> {
+        let looked = self.members.get(&number)?;
+        let why = looked.start.why().filter(|_| !looked.state.is_running())?;
+        Some(format!("{}: {why}", instance(&self.name, number)))
     }
     /// What an instance would be started with.
     pub(crate) fn means(&self, number: u32) -> Option<String> {
@@ -190,7 +208,8 @@ impl Group {
             if !matches!(&*state.active, "active" | "reloading") {
                 let result =
                     if state.active == "failed" { format!(": {}", state.result) } else { String::new() };
-                let why = format!("{unit} is {}{result}", state.active);
+                let why = self.passed_over(number);
+                let why = why.unwrap_or_else(|| format!("{unit} is {}{result}", state.active));
                 return (
                     number,
                     if state.is_running() { Standing::Unwell(why) } else { Standing::Down(why) },

@@ -10,6 +10,7 @@
 
 mod apply;
 mod instance;
+mod jobs;
 mod kind;
 mod look;
 mod memory;

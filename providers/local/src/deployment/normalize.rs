@@ -191,6 +191,16 @@ impl Reader<'_> {
             let hint = "add [Install] and WantedBy=multi-user.target, or leave `enabled` out";
             self.refuse(at.span, "the template has no [Install] section, so it cannot be enabled", hint);
         }
+        let refuses = definition::refuses([&*spec.content.value]);
+        let is_refused = [refuses.start, refuses.stop].contains(&Some(true));
+        if spec.content.unknown.is_empty() && is_refused {
+            let text = "systemd would start and stop the instances for other units alone";
+            self.refuse(
+                spec.content.span,
+                text,
+                "take RefuseManualStart= and RefuseManualStop= out of `content`",
+            );
+        }
         let deployment = Deployment {
             content: spec.content.value.clone(),
             replicas,

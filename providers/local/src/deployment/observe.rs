@@ -10,18 +10,19 @@ use super::{
 };
 use crate::{
     balancer,
-    hands::{Draft, Hands, Manager, Watched, What},
+    hands::{Draft, Hands, Manager, Start, Watched, What},
     systemd::{
-        Places, definition,
+        Places,
+        definition::{self, Refuses},
         observe::{access, reported, watch_beside},
         places::path,
-        restarted,
+        refusals, restarted,
     },
 };
 use bytes::Bytes;
 use reconciled_provider::{
-    Cx, Delta, Deltas, Error, Focus, Health, Observation, Observed, Resource, ResourceId, Sealed, Tracked,
-    Version, Want, diff_by_compare,
+    Cx, Delta, Deltas, Error, FieldChange, Focus, Health, Observation, Observed, Resource, ResourceId,
+    Sealed, Tracked, Version, Want, diff_by_compare,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -319,9 +320,11 @@ pub(crate) async fn diff(
         if !also.is_empty()
             && let Ok(delta) = deltas.entry(desired.id.clone()).or_insert_with(|| Ok(Delta::default()))
         {
+            delta.fields.extend(interrupted(desired, seen));
             delta.also = also;
         }
     }
+    deltas = refused_starts(manager, want, seen, deltas).await?;
     // Templates that are refused and that nothing is there of, by the name of the deployment.
     let mut never: BTreeMap<&str, Error> = BTreeMap::new();
     for desired in want.desired {
@@ -385,6 +388,53 @@ fn written_with(desired: &Resource, observed: Option<&Observed>) -> Vec<Resource
     let fronts = fronts.map(|front| front.path.as_str().into());
     let name = parts(&desired.id.0).map_or("", |(name, _)| name);
     fronts.chain(declared.range().map(|number| super::instance(name, number).into())).collect()
+}
+
+/// Balancers that have nobody else while a rolling update starts the only instance anew.
+fn interrupted(desired: &Resource, seen: &Observation) -> Option<FieldChange> {
+    let declared = deployment(Some(desired)).filter(|declared| declared.replicas == 1)?;
+    let is_alone = |front: &&balancer::Front| {
+        let observed = seen.get(&front.path.as_str().into());
+        observed.is_some_and(|observed| balancer::members(&observed.bytes).len() == 1)
+    };
+    let alone: Vec<&str> = declared.fronts.iter().filter(is_alone).map(|front| front.path.as_str()).collect();
+    let text = format!("{} has no other member while its instance starts anew", alone.join(", "));
+    (!alone.is_empty()).then(|| FieldChange::text("interruption", None, Some(text)))
+}
+
+/// Has those of `deltas` be errors whose instances systemd would not start anew, by the word of another file than the template.
+async fn refused_starts(
+    manager: &dyn Manager,
+    want: &Want<'_>,
+    seen: &Observation,
+    mut deltas: Deltas,
+) -> Result<Deltas, Error> {
+    for desired in want.desired {
+        let is_to_roll = deltas
+            .get(&desired.id)
+            .and_then(|delta| delta.as_ref().ok())
+            .is_some_and(|delta| !delta.also.is_empty());
+        let Some(declared) = deployment(Some(desired)).filter(|_| is_to_roll) else { continue };
+        let was = seen.get(&desired.id).and_then(|observed| Declared::decode(&observed.bytes));
+        let Some(Declared::Deployment(was)) = was else { continue };
+        let name = parts(&desired.id.0).map_or("", |(name, _)| name);
+        let units: Vec<String> = declared.range().map(|number| super::instance(name, number)).collect();
+        let old = definition::refuses([&*was.content]);
+        let refuses = |start: &Start| {
+            let start = refusals::then(Refuses::default(), old, start.clone());
+            start.refuses_start || start.refuses_stop
+        };
+        let starts = manager.starts(&units).await?;
+        let Some((unit, _)) = units.iter().zip(&starts).find(|(_, start)| refuses(start)) else { continue };
+        let text = format!("{unit} would be started anew, and systemd does that for other units alone");
+        let hint = format!(
+            "take {} and {} out of its drop-ins: systemctl cat {unit}",
+            refusals::START,
+            refusals::STOP
+        );
+        deltas.insert(desired.id.clone(), Err(Error::invalid(text).hint(hint)));
+    }
+    Ok(deltas)
 }
 
 /// An instance has nothing to be started from, since its template came to `error`.

@@ -19,9 +19,10 @@ use super::{
     rollout::{self, Member, Stands},
 };
 use crate::{
-    hands::{Fault, Hands, Job, Manager},
+    hands::{Fault, Hands, Manager},
     systemd::{apply::planned_fields, definition, files},
 };
+use drain::Drain;
 use futures_util::future::{join_all, try_join_all};
 use reconciled_provider::{Action, Cx, Error, Journal, Op, Outcome, Resource, Tracked};
 use std::{collections::BTreeSet, time::Duration};
@@ -200,7 +201,7 @@ impl<'a> Turn<'a> {
         let members: Vec<u32> = members.into_iter().collect();
         let mut left = members.clone();
         left.retain(|number| !rollout.batch.contains_key(number));
-        self.heal(manager, &group, left, &means).await;
+        self.heal(&group, left, &means).await;
         if self.memory.rollout.as_ref().is_none_or(|rollout| rollout.batch.is_empty())
             && let Some(end) = self.look_back(&group, &members, &means, now)
         {
@@ -253,8 +254,9 @@ impl<'a> Turn<'a> {
             journal.progress(self.action.id, self.tracked()).await?;
         }
         match self.drain(hands, manager, cx).await {
-            Ok(None) => {}
-            Ok(Some(left)) => return Ok(Ok(End::Wait(left))),
+            Ok(Drain::Over) => {}
+            Ok(Drain::For(left)) => return Ok(Ok(End::Wait(left))),
+            Ok(Drain::Later(why)) => return Ok(Ok(self.wait(now, IDLE, why))),
             Err(fault) => return Ok(Err(fault)),
         }
         let is_chosen_now = !is_begun && self.declared.fronts.is_empty();
@@ -318,13 +320,13 @@ impl<'a> Turn<'a> {
     }
 
     /// Starts those that run no longer although they have their revision; what comes of it is seen when they are asked.
-    async fn heal(&self, manager: &dyn Manager, group: &Group, numbers: Vec<u32>, means: &str) {
-        let has_ended =
-            |number: &u32| !group.is_running(*number) && group.is_current(*number, means, &self.memory);
+    async fn heal(&self, group: &Group, numbers: Vec<u32>, means: &str) {
+        let has_ended = |number: &u32| {
+            let is_to_run = !group.is_running(*number) && group.passed_over(*number).is_none();
+            is_to_run && group.is_current(*number, means, &self.memory)
+        };
         join_all(numbers.into_iter().filter(has_ended).map(async |number| {
-            let unit = super::instance(&group.name, number);
-            let _ = manager.reset_failed(&unit).await;
-            let _ = manager.job(&unit, Job::Start, "").await;
+            let _ = self.seat.jobs().start(&super::instance(&group.name, number)).await;
         }))
         .await;
     }
@@ -403,7 +405,7 @@ impl<'a> Turn<'a> {
                 stands: stands(number),
             })
             .collect();
-        let floor = self.declared.replicas.saturating_sub(self.declared.max_unavailable);
+        let floor = self.declared.floor();
         let mut batch = rollout::next(&all, floor);
         if let Some((have, canary)) = self.trial(group, members, means) {
             let room = (canary.instances as usize).saturating_sub(have.len());
@@ -464,7 +466,7 @@ impl<'a> Turn<'a> {
         let over: BTreeSet<u32> = surge.into_iter().chain(touched).collect();
         let over = over.into_iter().filter(|number| !self.declared.range().contains(number));
         let over = over.filter(|number| !has_row(number));
-        try_join_all(over.map(|number| group.stop(manager, number))).await?;
+        try_join_all(over.map(|number| group.stop(self.seat.jobs(), number))).await?;
         let had_other = self.memory.good.as_ref().is_some_and(|good| good.content != goal);
         let mut is_changed = files::write(hands, manager.places(), &group.template, goal).await?;
         for looked in group.members.values() {

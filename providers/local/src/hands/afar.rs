@@ -5,8 +5,8 @@
 //! rights is done here: URLs and addresses are asked, and `systemd-analyze verify` runs, in this process.
 
 use super::{
-    Asked, Change, Check, Draft, Fault, Hands, Job, Link, Manager, Put, Remove, Run, Seen, UnitState, Unwell,
-    Watched, analyze, check,
+    Asked, Change, Check, Draft, Fault, Hands, Job, Link, Manager, Put, Remove, Run, Seen, Start, UnitState,
+    Unwell, Watched, analyze, check,
     wire::{Answer, Ask, Frames, OneCheck, Question, VERSION, send},
 };
 use crate::{path::FilePath, systemd::Places};
@@ -26,7 +26,7 @@ use tokio::{
         UnixStream,
         unix::{OwnedReadHalf, OwnedWriteHalf},
     },
-    sync::watch,
+    sync::{Semaphore, watch},
 };
 
 /// Longest time an answer may take: a job and a reload have limits of their own, which are shorter.
@@ -35,6 +35,11 @@ const LIMIT: Duration = Duration::from_secs(240);
 const AWAY: Duration = Duration::from_secs(2);
 /// The same, at most, of one that says again and again that it tells of no changes.
 const LONG_AWAY: Duration = Duration::from_secs(30);
+/// Jobs, checks, and other things that take long, that are asked for at one time: no more than the helper has seats for, and apart
+/// from each other, so that a rolling update of hundreds keeps no file from being written.
+const JOBS: usize = 16;
+const CHECKS: usize = 8;
+const OTHERS: usize = 8;
 /// How long is waited for changes to be told of something else.
 const SOON: Duration = Duration::from_secs(5);
 
@@ -47,6 +52,9 @@ struct Kept {
     socket: PathBuf,
     files: Wish<Watched>,
     units: Wish<BTreeSet<String>>,
+    jobs: Semaphore,
+    checks: Semaphore,
+    others: Semaphore,
     /// A helper has the rights of root, and the units of the machine.
     places: Places,
 }
@@ -123,6 +131,9 @@ impl Afar {
             socket: socket.into(),
             files: Wish::default(),
             units: Wish::default(),
+            jobs: Semaphore::new(JOBS),
+            checks: Semaphore::new(CHECKS),
+            others: Semaphore::new(OTHERS),
             places: Places::system(),
         }))
     }
@@ -142,6 +153,15 @@ impl Afar {
 
     /// Asks one thing; what was said until it was done.
     async fn ask(&self, ask: Ask) -> Result<Vec<Answer>, Fault> {
+        let room = match &ask {
+            Ask::Job(..) => &self.0.jobs,
+            Ask::Check(_) => &self.0.checks,
+            _ => &self.0.others,
+        };
+        let _room = match ask.is_long() {
+            true => Some(room.acquire().await.expect("nobody closes it")),
+            false => None,
+        };
         let (mut answers, mut to) = self.connect().await?;
         let asking = async {
             // Who is refused is told so, even where not all of the question was taken.
@@ -343,6 +363,15 @@ impl Manager for Afar {
             _ => None,
         });
         runs.ok_or_else(|| Error::unexpected("the helper did not say how the units ran"))
+    }
+
+    async fn starts(&self, names: &[String]) -> Result<Vec<Start>, Error> {
+        let said = self.read(Ask::Starts(names.to_vec())).await?;
+        let starts = said.into_iter().find_map(|answer| match answer {
+            Answer::Starts(starts) if starts.len() == names.len() => Some(starts),
+            _ => None,
+        });
+        starts.ok_or_else(|| Error::unexpected("the helper did not say how the units are started"))
     }
 
     async fn link(&self, name: &str, link: Link) -> Result<(), Fault> {

@@ -4,7 +4,7 @@
 //! who listens for changes stays. Whatever is not exactly a question of this version is refused with a reason, before
 //! anything of it is done.
 
-use super::{Change, Check, Fault, Job, Link, Put, Remove, Run, Seen, UnitState, Watched};
+use super::{Change, Check, Fault, Job, Link, Put, Remove, Run, Seen, Start, UnitState, Watched};
 use crate::path::FilePath;
 use reconciled_provider::{Error, ErrorKind};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -16,7 +16,7 @@ use std::{
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 /// The version of these words. Two that differ do not talk.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 /// Longest frame: the largest file that is managed, in base64, and what is said of it.
 pub const LONGEST: usize = 24 * 1024 * 1024;
@@ -52,6 +52,8 @@ pub enum Ask {
     Triggers(String),
     /// [`super::Manager::runs`].
     Runs(Vec<String>),
+    /// [`super::Manager::starts`].
+    Starts(Vec<String>),
     /// [`super::Manager::link`].
     Link(String, Link),
     /// [`super::Manager::reload`].
@@ -64,6 +66,20 @@ pub enum Ask {
     ListenFiles(u64, Watched),
     /// [`super::Manager::changes`]; asked again on the same connection for others. The number comes back.
     ListenUnits(u64, BTreeSet<String>),
+}
+
+impl Ask {
+    /// True for what may take as long as a job of systemd or a command of somebody does.
+    pub fn is_long(&self) -> bool {
+        match self {
+            Ask::Look(_) | Ask::List(_) | Ask::ListAll | Ask::Units(_) => false,
+            Ask::Triggers(_) | Ask::Runs(_) | Ask::Starts(_) => false,
+            // They stay, and are at nothing.
+            Ask::ListenFiles(..) | Ask::ListenUnits(..) => false,
+            Ask::Put(_) | Ask::Remove(_) | Ask::Check(_) | Ask::Link(..) | Ask::Reload => true,
+            Ask::Job(..) | Ask::ResetFailed(_) => true,
+        }
+    }
 }
 
 /// A check of one instance.
@@ -89,6 +105,8 @@ pub enum Answer {
     Names(Vec<String>),
     /// The last runs of all that were asked for, in the order of the question.
     Runs(Vec<Run>),
+    /// What systemd says about starting all that were asked for, in the order of the question.
+    Starts(Vec<Start>),
     /// The instance that a check is about was asked, and is not well.
     Unwell(Why),
     /// From now on changes are told of what was asked for with this number.
@@ -263,16 +281,16 @@ mod tests {
 
     #[test]
     fn what_is_no_question_is_refused_with_the_reason() {
-        assert!(question(br#"{"version":4,"ask":"ListAll"}"#).is_ok());
-        assert!(question(br#"{"version":4,"ask":{"Look":["/etc/motd"]}}"#).is_ok());
+        assert!(question(br#"{"version":5,"ask":"ListAll"}"#).is_ok());
+        assert!(question(br#"{"version":5,"ask":{"Look":["/etc/motd"]}}"#).is_ok());
         assert!(refused("").contains("no question"));
         assert!(refused("GET / HTTP/1.1").contains("no question"));
         assert!(refused(r#"{"version":1,"ask":"ListAll"}"#).contains("version 1"));
-        assert!(refused(r#"{"version":4,"ask":"Shell"}"#).contains("unknown variant `Shell`"));
-        assert!(refused(r#"{"version":4,"ask":"ListAll","as":"root"}"#).contains("unknown field `as`"));
-        assert!(refused(r#"{"version":4,"ask":{"Look":["/etc/../root"]}}"#).contains("`..` in it"));
-        assert!(refused(r#"{"version":4,"ask":{"List":"etc"}}"#).contains("slash"));
-        let put = r#"{"version":4,"ask":{"Put":{"path":"/etc/x","expect":"00","make":{"Link":{"target":"a"}},"keep":false}}}"#;
+        assert!(refused(r#"{"version":5,"ask":"Shell"}"#).contains("unknown variant `Shell`"));
+        assert!(refused(r#"{"version":5,"ask":"ListAll","as":"root"}"#).contains("unknown field `as`"));
+        assert!(refused(r#"{"version":5,"ask":{"Look":["/etc/../root"]}}"#).contains("`..` in it"));
+        assert!(refused(r#"{"version":5,"ask":{"List":"etc"}}"#).contains("slash"));
+        let put = r#"{"version":5,"ask":{"Put":{"path":"/etc/x","expect":"00","make":{"Link":{"target":"a"}},"keep":false}}}"#;
         assert!(refused(put).contains("no hash"));
     }
 
@@ -293,7 +311,7 @@ mod tests {
         #[test]
         fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..60), text in r#"[{}":,\[\]a-zA-Z0-9/.]{0,60}"#) {
             let _ = question(&bytes);
-            let _ = question(format!(r#"{{"version":4,"ask":{text}}}"#).as_bytes());
+            let _ = question(format!(r#"{{"version":5,"ask":{text}}}"#).as_bytes());
         }
     }
 }

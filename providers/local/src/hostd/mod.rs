@@ -12,7 +12,7 @@ pub use config::Allowed;
 
 use crate::{
     hands::{
-        Asked, Bus, Change, Check, Fault, Hands, Here, Manager, Run, Seen, UnitState, Unwell, What,
+        Asked, Bus, Change, Check, Fault, Hands, Here, Manager, Run, Seen, Start, UnitState, Unwell, What,
         wire::{self, Answer, Ask, Frames, OneCheck, send},
     },
     path::FilePath,
@@ -28,13 +28,18 @@ use tokio::{
         UnixListener, UnixStream,
         unix::{OwnedReadHalf, OwnedWriteHalf},
     },
+    sync::Semaphore,
     task::JoinSet,
     time::timeout,
 };
 use tracing::{info, warn};
 
 /// Connections at one time; more wait.
-const MOST: usize = 32;
+const MOST: usize = 48;
+/// Those of them that may be at something that takes long: whoever only looks finds a seat all the same.
+const LONG: usize = 32;
+/// How soon whoever found no seat for that may ask again.
+const SOON: Duration = Duration::from_secs(1);
 /// How long a question may take to come, and an answer to be taken.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Paths that are looked at before the answers go out: each may be of the largest size.
@@ -84,6 +89,8 @@ struct Helper {
     /// Who looks at a file waits for what is being written there: a request whose caller died is over before the next one
     /// sees how it stands.
     files: Busy,
+    /// Seats for what takes long.
+    long: Semaphore,
 }
 
 type Reader = Frames<OwnedReadHalf>;
@@ -93,7 +100,7 @@ impl Helper {
         let here = Here::new(allowed.config.clone());
         let manager =
             allowed.config.bus_address().map(|address| Bus::new(&address, Some(&allowed.config.root)));
-        Helper { allowed, here, manager, files: Busy::default() }
+        Helper { allowed, here, manager, files: Busy::default(), long: Semaphore::new(LONG) }
     }
 
     /// One connection. Whatever goes wrong with it is the caller's matter.
@@ -128,6 +135,11 @@ impl Helper {
         from: &mut Reader,
         to: &mut OwnedWriteHalf,
     ) -> io::Result<Result<(), Fault>> {
+        // Nobody waits for one, or those who wait would be in the way of those who look.
+        let _seat = match ask.is_long().then(|| self.long.try_acquire()) {
+            Some(Err(_)) => return Ok(Err(is_busy().into())),
+            seat => seat,
+        };
         Ok(match ask {
             Ask::Look(paths) => {
                 for paths in paths.chunks(AT_ONCE) {
@@ -157,6 +169,10 @@ impl Helper {
             },
             Ask::Runs(names) => match self.runs(&names).await {
                 Ok(runs) => say(to, &Answer::Runs(runs)).await.map(Ok)?,
+                Err(error) => Err(error.into()),
+            },
+            Ask::Starts(names) => match self.starts(&names).await {
+                Ok(starts) => say(to, &Answer::Starts(starts)).await.map(Ok)?,
                 Err(error) => Err(error.into()),
             },
             Ask::Check(one) => match self.check(&one, to).await {
@@ -289,6 +305,18 @@ impl Helper {
         Ok(names.iter().filter_map(one).collect())
     }
 
+    /// Nor how they are started.
+    async fn starts(&self, names: &[String]) -> Result<Vec<Start>, Error> {
+        let is_allowed = |name: &&String| self.allowed.unit(name).is_ok();
+        let some: Vec<String> = names.iter().filter(is_allowed).cloned().collect();
+        let mut starts = self.bus()?.starts(&some).await?.into_iter();
+        let one = |name: &String| match self.allowed.unit(name) {
+            Ok(()) => starts.next(),
+            Err(_) => Some(Start::default()),
+        };
+        Ok(names.iter().filter_map(one).collect())
+    }
+
     /// Tells of files until the caller goes. Each listener has watches of its own.
     async fn tell_files(
         &self,
@@ -368,6 +396,13 @@ impl Helper {
             };
         }
     }
+}
+
+/// Why something that takes long is not begun.
+fn is_busy() -> Error {
+    let text =
+        format!("the helper is at {LONG} changes and checks, and begins no other before one of them is over");
+    Error::unavailable(text).retry_after(SOON)
 }
 
 /// Refuses to begin what nobody waits for any longer: whoever looks now plans for what is there now. What was begun before

@@ -125,6 +125,8 @@ struct Work<'a> {
     is_stale: bool,
     /// That is about the options of a mount alone.
     is_options: bool,
+    /// It was stopped for its change, and is to be started whatever is declared of its state.
+    is_stopped: bool,
     /// What files mean that it has not read.
     due: Option<Then>,
     /// What is in those that it reads, as looked at before the job.
@@ -163,6 +165,7 @@ impl<'a> Work<'a> {
             is_unread: false,
             is_stale: false,
             is_options: false,
+            is_stopped: false,
             due: None,
             read: BTreeMap::new(),
             is_running: false,
@@ -194,7 +197,10 @@ impl<'a> Work<'a> {
             Ok(look) => look,
             Err(error) => return Ok(Err(error.into())),
         };
-        if self.row.is_none() || self.is_to_write(&look) {
+        if let Some(unit) = self.unit.clone() {
+            self.compare(&unit, &look);
+        }
+        if self.row.is_none() || self.is_to_write(&look) || self.is_to_stop() {
             // From here on it is ours with its files, and runs as it does now, also for whoever finds it after a death.
             self.begun = self.tracked(&self.begins());
             if let Some(begun) = self.begun.clone() {
@@ -278,24 +284,41 @@ impl<'a> Work<'a> {
             begins.fragment |= had.fragment;
             begins.drop_ins.extend(had.drop_ins.iter().cloned());
         }
+        // Also by whoever died in between.
+        begins.is_stopped = self.is_to_stop() || self.was_stopped();
         begins
+    }
+
+    /// Whether it runs as what will be in place says.
+    fn compare(&mut self, unit: &Unit, look: &Look) {
+        // What stays of others means something as well, or each write of ours were a reason to restart.
+        let beside = look.beside.iter().filter(|seen| !self.strays.contains(seen.path.as_str()));
+        let kept: Vec<String> = beside.filter_map(observe::text).collect();
+        let texts = || unit.content.iter().chain(unit.drop_ins.values()).chain(&kept).map(String::as_str);
+        self.is_stale = self.before.effective != definition::effective(texts());
+        self.is_options = self.before.fixed == definition::fixed(texts());
+    }
+
+    /// True where it is to be stopped before its files change.
+    fn is_to_stop(&self) -> bool {
+        let is_asked = self.unit.as_ref().is_some_and(|unit| unit.on_change == OnChange::StopStart);
+        is_asked && self.is_running && self.job(OnChange::StopStart) == Some(Job::Restart)
+    }
+
+    /// True where whoever was at it before stopped it for that.
+    fn was_stopped(&self) -> bool {
+        self.memory.as_ref().is_some_and(|memory| memory.is_stopped)
     }
 
     async fn write(&mut self, hands: &dyn Hands, manager: &dyn Manager, look: &Look) -> Result<(), Fault> {
         match self.unit.clone() {
             Some(unit) => {
+                if self.is_to_stop() {
+                    // As it was started: what ends it may be another command from then on.
+                    manager.job(self.name, Job::Stop, &self.run).await?;
+                    (self.is_running, self.is_stopped) = (false, true);
+                }
                 self.write_files(hands, manager.places(), &unit, look).await?;
-                // What stays of others means something as well, or each write of ours were a reason to restart.
-                let kept: Vec<String> = look
-                    .beside
-                    .iter()
-                    .filter(|seen| !self.strays.contains(seen.path.as_str()))
-                    .filter_map(observe::text)
-                    .collect();
-                let texts =
-                    || unit.content.iter().chain(unit.drop_ins.values()).chain(&kept).map(String::as_str);
-                self.is_stale = self.before.effective != definition::effective(texts());
-                self.is_options = self.before.fixed == definition::fixed(texts());
                 self.set_links(manager, &unit, look).await
             }
             None => self.take_away(hands, manager, look).await,
@@ -381,7 +404,10 @@ impl<'a> Work<'a> {
         };
         let job = match (unit.state, self.is_running) {
             (Some(RunState::Stopped), true) => Some(Job::Stop),
-            (Some(RunState::Running), false) => {
+            (state, false)
+                if state == Some(RunState::Running)
+                    || state.is_none() && (self.is_stopped || self.was_stopped()) =>
+            {
                 // What failed too often within its limit would not be started.
                 manager.reset_failed(self.name).await?;
                 Some(Job::Start)
@@ -472,6 +498,10 @@ impl<'a> Work<'a> {
     fn failed(&self, fault: Fault) -> Outcome {
         let is_begun = matches!(self.action.op, Op::Continue { .. });
         match (&self.begun, self.row, fault) {
+            // Nobody else would know that it is to be started.
+            (Some(begun), _, Fault::NoEffect(error) | Fault::Unknown(error)) if self.is_stopped => {
+                Outcome::Partial(begun.clone(), error)
+            }
             // What was begun stays begun: only its first pass knew what for, and it is finished whatever is said of drift.
             (_, _, Fault::NoEffect(error) | Fault::Unknown(error)) if is_begun && self.is_changed => {
                 Outcome::Unknown(error)

@@ -125,10 +125,39 @@ fn logical_lines(text: &str) -> Vec<String> {
 pub(crate) fn ends_by_itself<'a>(files: impl IntoIterator<Item = &'a str>) -> bool {
     let settings = settings(files);
     let last = |key: &str| settings.get(&("Service".into(), key.into())).and_then(|values| values.last());
-    let stays = last("RemainAfterExit").is_some_and(|value| {
-        ["1", "yes", "y", "true", "t", "on"].iter().any(|word| value.eq_ignore_ascii_case(word))
-    });
+    let stays = last("RemainAfterExit").is_some_and(|value| is_true(value));
     last("Type").is_some_and(|value| value == "oneshot") && !stays
+}
+
+/// Whether a unit is started and stopped for other units alone, as far as its files say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Refuses {
+    /// It is not started for anybody who asks.
+    pub(crate) start: Option<bool>,
+    /// It is not stopped, nor restarted.
+    pub(crate) stop: Option<bool>,
+}
+
+/// What these files refuse.
+pub(crate) fn refuses<'a>(files: impl IntoIterator<Item = &'a str>) -> Refuses {
+    let settings = settings(files);
+    let last = |key: &str| {
+        let values = settings.get(&("Unit".into(), key.into()))?;
+        values.last().map(|value| is_true(value))
+    };
+    Refuses { start: last("RefuseManualStart"), stop: last("RefuseManualStop") }
+}
+
+/// True where the file says under which conditions it is started.
+pub(crate) fn has_conditions(text: &str) -> bool {
+    settings([text]).keys().any(|(section, key)| {
+        section == "Unit" && (key.starts_with("Condition") || key.starts_with("Assert"))
+    })
+}
+
+/// How systemd reads a word for yes or no.
+fn is_true(value: &str) -> bool {
+    ["1", "yes", "y", "true", "t", "on"].iter().any(|word| value.eq_ignore_ascii_case(word))
 }
 
 /// True when the file says how it is enabled.
@@ -214,6 +243,20 @@ mod tests {
             effective([&*reads("1")]) != effective([&*reads("2")])
                 && effective([UNIT]) != effective([&*reads("1")])
         );
+    }
+
+    #[test]
+    fn what_is_refused_and_what_has_to_be_met_is_found() {
+        let of = |text: &str| {
+            let Refuses { start, stop } = refuses([text]);
+            (start == Some(true), stop == Some(true), has_conditions(text))
+        };
+        assert_eq!(of(UNIT), (false, false, false));
+        assert_eq!(of("[Unit]\nRefuseManualStart=yes\nRefuseManualStop=off\n"), (true, false, false));
+        assert_eq!(of("[Unit]\nRefuseManualStop=no\nRefuseManualStop=On\n"), (false, true, false));
+        assert_eq!(of("[Service]\nRefuseManualStop=yes\n"), (false, false, false));
+        assert_eq!(of("[Unit]\nConditionPathExists=/a\n"), (false, false, true));
+        assert!(has_conditions("[Unit]\nAssertHost=a\n") && !has_conditions("# [Unit]\n#AssertHost=a\n"));
     }
 
     #[test]

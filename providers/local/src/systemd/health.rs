@@ -1,19 +1,20 @@
 //! How units fare: by what the manager says of them, and by how often it had to start them again.
 
 use super::{
-    observe::Memory,
+    observe::{Memory, is_idle, starts},
     restarted,
     unit::{RunState, Unit},
 };
-use crate::hands::{Manager, UnitState};
+use crate::hands::{Manager, Start, UnitState};
 use reconciled_provider::{Cx, Error, Health, Resource, ResourceId, Want};
 use std::{collections::BTreeMap, time::Duration};
 
-/// How the declared units fare.
+/// How the declared units fare. Those that systemd passes over, and why, are put into `passed`.
 pub(crate) async fn health(
     cx: &Cx,
     manager: &dyn Manager,
     want: &Want<'_>,
+    passed: &mut BTreeMap<ResourceId, String>,
 ) -> Result<Vec<(ResourceId, Health)>, Error> {
     let asked: Vec<&Resource> =
         want.desired.iter().filter(|desired| want.focus.covers(&desired.id)).collect();
@@ -25,9 +26,17 @@ pub(crate) async fn health(
         (desired.id.0.to_string(), state, known.get(&desired.id).map(String::as_str))
     });
     let mut restarted = restarted(cx, manager, units).await?;
+    let declared = |desired: &Resource| desired.spec.bytes().and_then(Unit::decode).unwrap_or_default();
+    let is_to_run = |desired: &Resource| declared(desired).state == Some(RunState::Running);
+    let idle = asked.iter().zip(&states).filter(|(desired, state)| is_idle(state) && is_to_run(desired));
+    let starts = starts(manager, idle.map(|(desired, _)| desired.id.0.to_string()).collect()).await?;
     let told = asked.into_iter().zip(states).map(|(desired, state)| {
-        let unit = desired.spec.bytes().and_then(Unit::decode).unwrap_or_default();
-        let health = match fares(&unit, &state) {
+        let unit = declared(desired);
+        let start = starts.get(&*desired.id.0).cloned().unwrap_or_default();
+        if let Some(why) = start.why().filter(|_| !start.unmet.is_empty()) {
+            passed.insert(desired.id.clone(), why);
+        }
+        let health = match fares(&unit, &state, &start) {
             degraded @ Health::Degraded { .. } => degraded,
             other => restarted.remove(&*desired.id.0).unwrap_or(other),
         };
@@ -36,8 +45,8 @@ pub(crate) async fn health(
     Ok(told.collect())
 }
 
-/// How a unit fares that is in this state.
-pub(crate) fn fares(unit: &Unit, state: &UnitState) -> Health {
+/// How a unit fares that is in this state, and whose last start came to that.
+pub(crate) fn fares(unit: &Unit, state: &UnitState, start: &Start) -> Health {
     match &*state.active {
         "failed" => {
             let status =
@@ -50,8 +59,9 @@ pub(crate) fn fares(unit: &Unit, state: &UnitState) -> Health {
         _ if !matches!(&*state.load, "loaded" | "masked" | "") => {
             Health::Degraded { why: format!("systemd cannot load it: {} {}", state.load, state.load_error) }
         }
-        "inactive" if unit.state == Some(RunState::Running) => {
-            Health::Degraded { why: "it does not run".into() }
+        // What its conditions keep from running has not failed.
+        "inactive" if unit.state == Some(RunState::Running) && start.unmet.is_empty() => {
+            Health::Degraded { why: start.why().unwrap_or_else(|| "it does not run".into()) }
         }
         _ => Health::Healthy,
     }

@@ -5,6 +5,7 @@
 
 pub(crate) mod apply;
 pub(crate) mod definition;
+mod diff;
 mod discover;
 pub(crate) mod files;
 pub(crate) mod health;
@@ -13,15 +14,17 @@ mod normalize;
 pub(crate) mod observe;
 pub(crate) mod places;
 pub(crate) mod reads;
+pub(crate) mod refusals;
 mod restarts;
 pub(crate) mod unit;
 
 pub(crate) use apply::apply;
+pub(crate) use diff::diff;
 pub(crate) use discover::discover;
 pub(crate) use health::health;
 pub(crate) use normalize::{normalize, remote};
 pub(crate) use observe::is_closed;
-pub(crate) use observe::{diff, observe};
+pub(crate) use observe::observe;
 pub use places::Places;
 pub(crate) use restarts::{restarted, tell_ends};
 pub use unit::{OnChange, RunState, UNIT, UnitSpec};

@@ -1,7 +1,7 @@
 //! Manifests of units to resources. Pure.
 
 use super::{
-    API_VERSION, SYSTEMD, definition, reads,
+    API_VERSION, SYSTEMD, definition, reads, refusals,
     unit::{RunState, UNIT, Unit, UnitSpec},
 };
 use crate::{
@@ -133,6 +133,18 @@ fn check(name: &str, spec: &UnitSpec, span: Span, refuse: &mut impl FnMut(Span, 
                 text,
                 "add RemainAfterExit=yes, or leave `state` out; a CronJob runs at times",
             );
+        }
+    }
+    let parts = || spec.content.iter().chain(spec.drop_ins.values());
+    if let Some(state) = spec.state.filter(|_| parts().all(|part| part.unknown.is_empty())) {
+        let refuses = definition::refuses(parts().map(|part| part.value.as_str()));
+        let (is_refused, word, key) = match state {
+            RunState::Running => (refuses.start == Some(true), "started", refusals::START),
+            RunState::Stopped => (refuses.stop == Some(true), "stopped", refusals::STOP),
+        };
+        if is_refused {
+            let text = format!("`{name}` is {word} for other units alone, as it says itself: {key}=yes");
+            refuse(span, text, "take that line out, or leave `state` out");
         }
     }
     for (drop_in, content) in &spec.drop_ins {

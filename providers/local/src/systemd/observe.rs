@@ -8,18 +8,16 @@ use super::{
     Places, definition,
     places::path,
     reads,
-    unit::{RunState, Unit, Why, compare},
+    unit::{RunState, Unit, Why},
 };
 use crate::{
-    cron::CRON,
-    hands::{Draft, Hands, Manager, Seen, UnitState, Watched, What},
+    hands::{Hands, Manager, Seen, Start, UnitState, Watched, What},
     path::FilePath,
     state::{Access, mode_text},
 };
 use bytes::Bytes;
 use reconciled_provider::{
-    Cx, Deltas, Error, Focus, Observation, Observed, Resource, ResourceId, Sealed, Tracked, Version, Want,
-    diff_by_compare,
+    Cx, Error, Focus, Observation, Observed, Resource, ResourceId, Sealed, Tracked, Version, Want,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -44,6 +42,9 @@ pub(crate) struct Memory {
     /// It was started, and was still coming up.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub(crate) is_starting: bool,
+    /// It was stopped so that its files could change, and is to be started after that.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub(crate) is_stopped: bool,
     /// How often in a row it ended before it was up.
     #[serde(skip_serializing_if = "is_none", default)]
     pub(crate) early: u32,
@@ -77,6 +78,8 @@ pub(crate) struct Look {
     pub(crate) reads: Vec<Seen>,
     /// When the present run began, where that is asked for: in microseconds since the epoch.
     pub(crate) began: u64,
+    /// What came of its last start, where it should run and does not.
+    pub(crate) start: Start,
 }
 
 impl Look {
@@ -201,6 +204,10 @@ impl Place {
     fn count(&self) -> usize {
         1 + self.drop_ins.len() + self.reads.len()
     }
+    /// True where it counts why it does not run.
+    fn is_idle(&self, desired: Option<&Unit>) -> bool {
+        desired.is_some_and(|unit| unit.state == Some(RunState::Running)) && is_idle(&self.state)
+    }
     /// True where it counts since when it runs.
     fn is_timed(&self) -> bool {
         !self.reads.is_empty() && self.state.is_running()
@@ -210,14 +217,19 @@ impl Place {
         name: &str,
         seen: &mut impl Iterator<Item = Seen>,
         mut beside: Vec<Seen>,
-        began: u64,
+        (began, start): (u64, Start),
     ) -> Result<Look, Error> {
         let fragment = seen.next().ok_or_else(|| Error::unexpected(format!("nothing was said of {name}")))?;
         let drop_ins: BTreeMap<String, Seen> = self.drop_ins.into_iter().zip(seen.by_ref()).collect();
         beside.retain(|stray| drop_ins.values().all(|ours| ours.path != stray.path));
         let reads = seen.take(self.reads.len()).collect();
-        Ok(Look { state: self.state, fragment, drop_ins, beside, reads, began })
+        Ok(Look { state: self.state, fragment, drop_ins, beside, reads, began, start })
     }
+}
+
+/// True for a unit that could run, does not, and has not failed.
+pub(crate) fn is_idle(state: &UnitState) -> bool {
+    state.active == "inactive" && state.load == "loaded"
 }
 
 /// True for a drop-in that systemd reads.
@@ -272,7 +284,18 @@ pub(crate) async fn look(
     let beside = drop_ins(hands, places, &declared).await?.remove(name).unwrap_or_default();
     let timed = if place.is_timed() { vec![name.to_owned()] } else { Vec::new() };
     let began = began(manager, timed).await?.remove(name).unwrap_or_default();
-    place.seen(name, &mut hands.look(&paths).await?.into_iter(), beside, began)
+    let idle = if place.is_idle(desired) { vec![name.to_owned()] } else { Vec::new() };
+    let start = starts(manager, idle).await?.remove(name).unwrap_or_default();
+    place.seen(name, &mut hands.look(&paths).await?.into_iter(), beside, (began, start))
+}
+
+/// What came of the last start of each of these.
+pub(crate) async fn starts(
+    manager: &dyn Manager,
+    names: Vec<String>,
+) -> Result<BTreeMap<String, Start>, Error> {
+    let starts = if names.is_empty() { Vec::new() } else { manager.starts(&names).await? };
+    Ok(names.into_iter().zip(starts).collect())
 }
 
 /// When the present runs of these began.
@@ -307,11 +330,15 @@ pub(crate) async fn observe(
     let names: Vec<String> = targets.keys().map(|id| id.0.to_string()).collect();
     let states = if names.is_empty() { Vec::new() } else { manager.units(&names).await? };
     let (mut looked, mut paths, mut declared) = (Vec::new(), Vec::new(), BTreeSet::new());
+    let mut idle = Vec::new();
     for ((id, (desired, tracked)), state) in targets.into_iter().zip(states) {
         let unit = desired.and_then(|desired| Unit::decode(desired.spec.bytes()?));
         let memory = Memory::open(tracked);
         let place = Place::of(state, unit.as_ref(), memory.as_ref());
         place.paths(places, &id.0, &mut paths)?;
+        if place.is_idle(unit.as_ref()) {
+            idle.push(id.0.to_string());
+        }
         if unit.is_some_and(|unit| unit.content.is_some()) {
             declared.insert(id.0.to_string());
         }
@@ -320,13 +347,15 @@ pub(crate) async fn observe(
     let mut beside = drop_ins(hands, places, &declared).await?;
     let timed = looked.iter().filter(|(.., place)| place.is_timed()).map(|(id, ..)| id.0.to_string());
     let began = began(manager, timed.collect()).await?;
+    let mut starts = starts(manager, idle).await?;
     // All files in one look.
     let mut seen = hands.look(&paths).await?.into_iter();
     let mut resources = Vec::new();
     for (id, desired, memory, place) in looked {
         let (of_unit, began) = (place.count(), began.get(&*id.0).copied().unwrap_or_default());
+        let start = starts.remove(&*id.0).unwrap_or_default();
         let beside = beside.remove(&*id.0).unwrap_or_default();
-        let look = place.seen(&id.0, &mut seen.by_ref().take(of_unit), beside, began)?;
+        let look = place.seen(&id.0, &mut seen.by_ref().take(of_unit), beside, (began, start))?;
         resources.extend(observed(cx, id, desired, memory.as_ref(), &look));
     }
     Ok(Observation { covered: want.focus.clone(), complete: true, version: Version::Unknown, resources })
@@ -415,7 +444,8 @@ pub(crate) fn observed(
                     .collect(),
                 enabled: unit.enabled.map(|wanted| counts_as_enabled(unit, &look.state, wanted)),
                 masked: unit.masked.map(|_| is_masked),
-                state: unit.state.map(|_| match look.state.is_running() {
+                // One that systemd passes over is as it is wished for: its conditions are declared as well.
+                state: unit.state.map(|_| match look.state.is_running() || !look.start.unmet.is_empty() {
                     true => RunState::Running,
                     false => RunState::Stopped,
                 }),
@@ -438,7 +468,7 @@ pub(crate) fn observed(
                 .collect();
             let files = ours.fragment.then_some(&look.fragment).into_iter().chain(look.drop_ins.values());
             // What cannot be looked at may be there.
-            let refused = files.filter_map(no_file).next();
+            let refused = files.filter_map(no_file).next().or_else(|| unstoppable(id, ours, look));
             if content.is_none() && drop_ins.is_empty() && refused.is_none() {
                 return None;
             }
@@ -458,6 +488,7 @@ pub(crate) fn observed(
 pub(crate) fn remembered(cx: &Cx, unit: Option<&Unit>, look: &Look) -> Memory {
     Memory {
         is_starting: false,
+        is_stopped: false,
         early: 0,
         fragment: unit.is_some_and(|unit| unit.content.is_some()),
         drop_ins: unit.map(|unit| unit.drop_ins.keys().cloned().collect()).unwrap_or_default(),
@@ -469,7 +500,9 @@ pub(crate) fn remembered(cx: &Cx, unit: Option<&Unit>, look: &Look) -> Memory {
 }
 
 fn is_stale(unit: &Unit, memory: Option<&Memory>, look: &Look) -> bool {
-    if look.state.needs_reload {
+    // One that was stopped for its change runs as no files say.
+    let is_left = memory.is_some_and(|memory| memory.is_stopped) && !look.state.is_running();
+    if look.state.needs_reload || is_left {
         return true;
     }
     let is_watched = unit.on_change != super::unit::OnChange::None && look.state.is_running();
@@ -477,6 +510,17 @@ fn is_stale(unit: &Unit, memory: Option<&Memory>, look: &Look) -> bool {
         && memory.is_some_and(|memory| {
             memory.invocation == look.state.invocation && memory.effective != look.effective()
         })
+}
+
+/// Why a unit that is to go cannot be stopped, if so.
+fn unstoppable(id: &ResourceId, ours: &Memory, look: &Look) -> Option<Why> {
+    let texts = look.texts();
+    let refuses = definition::refuses(texts.iter().map(String::as_str));
+    (ours.fragment && look.state.is_running() && refuses.stop == Some(true)).then(|| {
+        let text =
+            format!("{id} cannot be stopped: systemd does that for other units alone (RefuseManualStop=yes)");
+        Why::new(text, "declare it once more without that line, and leave it out after that")
+    })
 }
 
 /// Why a unit cannot be managed as it is.
@@ -510,64 +554,4 @@ fn refusal(id: &ResourceId, unit: &Unit, look: &Look) -> Option<Why> {
     let text = format!("this host has no unit {id}");
     (unit.content.is_none() && is_nowhere)
         .then(|| Why::new(text, "write its `content`, or install the package that brings it"))
-}
-
-/// Differences, and what systemd has against what is declared.
-pub(crate) async fn diff(
-    manager: &dyn Manager,
-    want: &Want<'_>,
-    seen: &Observation,
-) -> Result<Deltas, Error> {
-    let mut deltas = diff_by_compare(compare, want, seen);
-    let (mut ids, mut new) = (Vec::new(), Vec::new());
-    for desired in want.desired {
-        let unit = desired.spec.bytes().and_then(Unit::decode);
-        let observed = seen.get(&desired.id);
-        let was = observed.and_then(|observed| Unit::decode(&observed.bytes));
-        if let Some(why) = was.as_ref().and_then(|was| was.refused.clone()) {
-            deltas.insert(desired.id.clone(), Err(why.into()));
-            continue;
-        }
-        let Some(Unit { content, drop_ins, .. }) = unit else { continue };
-        let is_new = was.is_none_or(|was| {
-            let has_new = |(name, text): (&String, &String)| was.drop_ins.get(name) != Some(text);
-            content.is_some() && was.content != content || drop_ins.iter().any(has_new)
-        });
-        let has_files = content.is_some() || !drop_ins.is_empty();
-        if has_files && is_new && seen.covered.covers(&desired.id) {
-            ids.push(desired.id.clone());
-            new.push(Draft { name: desired.id.0.to_string(), content, drop_ins });
-        }
-    }
-    let said = if new.is_empty() { Vec::new() } else { manager.verify(&new).await };
-    deltas.extend(ids.into_iter().zip(said).filter_map(|(id, said)| Some((id, Err(said.err()?)))));
-    if &*want.scope.name == CRON {
-        keep_whole(want, seen, &mut deltas);
-    }
-    Ok(deltas)
-}
-
-/// Has no unit of a job written where another one of it is refused: the units of one manifest are of no use apart.
-fn keep_whole(want: &Want<'_>, seen: &Observation, deltas: &mut Deltas) {
-    let refused: BTreeMap<u32, (&ResourceId, Error)> = want
-        .desired
-        .iter()
-        .filter_map(|desired| {
-            let error = deltas.get(&desired.id)?.as_ref().err()?;
-            Some((desired.origin.manifest, (&desired.id, error.clone())))
-        })
-        .collect();
-    for desired in want.desired {
-        let Some((other, error)) = refused.get(&desired.origin.manifest) else { continue };
-        let is_to_write = match deltas.get(&desired.id) {
-            Some(delta) => delta.is_ok(),
-            None => seen.covered.covers(&desired.id) && seen.get(&desired.id).is_none(),
-        };
-        if is_to_write {
-            let text = format!("{} is not written: {other} of the same job is refused", desired.id);
-            let mut kept = Error::new(error.kind, text);
-            kept.hint = error.hint.clone();
-            deltas.insert(desired.id.clone(), Err(kept));
-        }
-    }
 }

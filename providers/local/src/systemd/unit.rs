@@ -68,6 +68,9 @@ pub enum OnChange {
     Restart,
     /// It is told to read its configuration, and restarted where it cannot do that.
     Reload,
+    /// It is stopped as it was started, before its files change, and started after that.
+    #[serde(rename = "stop-start")]
+    StopStart,
     /// Nothing: it runs on as it was started.
     None,
 }

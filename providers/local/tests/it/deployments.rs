@@ -326,20 +326,6 @@ async fn hundreds_of_instances_are_started_brought_up_to_date_and_healed() {
 }
 
 #[tokio::test]
-async fn an_instance_that_nobody_may_restart_is_no_success() {
-    let Some(machine) = Machine::of("deployments", |_| {}) else { return };
-    let desk = &machine.desk;
-    let refusing = |command: &str| {
-        web(2, command, ", progressDeadlineSeconds: 2")
-            .replace("[Service]", "[Unit]\\nRefuseManualStop=yes\\n[Service]")
-    };
-    desk.pass(&[&refusing("/bin/sleep 1d")]).await;
-    let (done, _) = roll(&machine, &[&refusing("/bin/sleep 2d")], 1..=2).await;
-    assert!(done.last().unwrap().contains("no progress within 2 s"), "{done:#?}");
-    assert_eq!(machine.commands(1..=2), vec!["/bin/sleep 1d"; 2]);
-}
-
-#[tokio::test]
 async fn an_instance_that_cannot_be_looked_at_is_neither_well_nor_gone() {
     let Some(machine) = Machine::of("deployments", |_| {}) else { return };
     let desk = &machine.desk;

@@ -62,7 +62,7 @@ impl Helper {
         is_ready.recv().unwrap();
         Helper { socket, end: Some((end, thread)) }
     }
-    fn of(desk: &Desk, keys: &str) -> Helper {
+    pub(crate) fn of(desk: &Desk, keys: &str) -> Helper {
         Helper::start(desk.dir.path(), &desk.path("/"), keys)
     }
     /// As if it was killed: nothing that it was at is ended.
@@ -444,7 +444,7 @@ async fn neither_a_job_nor_a_check_of_somebody_who_is_gone_is_begun() {
     machine.run(&["systemctl", "daemon-reload"]);
     // So many that one more waits to be taken.
     let mut idle = Vec::new();
-    for _ in 0..32 {
+    for _ in 0..48 {
         idle.push(UnixStream::connect(&helper.socket).await.unwrap());
     }
     let check = OneCheck { check: Check::Command("touch".into()), unit: "stale.service".into(), instance: 1 };
@@ -548,7 +548,7 @@ async fn no_more_connections_are_served_than_it_has_room_for() {
     let desk = Desk::new();
     let helper = Helper::of(&desk, "paths: [/etc]\n");
     let mut idle = Vec::new();
-    for _ in 0..40 {
+    for _ in 0..50 {
         idle.push(UnixStream::connect(&helper.socket).await.unwrap());
     }
     let afar = Afar::new(&helper.socket);

@@ -216,7 +216,8 @@ async fn a_unit_that_does_not_stay_up_is_not_well_and_says_how_it_ended() {
 
 /// A balancer that writes down when it is told to read its file.
 fn front(machine: &Machine) {
-    let read = "/bin/sh -c 'echo x >>/run/reads; cp /etc/front.conf /run/read'";
+    let read =
+        "/bin/sh -c 'echo x >>/run/reads; cat /etc/front.conf >>/run/all; cp /etc/front.conf /run/read'";
     let service = format!("[Service]\nExecStart=/bin/sleep 1d\nExecReload={read}\n");
     fs::write(machine.file("front.service"), service).unwrap();
     machine.run(&["systemctl", "daemon-reload"]);
@@ -288,6 +289,29 @@ async fn whoever_was_drained_serves_again_also_at_a_balancer_that_was_forgotten_
     }
     assert!(machine.run(&["systemctl", "show", "-p", "ExecStart", "web@2.service"]).contains("sleep 2d"));
     assert!(!is_drained() && !machine.run(&["cat", "/run/read"]).contains(" down; # web@"));
+}
+
+#[tokio::test]
+async fn the_only_instance_behind_a_balancer_is_not_taken_from_it() {
+    let Some(machine) = Machine::of("deployments", |_| {}) else { return };
+    let desk = &machine.desk;
+    front(&machine);
+    let front = FRONT.replace("drainSeconds: 3", "drainSeconds: 600");
+    while !desk.pass(&[&stopping(1, 1), &front]).await.done.is_empty() {}
+    let pass = desk.pass(&[&stopping(1, 2), &front]).await;
+    let is_told = |field: &String| {
+        field.contains("interruption") && field.contains("/etc/front.conf has no other member")
+    };
+    assert!(pass.fields.iter().any(is_told), "{pass:?}");
+    // Nothing waits for requests that would find nobody else.
+    let start = Instant::now();
+    while desk.is_pending() {
+        desk.pass(&[&stopping(1, 2), &front]).await;
+        assert!(start.elapsed() < Duration::from_secs(120));
+    }
+    assert!(machine.run(&["systemctl", "show", "-p", "ExecStart", "web@1.service"]).contains("sleep 2d"));
+    let read = machine.run(&["cat", "/run/all"]);
+    assert!(read.contains("web@1.service") && !read.contains(" down; # web@"), "{read}");
 }
 
 #[tokio::test]

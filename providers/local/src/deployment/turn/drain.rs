@@ -5,7 +5,7 @@ use super::{
     Turn, millis,
 };
 use crate::{
-    balancer::{self, Front},
+    balancer::{self, Drained, Front},
     hands::{Fault, Hands, Manager},
 };
 use reconciled_provider::Cx;
@@ -19,9 +19,19 @@ async fn mark(
     name: &str,
     declared: &Deployment,
     units: &BTreeSet<String>,
-) -> Result<(), Fault> {
+) -> Result<Drained, Fault> {
     let is_of = |unit: &str| parts(unit).is_some_and(|(of, _)| of == name);
     balancer::drain(hands, manager, &declared.fronts, is_of, units).await
+}
+
+/// How far those of a step are.
+pub(super) enum Drain {
+    /// They may be started anew.
+    Over,
+    /// They get so long to answer what they had got.
+    For(Duration),
+    /// They would be the last ones, for this reason.
+    Later(String),
 }
 
 impl Turn<'_> {
@@ -31,15 +41,23 @@ impl Turn<'_> {
         hands: &dyn Hands,
         manager: &dyn Manager,
         cx: &Cx,
-    ) -> Result<Option<Duration>, Fault> {
-        let Some(rollout) = &mut self.memory.rollout else { return Ok(None) };
+    ) -> Result<Drain, Fault> {
+        let Some(rollout) = &mut self.memory.rollout else { return Ok(Drain::Over) };
         if rollout.batch.values().any(|stage| *stage == Stage::Drain) {
             let units = rollout.batch.keys().map(|number| instance(self.name, *number)).collect();
-            {
+            let drained = {
                 let _alone = self.seat.balancers().await;
-                mark(hands, manager, self.name, &self.declared, &units).await?;
-            }
-            let drain = self.declared.fronts.iter().map(Front::drain_millis).max().unwrap_or(0);
+                mark(hands, manager, self.name, &self.declared, &units).await?
+            };
+            let fronts = self.declared.fronts.iter();
+            let drain = match drained {
+                Drained::Some => fronts.map(Front::drain_millis).max().unwrap_or(0),
+                // They get requests to the end, and nothing is gained by waiting.
+                Drained::None => 0,
+                Drained::Later(path) => {
+                    return Ok(Drain::Later(format!("all others at {path} are being drained")));
+                }
+            };
             // From now on they get no more.
             let until = millis(cx) + drain;
             for stage in rollout.batch.values_mut() {
@@ -52,16 +70,16 @@ impl Turn<'_> {
             _ => None,
         });
         match until.max() {
-            Some(until) if until > now => Ok(Some(Duration::from_millis(until - now))),
+            Some(until) if until > now => Ok(Drain::For(Duration::from_millis(until - now))),
             Some(_) => {
                 rollout.batch.values_mut().for_each(|stage| *stage = Stage::Restart);
                 // The time in which they may be away begins now.
                 if !rollout.is_put_off {
                     rollout.progressed = now;
                 }
-                Ok(None)
+                Ok(Drain::Over)
             }
-            None => Ok(None),
+            None => Ok(Drain::Over),
         }
     }
 

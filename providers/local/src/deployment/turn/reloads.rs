@@ -2,6 +2,7 @@
 //!
 //! Guarantees: whoever wishes for it goes on only after files were read that it had written before.
 
+use super::super::jobs::Jobs;
 use crate::hands::{Fault, Manager};
 use reconciled_provider::Error;
 use std::sync::{
@@ -13,6 +14,8 @@ use tokio::sync::{Mutex, MutexGuard, oneshot};
 /// The turns of a pass.
 pub(in crate::deployment) struct Reloads<'a> {
     manager: &'a dyn Manager,
+    /// What they have started and stopped.
+    jobs: &'a Jobs<'a>,
     turns: std::sync::Mutex<Turns>,
     /// Who changes the files of balancers: two may be behind the same one.
     balancers: Mutex<()>,
@@ -33,9 +36,13 @@ struct Turns {
 
 impl<'a> Reloads<'a> {
     /// Of so many turns, each of which takes a [seat](Reloads::seat).
-    pub(in crate::deployment) fn of(manager: &'a dyn Manager, turns: usize) -> Reloads<'a> {
+    pub(in crate::deployment) fn of(
+        manager: &'a dyn Manager,
+        jobs: &'a Jobs<'a>,
+        turns: usize,
+    ) -> Reloads<'a> {
         let turns = Turns { busy: turns, waiting: Vec::new() };
-        Reloads { manager, turns: turns.into(), balancers: Mutex::new(()) }
+        Reloads { manager, jobs, turns: turns.into(), balancers: Mutex::new(()) }
     }
 
     /// The place of one turn.
@@ -73,6 +80,11 @@ impl Seat<'_> {
         // All turns of a pass are given up together.
         let gone = |_| Fault::Unknown(Error::unavailable("the pass was given up"));
         answer.await.unwrap_or_else(|error| Err(gone(error)))
+    }
+
+    /// Whoever starts and stops instances.
+    pub(super) fn jobs(&self) -> &Jobs<'_> {
+        self.reloads.jobs
     }
 
     /// The turn writes no more: nobody waits for the jobs that it waits for.

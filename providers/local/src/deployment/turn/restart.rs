@@ -3,6 +3,7 @@
 use super::{
     super::{
         instance,
+        jobs::Jobs,
         look::{Group, Standing},
         memory::{Known, Stage},
     },
@@ -44,7 +45,7 @@ impl Turn<'_> {
                 (true, _) => {}
             }
         }
-        let floor = self.declared.replicas.saturating_sub(self.declared.max_unavailable);
+        let floor = self.declared.floor();
         (taken > 0 && left < floor).then(|| why.unwrap_or_default())
     }
 
@@ -88,9 +89,8 @@ impl Turn<'_> {
         let before = manager.units(&units).await?;
         let ends = join_all(due.iter().zip(&before).map(async |(number, state)| {
             let unit = instance(&group.name, *number);
-            // What failed too often within its limit would not be started.
-            manager.reset_failed(&unit).await?;
-            begin(manager, &unit, state.clone()).await
+            self.seat.jobs().forget_failures(&unit).await?;
+            begin(manager, self.seat.jobs(), &unit, state.clone()).await
         }))
         .await;
         let due_before: BTreeMap<u32, UnitState> = due.iter().copied().zip(before).collect();
@@ -138,12 +138,17 @@ impl Turn<'_> {
 }
 
 /// Has an instance run anew, and waits for that.
-async fn begin(manager: &dyn Manager, unit: &str, mut state: UnitState) -> Result<(), Fault> {
+async fn begin(
+    manager: &dyn Manager,
+    jobs: &Jobs<'_>,
+    unit: &str,
+    mut state: UnitState,
+) -> Result<(), Fault> {
     let mut tries = 0;
     loop {
         let job = if state.is_running() { Job::Restart } else { Job::Start };
         tries += 1;
-        match manager.job(unit, job, &state.invocation).await {
+        match jobs.job(unit, job, &state.invocation).await {
             // systemd began a run by itself, and it may have been before the files were written.
             Err(Fault::NoEffect(error)) if error.kind == ErrorKind::Conflict && tries < BEGINS => {
                 state = manager.units(&[unit.to_owned()]).await?.pop().unwrap_or_default();

@@ -120,7 +120,10 @@ impl Turn<'_> {
             (rollout.progressed, rollout.why, rollout.is_put_off) = (now, String::new(), false);
             return Ok(End::Wait(Duration::ZERO));
         }
-        let has_failed = |number: &u32| group.state(*number).is_some_and(|state| state.active == "failed");
+        let has_failed = |number: &u32| {
+            let is_failed = group.state(*number).is_some_and(|state| state.active == "failed");
+            is_failed || group.passed_over(*number).is_some()
+        };
         is_hopeless |= rollout.batch.keys().any(has_failed);
         match self.wait(now, STEP, why) {
             End::Wait(_) if is_hopeless && self.may_go_back() => Ok(End::Back(self.why())),

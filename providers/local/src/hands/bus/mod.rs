@@ -7,6 +7,7 @@
 
 mod disk;
 mod runs;
+mod starts;
 mod states;
 mod words;
 
@@ -18,6 +19,7 @@ use futures_util::stream;
 use reconciled_provider::Error;
 pub use runs::Run;
 use serde::{Deserialize, Serialize};
+pub use starts::Start;
 pub use states::UnitState;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -95,6 +97,8 @@ pub trait Manager: Send + Sync + fmt::Debug {
     async fn triggers(&self, name: &str) -> Result<Vec<String>, Error>;
     /// The last run of each of these services, in their order.
     async fn runs(&self, names: &[String]) -> Result<Vec<Run>, Error>;
+    /// What systemd says about starting and stopping each of these units, in their order.
+    async fn starts(&self, names: &[String]) -> Result<Vec<Start>, Error>;
     /// Changes the links of a unit; done a second time it changes nothing.
     async fn link(&self, name: &str, link: Link) -> Result<(), Fault>;
     /// Reads all unit files again.
@@ -128,6 +132,8 @@ struct Kept {
     /// Calls that may wait for their answers.
     room: Semaphore,
     watched: std::sync::Mutex<BTreeMap<&'static str, BTreeSet<String>>>,
+    /// Units that systemd remembers for this connection.
+    kept: std::sync::Mutex<BTreeSet<String>>,
 }
 
 /// A connection, and whether systemd sends signals to it.
@@ -148,7 +154,8 @@ impl Bus {
     pub fn of(address: &str, root: Option<&Path>, places: Places) -> Bus {
         let (address, root) = (address.to_owned(), root.map(Path::to_owned));
         let (connection, room, watched) = (Mutex::default(), Semaphore::new(AT_ONCE), Default::default());
-        Bus(Arc::new(Kept { address, root, places, connection, room, watched }))
+        let kept = Default::default();
+        Bus(Arc::new(Kept { address, root, places, connection, room, watched, kept }))
     }
 
     /// A stream of the manager's signals that are called `member`, or of all.
@@ -251,6 +258,8 @@ impl Bus {
     /// The next call makes a connection of its own: who is at the other end of this one may be nobody.
     async fn lost(&self, error: Error) -> Trouble {
         *self.0.connection.lock().await = None;
+        // It remembers them as long as that is there.
+        self.0.kept.lock().unwrap_or_else(PoisonError::into_inner).clear();
         Trouble::Lost(error)
     }
 
@@ -280,6 +289,10 @@ impl Manager for Bus {
 
     async fn runs(&self, names: &[String]) -> Result<Vec<Run>, Error> {
         self.last_runs(names).await
+    }
+
+    async fn starts(&self, names: &[String]) -> Result<Vec<Start>, Error> {
+        self.last_starts(names).await
     }
 
     async fn link(&self, name: &str, link: Link) -> Result<(), Fault> {
@@ -323,6 +336,9 @@ impl Manager for Bus {
             let text = format!("{doing}: it is in another run than the one that was looked at");
             return Err(Error::conflict(text).into());
         }
+        if matches!(job, Job::Start | Job::Restart) {
+            self.keep(name).await;
+        }
         let mut ends = self.signals(&self.told().await?, Some("JobRemoved")).await?;
         let asked = self.manager(method, &(name, "replace"), CALL).await;
         let path: OwnedObjectPath = asked
@@ -349,15 +365,26 @@ impl Manager for Bus {
             },
         };
         match &*result {
-            "done" | "skipped" => Ok(()),
-            result => Err(Fault::Unknown(
-                Error::unavailable(format!("{doing}: the job ended with `{result}`"))
-                    .hint(format!("systemctl status {name}; journalctl -u {name}")),
-            )),
+            "done" | "skipped" => {
+                if job == Job::Stop {
+                    self.let_go(name).await;
+                }
+                Ok(())
+            }
+            result => {
+                let start = self.last_starts(&[name.to_owned()]).await.unwrap_or_default().pop();
+                let why = start.filter(|_| result == "assert").and_then(|start| start.why());
+                let why = why.unwrap_or_else(|| format!("the job ended with `{result}`"));
+                Err(Fault::Unknown(
+                    Error::unavailable(format!("{doing}: {why}"))
+                        .hint(format!("systemctl status {name}; journalctl -u {name}")),
+                ))
+            }
         }
     }
 
     async fn reset_failed(&self, name: &str) -> Result<(), Fault> {
+        self.let_go(name).await;
         match self.manager("ResetFailedUnit", &(name,), CALL).await {
             // It is not loaded, so it is not known to have failed.
             Ok(_) | Err(Trouble::Refused(Word::Nothing | Word::No, _)) => Ok(()),

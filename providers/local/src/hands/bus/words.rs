@@ -21,6 +21,8 @@ pub(super) enum Word {
     Nothing,
     /// Who asks may not.
     Denied,
+    /// Another unit may have it done, and nobody who asks.
+    ByUnits,
     /// It can be said of this unit, or done to it, by nobody.
     No,
 }
@@ -55,6 +57,7 @@ impl Word {
         match name.strip_prefix("System.Error.").unwrap_or(name) {
             "org.freedesktop.systemd1.NoSuchUnit" | "ENOENT" => Some(Word::Nothing),
             "EACCES" | "EPERM" => Some(Word::Denied),
+            "org.freedesktop.systemd1.OnlyByDependency" => Some(Word::ByUnits),
             "org.freedesktop.systemd1.ShuttingDown" => None,
             "EEXIST" | "EINVAL" | "EISDIR" | "ELOOP" | "ENOTDIR" | "EXDEV" | "EADDRNOTAVAIL" | "EROFS"
             | "EBADMSG" | "EUCLEAN" => Some(Word::No),
@@ -69,6 +72,8 @@ impl Trouble {
             Trouble::NotSent(error) | Trouble::Lost(error) => error,
             Trouble::Refused(Word::Denied, text) => Error::permission_denied(format!("{doing}: {text}"))
                 .hint("run the daemon as root, or let it ask a helper that is: docs/host-privileges.md"),
+            Trouble::Refused(Word::ByUnits, text) => Error::invalid(format!("{doing}: {text}"))
+                .hint("take `RefuseManualStart=` and `RefuseManualStop=` out of the unit and its drop-ins"),
             Trouble::Refused(_, text) => Error::invalid(format!("{doing}: {text}")),
         }
     }
@@ -106,6 +111,7 @@ mod tests {
         }
         assert_eq!(Word::named("org.freedesktop.systemd1.NoSuchUnit"), Some(Word::Nothing));
         assert_eq!(Word::named("org.freedesktop.systemd1.UnitMasked"), Some(Word::No));
+        assert_eq!(Word::named("org.freedesktop.systemd1.OnlyByDependency"), Some(Word::ByUnits));
         assert_eq!(Word::named("System.Error.ECONNRESET"), None);
     }
 }

@@ -1,9 +1,10 @@
 //! What cannot be had from a real systemd at will: answers that do not come, and time.
 
+mod spared;
 mod world;
 
 use super::*;
-use crate::{balancer::Front, deployment::instance};
+use crate::{balancer::Front, deployment::instance, hands::Job};
 use reconciled_provider::{Clock, Health};
 use world::{Restarts, Says, World, web};
 

@@ -11,7 +11,7 @@ use crate::{
         template,
     },
     hands::{
-        Asked, Change, Check, Draft, Fault, Hands, Here, Job, Link, Manager, Put, Remove, Run, Seen,
+        Asked, Change, Check, Draft, Fault, Hands, Here, Job, Link, Manager, Put, Remove, Run, Seen, Start,
         UnitState, Unwell, Watched,
     },
     path::FilePath,
@@ -70,7 +70,11 @@ pub(super) struct State {
     pub(super) begun_at_reload: Option<&'static str>,
     /// systemd starts the unit of the next job by itself just before.
     pub(super) begins_by_itself: bool,
+    /// What systemd says of the last start of whatever does not run.
+    pub(super) start: Start,
     runs: u32,
+    /// Jobs that are under way, and the most that ever were.
+    under_way: (usize, usize),
 }
 
 #[derive(Debug)]
@@ -300,15 +304,34 @@ impl World {
         names
     }
 
+    /// The file of the balancer.
+    pub(super) fn front(&self) -> String {
+        std::fs::read_to_string(self.dir.path().join("root/etc/front.conf")).unwrap()
+    }
+    /// Somebody writes it.
+    pub(super) fn write_front(&self, text: &str) {
+        std::fs::write(self.dir.path().join("root/etc/front.conf"), text).unwrap();
+    }
+
+    /// The most jobs that were under way at one time, since the last time.
+    pub(super) fn most_jobs(&self) -> usize {
+        std::mem::take(&mut self.state.lock().unwrap().under_way.1)
+    }
+
     /// How the deployment fares.
     pub(super) async fn health(&self, declared: &Deployment) -> Health {
+        self.health_of(declared, "web@.service").await
+    }
+
+    /// The same of one of its resources.
+    pub(super) async fn health_of(&self, declared: &Deployment, id: &str) -> Health {
         let desired = self.desired(declared);
         let tracked: Vec<Tracked> = self.rows.lock().unwrap().values().cloned().collect();
         let scope = Scope::new("host", "deployments");
         let want =
             Want { scope: &scope, focus: &Focus::All, desired: &desired, tracked: &tracked, claims: &[] };
         let told = health(&self.cx(), self, self, &want).await.unwrap();
-        told.into_iter().find(|(id, _)| *id.0 == *"web@.service").unwrap().1
+        told.into_iter().find(|(told, _)| *told.0 == *id).unwrap().1
     }
 }
 
@@ -389,6 +412,10 @@ impl Manager for World {
     async fn runs(&self, names: &[String]) -> Result<Vec<Run>, Error> {
         Ok(names.iter().map(|_| Run::default()).collect())
     }
+    async fn starts(&self, names: &[String]) -> Result<Vec<Start>, Error> {
+        let start = self.state.lock().unwrap().start.clone();
+        Ok(names.iter().map(|_| start.clone()).collect())
+    }
     async fn link(&self, _: &str, _: Link) -> Result<(), Fault> {
         Ok(())
     }
@@ -401,7 +428,14 @@ impl Manager for World {
         Ok(())
     }
     async fn job(&self, name: &str, job: Job, of: &str) -> Result<(), Fault> {
+        {
+            let (now, most) = &mut self.state.lock().unwrap().under_way;
+            *now += 1;
+            *most = (*most).max(*now);
+        }
+        tokio::task::yield_now().await;
         let mut state = self.state.lock().unwrap();
+        state.under_way.0 -= 1;
         if std::mem::take(&mut state.begins_by_itself)
             && let Some(unit) = state.units.get_mut(name)
         {

@@ -1,0 +1,119 @@
+//! What a rolling update leaves alone: the last one that serves, systemd, and what systemd would pass over.
+
+use super::{
+    super::super::jobs::AT_ONCE,
+    world::{World, web},
+    *,
+};
+use crate::{balancer::Front, hands::Start};
+use reconciled_provider::Health;
+
+fn behind(declared: Deployment, seconds: u32) -> Deployment {
+    let front = Front { path: "/etc/front.conf".into(), reload: "front.service".into(), drain: seconds };
+    Deployment { fronts: vec![front], ..declared }
+}
+
+#[tokio::test]
+async fn the_only_one_behind_a_balancer_serves_until_it_is_started_anew() {
+    let world = World::new();
+    world.balance("server 127.0.0.1:1; # web@1.service\n");
+    world.until_still(&behind(web(1, "a", ""), 30)).await;
+    world.jobs();
+    world.pass(&behind(web(1, "b", ""), 30)).await;
+    assert!(world.jobs().contains(&"restart web@1.service".into()));
+    assert!(!world.front().contains("down"), "{}", world.front());
+}
+
+#[tokio::test]
+async fn a_balancer_is_never_without_a_member_however_many_may_be_away() {
+    let all = |content| Deployment { max_unavailable: 3, ..behind(web(3, content, ""), 1) };
+    let world = World::new();
+    world.balance(
+        "server 127.0.0.1:1; # web@1.service\nserver 127.0.0.1:2; # web@2.service\nserver 127.0.0.1:3; # web@3.service\n",
+    );
+    world.until_still(&all("a")).await;
+    let new = all("b");
+    let mut most = 0;
+    while !matches!(world.pass(&new).await, Some(Outcome::Done(_))) {
+        let drained = world.front().matches("down").count();
+        assert!(drained < 3, "{}", world.front());
+        most = most.max(drained);
+        world.clock.advance(STEP);
+    }
+    assert_eq!(most, 2);
+}
+
+#[tokio::test]
+async fn the_last_one_waits_while_all_others_of_its_balancer_are_drained_for_somebody_else() {
+    let world = World::new();
+    let lines =
+        |word| format!("server 127.0.0.1:1; # web@1.service\nserver 127.0.0.1:2{word}; # api@1.service\n");
+    world.balance(&lines(""));
+    world.until_still(&behind(web(1, "a", ""), 1)).await;
+    // The other one's own step accounts for the mark; to this world it is nobody's.
+    world.suspended.lock().unwrap().insert("/etc/front.conf".into());
+    world.write_front(&lines(" down"));
+    world.jobs();
+    let new = behind(web(1, "b", ""), 1);
+    for _ in 0..3 {
+        world.pass(&new).await;
+        world.clock.advance(IDLE);
+    }
+    assert_eq!((world.jobs(), world.front()), (Vec::new(), lines(" down")));
+    world.write_front(&lines(""));
+    world.pass(&new).await;
+    // Now that there is another one, it is drained as always.
+    assert!(world.front().contains("127.0.0.1:1 down"), "{}", world.front());
+    assert!(matches!(world.until_still(&new).await, Some(Outcome::Done(_))));
+}
+
+#[tokio::test]
+async fn no_more_jobs_are_under_way_at_one_time_than_systemd_does_well() {
+    let all = |content| Deployment { max_unavailable: 200, ..web(200, content, "") };
+    let world = World::running(&all("a")).await;
+    assert_eq!(world.most_jobs(), AT_ONCE);
+    world.until_still(&all("b")).await;
+    assert_eq!(world.most_jobs(), AT_ONCE);
+    assert_eq!(world.running_units().len(), 200);
+}
+
+#[tokio::test]
+async fn a_revision_that_systemd_passes_over_is_taken_back_with_the_condition() {
+    let world = World::running(&web(2, "a", "")).await;
+    world.state.lock().unwrap().starts_as = Some("inactive");
+    let start = Start { unmet: vec!["ConditionPathExists=/a".into()], ..Start::default() };
+    world.state.lock().unwrap().start = start;
+    let mut new = web(2, "b", "");
+    new.content += "[Unit]\nConditionPathExists=/a\n";
+    world.pass(&new).await;
+    let told = world.memory().bad.unwrap().why;
+    assert!(told.contains("web@1.service") && told.contains("ConditionPathExists=/a"), "{told}");
+}
+
+#[tokio::test]
+async fn an_instance_that_systemd_passes_over_is_not_well_and_not_started_again_and_again() {
+    let mut declared = web(1, "a", "");
+    declared.content += "[Unit]\nConditionPathExists=/a\n";
+    let world = World::running(&declared).await;
+    let start = Start { unmet: vec!["ConditionPathExists=/a".into()], ..Start::default() };
+    {
+        let mut state = world.state.lock().unwrap();
+        state.start = start;
+        let unit = state.units.get_mut("web@1.service").unwrap();
+        (unit.active, unit.invocation) = ("inactive".into(), String::new());
+    }
+    world.jobs();
+    for _ in 0..3 {
+        world.pass(&declared).await;
+    }
+    assert_eq!(world.jobs(), [""; 0]);
+    let health = world.health_of(&declared, "web@1.service").await;
+    assert!(
+        matches!(&health, Health::Degraded { why } if why.contains("ConditionPathExists=/a")),
+        "{health:?}"
+    );
+    // It would be met by now.
+    world.state.lock().unwrap().start = Start::default();
+    world.pass(&declared).await;
+    assert_eq!(world.jobs(), ["start web@1.service"]);
+}

@@ -1,0 +1,69 @@
+//! The helper while it has more to do than it can do at one time.
+
+use crate::{desk::Desk, helper::Helper, units::wait_for};
+use reconciled_local::{
+    hands::{
+        Afar, Fault, Hands, Make, Put, Stamp, What,
+        wire::{Answer, Ask, Frames, Question, VERSION, send},
+    },
+    path::FilePath,
+    state::Access,
+};
+use reconciled_provider::{ErrorKind, Secret};
+use std::{fs, time::Duration};
+use tokio::net::UnixStream;
+
+fn path(text: &str) -> FilePath {
+    FilePath::parse(text).unwrap()
+}
+
+/// A file that is written once the command `wait` has ended.
+fn waiting(name: &str, expect: Stamp) -> Put {
+    let access = Access { owner: None, group: None, mode: 0o644 };
+    let (content, validate) = (Secret::new(b"x".to_vec()), Some("wait".into()));
+    let make = Make::File { access, content, validate, is_public: true };
+    Put { path: path(&format!("/etc/{name}")), expect, make, keep: false }
+}
+
+#[tokio::test]
+async fn whoever_looks_waits_for_no_flood_of_changes() {
+    let desk = Desk::new();
+    let (begun, go) = (desk.dir.path().join("begun"), desk.dir.path().join("go"));
+    fs::create_dir(&begun).unwrap();
+    let script = format!("touch {}/$$; until test -e {}; do sleep 0.05; done", begun.display(), go.display());
+    let keys = format!("paths: [/etc]\ncommands: {{wait: [sh, -c, \"{script}\", \"{{file}}\"]}}\n");
+    let helper = Helper::of(&desk, &keys);
+    let afar = Afar::new(&helper.socket);
+    let absent = afar.look(&[path("/etc/x")]).await.unwrap().remove(0).stamp();
+    // Each asks by itself, as several daemons would.
+    let mut asked = Vec::new();
+    for number in 0..60 {
+        let mut stream = UnixStream::connect(&helper.socket).await.unwrap();
+        let ask = Ask::Put(waiting(&number.to_string(), absent));
+        send(&mut stream, &Question { version: VERSION, ask }).await.unwrap();
+        asked.push(Frames::of(stream));
+    }
+    // Where something is being written a look is answered once it was; this one is elsewhere.
+    let elsewhere = [path("/etc/other")];
+    let look = tokio::time::timeout(Duration::from_secs(60), afar.look(&elsewhere));
+    assert!(matches!(look.await.expect("it found a seat").unwrap()[0].what, What::Absent));
+    // One change more is told so, instead of waiting where others would wait for it.
+    let Err(Fault::NoEffect(error)) = afar.put(&waiting("more", absent)).await else {
+        panic!("it found a seat");
+    };
+    assert_eq!(error.kind, ErrorKind::Unavailable);
+    assert!(error.message.contains("changes and checks") && error.retry_after.is_some(), "{error:?}");
+    wait_for("all that found a seat are at it", || fs::read_dir(&begun).unwrap().count() == 32);
+
+    fs::write(&go, "").unwrap();
+    let (mut done, mut refused) = (0, 0);
+    for mut answers in asked {
+        match answers.words().await.unwrap() {
+            Some(Answer::Done) => done += 1,
+            Some(Answer::Failed(_)) => refused += 1,
+            answer => panic!("{answer:?}"),
+        }
+    }
+    assert_eq!((done, refused), (32, 28));
+    afar.put(&waiting("more", absent)).await.unwrap();
+}
