@@ -155,6 +155,13 @@ macro_rules! forward_observer {
             ) -> reconciled_provider::RemoteNames {
                 self.inner.remote_names(id, private)
             }
+            fn former_names(
+                &self,
+                id: &reconciled_provider::ResourceId,
+                private: &reconciled_provider::Sealed,
+            ) -> Vec<reconciled_provider::RemoteNames> {
+                self.inner.former_names(id, private)
+            }
             fn tells_health(&self) -> bool {
                 self.inner.tells_health()
             }

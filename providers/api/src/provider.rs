@@ -249,6 +249,12 @@ pub trait Observer: Send + Sync + fmt::Debug {
         RemoteNames::default()
     }
 
+    /// What the remote calls those that were in the place of a resource before it and are to be deleted yet, from what is to be
+    /// given back with it: one of them that is another resource by now is not deleted. Default: there are none. Pure.
+    fn former_names(&self, _id: &ResourceId, _private: &Sealed) -> Vec<RemoteNames> {
+        Vec::new()
+    }
+
     /// True when [`Observer::health`] ever says anything; else it is never called. No I/O.
     fn tells_health(&self) -> bool {
         false

@@ -187,6 +187,12 @@ impl Observer for Terraform {
         kept.map(|kept| kept.remote_names(kind::type_in(id))).unwrap_or_default()
     }
 
+    fn former_names(&self, id: &ResourceId, private: &Sealed) -> Vec<RemoteNames> {
+        let kept = Kept::open(private).ok().flatten();
+        let former = kept.into_iter().flat_map(|kept| kept.former);
+        former.map(|former| former.kept.remote_names(kind::type_in(id))).collect()
+    }
+
     async fn health(&self, _: &Cx, _: &Want<'_>) -> Result<Vec<(ResourceId, Health)>, Error> {
         Ok(Vec::new())
     }

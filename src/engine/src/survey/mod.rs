@@ -331,6 +331,7 @@ impl Surveyor {
         survey.scopes = beside(views, |entry| self.width(entry, options)).await.into_iter().collect();
         let unknown = twins::unknown(desired, &remembered, &survey);
         twins::wait(desired, &unknown, &mut survey);
+        twins::former::keep(&self.entries, desired, (&remembered, &unknown), &mut survey);
         twins::refuse(desired, &mut survey);
         self.judge(store, desired, &moves, &rows, &mut survey).await?;
         Ok(survey)
