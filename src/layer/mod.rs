@@ -145,6 +145,9 @@ macro_rules! forward_observer {
             fn heeds_interval(&self) -> bool {
                 self.inner.heeds_interval()
             }
+            fn only_reads(&self, id: &reconciled_provider::ResourceId) -> bool {
+                self.inner.only_reads(id)
+            }
             fn identity(&self, tracked: &reconciled_provider::Tracked) -> Option<std::sync::Arc<str>> {
                 self.inner.identity(tracked)
             }

@@ -237,6 +237,12 @@ pub trait Observer: Send + Sync + fmt::Debug {
         false
     }
 
+    /// True for what is only read and never made: what its manifest depends on comes first, or the read would not find what
+    /// that makes. No I/O.
+    fn only_reads(&self, _id: &ResourceId) -> bool {
+        false
+    }
+
     /// What [`Observed::identity`] was when a resource was last seen, as far as that is remembered: for what need not be looked
     /// at. Pure.
     fn identity(&self, _tracked: &Tracked) -> Option<Arc<str>> {

@@ -173,6 +173,10 @@ impl Observer for Terraform {
         true
     }
 
+    fn only_reads(&self, id: &ResourceId) -> bool {
+        kind::data_in(id).is_some()
+    }
+
     fn identity(&self, tracked: &Tracked) -> Option<Arc<str>> {
         let kept = Kept::open(&tracked.private).ok().flatten()?;
         let identity = kept.identity.as_ref()?;
