@@ -139,6 +139,16 @@ fn a_provider_is_found_in_a_mirror_by_its_version() {
     env.run(&["plan"]).exits(0).says(&["+ Thing/a"]);
     env.apply();
     assert_eq!(things(&env), ["thing-1.json"]);
+    // With a checksum the file that was compared is run.
+    let pinned = |sum: &str| entry(&format!("version: ~> 1.2, hashes: [\"{sum}\"]"));
+    pinned(&format!("h1:{}=", "A".repeat(43)));
+    let refused = env.run(&["plan", "--refresh"]).says(&["has none of the checksums in `hashes`"]).all();
+    let sum = refused.split("it is h1:").nth(1).and_then(|rest| rest.split_whitespace().next()).unwrap();
+    pinned(&format!("h1:{sum}"));
+    env.push("a.yaml", &thing("a", "", "name: one, content: \"what it is called\""));
+    env.apply();
+    assert_eq!(state(&env, "thing-1.json")["content"], "what it is called");
+    env.in_sync();
     entry("version: latest");
     env.run(&["plan"]).exits(1).says(&["`latest` is no constraint of a version", "config.yaml:"]);
 }

@@ -23,7 +23,7 @@ use serde_json::Value as Json;
 use std::{
     collections::BTreeSet,
     fs,
-    os::unix::fs::MetadataExt,
+    os::{fd::OwnedFd, unix::fs::MetadataExt},
     path::{Path, PathBuf},
     sync::{Arc, OnceLock, PoisonError, Weak},
     time::Duration,
@@ -67,6 +67,13 @@ impl Running {
 struct Secrets {
     variables: Hash,
     config: Hash,
+}
+
+/// A program that may be started.
+pub(crate) struct Startable {
+    found: Found,
+    /// It, where what was looked at is what has to be run.
+    opened: Option<Arc<OwnedFd>>,
 }
 
 /// The process of one entry.
@@ -171,10 +178,11 @@ impl Host {
     /// Looks at the program as a start does before it runs it: what is kept of its schemas says nothing about that.
     ///
     /// Errors: `Invalid` when it is not there, cannot be run, or is none that the entry allows.
-    pub(crate) async fn may_start(&self, cx: &Cx) -> Result<(), Error> {
+    pub(crate) async fn may_start(&self, cx: &Cx) -> Result<Startable, Error> {
         let found = self.found(cx).await?;
         can_be_run(&found.program)?;
-        found.check().await
+        let opened = found.check().await?.map(Arc::new);
+        Ok(Startable { found, opened })
     }
 
     /// Where its program is. It is looked for again once it is gone.
@@ -268,8 +276,7 @@ impl Host {
     }
 
     async fn start(&self, cx: &Cx) -> Result<(Process, Arc<Catalog>), Error> {
-        self.may_start(cx).await?;
-        let found = self.found(cx).await?;
+        let Startable { found, opened } = self.may_start(cx).await?;
         let hidden: Hidden = self.config.secret_variables(cx)?.into_iter().collect();
         let launch = Launch {
             path: found.program.clone(),
@@ -277,7 +284,7 @@ impl Host {
             environment: self.config.environment(cx)?,
             allow_tcp: self.config.allow_tcp,
             sandbox: self.config.sandbox.clone(),
-            opened: None,
+            opened,
         };
         // It may print what it was given before it dies.
         let process = Process::start(&launch).await;
