@@ -31,14 +31,14 @@ pub(in crate::survey) fn keep(
 ) {
     let mut kept: Vec<(Scope, ResourceId, Blocked)> = Vec::new();
     let mut known: BTreeMap<Arc<str>, Vec<Known<'_>>> = BTreeMap::new();
-    let mut made: Option<BTreeMap<Place, Vec<(&Scope, &Address)>>> = None;
+    let mut made: Option<Made<'_>> = None;
     for (scope, view) in &survey.scopes {
         let Ok(view) = view else { continue };
         let observer = &*entries[&scope.provider].observer;
         for step in view.plan.steps.iter().filter(|step| may_end(step)) {
             // What was seen may be the first of them, where what took its place is gone.
             let seen = step.work.observed.as_ref().map(|seen| &seen.private);
-            let was = step.work.was.as_ref().map(|row| &row.tracked.private);
+            let was = step.work.was.as_ref().map(|row| &row.tracked.private).filter(|was| seen != Some(*was));
             let former = seen.into_iter().chain(was).flat_map(|of| observer.former_names(&step.id, of));
             let former: Vec<RemoteNames> = former.collect();
             if former.is_empty() {
@@ -107,9 +107,12 @@ fn all<'s>(
     all
 }
 
-/// What this very plan makes, by its kind.
-fn about_to_be_made(survey: &Survey) -> BTreeMap<Place, Vec<(&Scope, &Address)>> {
-    let mut made: BTreeMap<Place, Vec<(&Scope, &Address)>> = BTreeMap::new();
+/// What is made, by its kind.
+type Made<'s> = BTreeMap<Place, Vec<(&'s Scope, &'s Address)>>;
+
+/// What this very plan makes.
+fn about_to_be_made(survey: &Survey) -> Made<'_> {
+    let mut made = Made::new();
     for (scope, view) in &survey.scopes {
         let Ok(view) = view else { continue };
         let makes =
@@ -124,13 +127,7 @@ fn about_to_be_made(survey: &Survey) -> BTreeMap<Place, Vec<(&Scope, &Address)>>
 }
 
 /// Why it cannot be known yet whether what goes with `step` is another one.
-fn doubt(
-    scope: &Scope,
-    step: &Step,
-    row: &Row,
-    unknown: &Unknown,
-    made: &BTreeMap<Place, Vec<(&Scope, &Address)>>,
-) -> Option<Blocked> {
+fn doubt(scope: &Scope, step: &Step, row: &Row, unknown: &Unknown, made: &Made<'_>) -> Option<Blocked> {
     let place = place(scope, &row.manifest);
     if let Some(other) = unknown.making.get(&place) {
         return Some(Blocked::Mistakable(other.clone()));
