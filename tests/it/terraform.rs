@@ -371,6 +371,14 @@ fn what_a_provider_warns_of_is_told_once_and_without_secrets() {
     env.push("a.yaml", &all);
     let planned = env.run(&["plan"]).exits(0).hides(&[value]);
     assert_eq!(planned.all().matches("things with (secret) are deprecated").count(), 1, "{planned:?}");
+    // Whoever asks a daemon hears it as well, also where it was told before.
+    let _daemon = Daemon::start(&env);
+    wait_for("the things", || things(&env).len() == 3);
+    for _ in 0..2 {
+        let planned = env.run(&["plan", "--refresh"]).hides(&[value]);
+        let said = "warning: provider `toy`: toy_thing: things with (secret) are deprecated";
+        assert_eq!(planned.all().matches(said).count(), 1, "{planned:?}");
+    }
 }
 
 #[test]

@@ -33,6 +33,9 @@ use tokio::{sync::Mutex, task::JoinSet};
 /// How soon one that is at work is looked at again, at the earliest.
 const SOON: Duration = Duration::from_millis(10);
 
+/// As many warnings are remembered as told.
+const WARNED: usize = 1_000;
+
 /// How long each call may take that comes before the first resource.
 const FIRST_CALLS: Duration = Duration::from_secs(60);
 
@@ -116,10 +119,18 @@ impl Host {
         }
     }
 
-    /// Tells what a provider warns of, each warning of a type once: a hundred resources have the same one.
-    pub(crate) fn warn(&self, of: &ResourceType, warnings: BTreeSet<String>) {
+    /// Tells what a provider warns of, each warning of a type once: a hundred resources have the same one. Who asked is told
+    /// each time, the log for as long as this host is there.
+    pub(crate) fn warn(&self, cx: &Cx, of: &ResourceType, warnings: BTreeSet<String>) {
         for warning in warnings {
+            if cx.warnings.tell(&format!("provider `{}`: {}: {warning}", self.entry, of.name)) {
+                continue;
+            }
             let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
+            // Some have a time in them, or a number.
+            if warned.len() >= WARNED {
+                warned.clear();
+            }
             if warned.insert(format!("{}: {warning}", of.name)) {
                 tracing::warn!(entry = %self.entry, resource_type = %of.name, said = %warning, "the provider warns");
             }
