@@ -15,6 +15,9 @@ pub struct PluginExecArgs {
     /// The provider's program
     #[arg(value_name = "PROGRAM")]
     pub program: PathBuf,
+    /// What people know it by, where that is not its path
+    #[arg(value_name = "NAME")]
+    pub name: Option<PathBuf>,
 }
 
 /// Runs the verb. Returns only when it failed.
@@ -25,5 +28,7 @@ pub(super) fn run(args: &PluginExecArgs) -> Result<Exit, Failure> {
     if getppid().is_none_or(|parent| parent.as_raw_nonzero().get() != args.parent) {
         return Err(failed("who asked for it is gone".into()));
     }
-    Err(failed(Command::new(&args.program).exec().to_string()))
+    let mut command = Command::new(&args.program);
+    command.arg0(args.name.as_ref().unwrap_or(&args.program));
+    Err(failed(command.exec().to_string()))
 }

@@ -145,6 +145,9 @@ macro_rules! forward_observer {
             fn heeds_interval(&self) -> bool {
                 self.inner.heeds_interval()
             }
+            fn only_reads(&self, id: &reconciled_provider::ResourceId) -> bool {
+                self.inner.only_reads(id)
+            }
             fn identity(&self, tracked: &reconciled_provider::Tracked) -> Option<std::sync::Arc<str>> {
                 self.inner.identity(tracked)
             }
@@ -154,6 +157,13 @@ macro_rules! forward_observer {
                 private: &reconciled_provider::Sealed,
             ) -> reconciled_provider::RemoteNames {
                 self.inner.remote_names(id, private)
+            }
+            fn former_names(
+                &self,
+                id: &reconciled_provider::ResourceId,
+                private: &reconciled_provider::Sealed,
+            ) -> Vec<reconciled_provider::RemoteNames> {
+                self.inner.former_names(id, private)
             }
             fn tells_health(&self) -> bool {
                 self.inner.tells_health()

@@ -12,7 +12,7 @@ use reconciled_engine::{
     Desired, Store,
     survey::{Ahead, ByPerson, Glance, Survey, SurveyOptions, Surveyor},
 };
-use reconciled_provider::Scope;
+use reconciled_provider::{Scope, Warnings};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeSet, sync::Arc};
@@ -96,22 +96,27 @@ pub async fn plan(session: &Session, reader: &Reader, ask: &Ask, form: &Form) ->
     let by_person = if ask.by_person { ByPerson::Everything } else { ByPerson::Nothing };
     let selection = ask.selection.clone();
     let options = SurveyOptions { selection, refresh, by_person, ..SurveyOptions::default() };
-    let (outlook, document) = plan_of(session, reader, snapshots, &options, form).await?;
+    let warnings = Warnings::heard();
+    let (outlook, document) = plan_of(session, reader, snapshots, &options, form, &warnings).await?;
     let mut messages = outlook.messages();
+    messages.extend(warnings.take().into_iter().map(|warning| format!("warning: {warning}")));
     messages.extend(document.finds_nothing(&ask.selection.targets));
     Ok(PlanAnswer { document, messages, has_errors: outlook.has_errors(), sources })
 }
 
 /// What would change if `snapshots` were in force.
-pub(super) async fn plan_of(
+async fn plan_of(
     session: &Session,
     reader: &Reader,
     snapshots: Vec<Snapshot>,
     options: &SurveyOptions,
     form: &Form,
+    warnings: &Warnings,
 ) -> Result<(Outlook, Document), Failure> {
     let (outlook, glance) = look_and_load(session, snapshots, reader, options).await?;
-    let survey = session.surveyor.survey_from(reader, &outlook.desired, glance, options).await?;
+    let mut surveyor = session.surveyor.clone();
+    surveyor.cx.warnings = warnings.clone();
+    let survey = surveyor.survey_from(reader, &outlook.desired, glance, options).await?;
     let document = consented(session, reader, survey, &outlook, form).await?;
     Ok((outlook, document))
 }

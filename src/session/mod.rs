@@ -168,6 +168,7 @@ impl Session {
             stop: Stop::default(),
             pace: Pace::default(),
             answers: Default::default(),
+            warnings: Default::default(),
         };
         let tally = Arc::new(layer::Tally::default());
         let mut buckets = BTreeMap::new();

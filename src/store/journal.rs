@@ -230,14 +230,18 @@ async fn check_fence(conn: &mut SqliteConnection, fence: &[(ManifestKey, u64)]) 
     Ok(())
 }
 
+/// Groups that wait for an answer, by the index of those: rows are read ahead of whoever takes them, and beyond the last open
+/// one comes every group that was ever ended.
+pub(super) const OPEN: &str =
+    "SELECT number, numbers, outcomes FROM journal INDEXED BY journal_open WHERE ended < total
+     ORDER BY number DESC";
+
 /// Writes answers into the groups that hold their actions. An action that is not open is left alone.
 pub(super) async fn end(tx: &mut Tx<'_>, endings: impl Iterator<Item = &Ending>) -> Result<()> {
     let mut missing: HashMap<u64, &Ending> = endings.map(|e| (e.action.0, e)).collect();
     let mut meant = Vec::new();
     // One question for all of them: as many groups may be open as there are passes at once. The newest come first.
-    let mut open =
-        sqlx::query("SELECT number, numbers, outcomes FROM journal WHERE ended < total ORDER BY number DESC")
-            .fetch(&mut *tx.conn);
+    let mut open = sqlx::query(OPEN).fetch(&mut *tx.conn);
     let mut left = missing.len();
     while left > 0
         && let Some(group) = open.try_next().await?

@@ -1,3 +1,4 @@
+mod answers;
 mod kept;
 mod marks;
 mod opening;

@@ -139,6 +139,16 @@ fn a_provider_is_found_in_a_mirror_by_its_version() {
     env.run(&["plan"]).exits(0).says(&["+ Thing/a"]);
     env.apply();
     assert_eq!(things(&env), ["thing-1.json"]);
+    // With a checksum the file that was compared is run.
+    let pinned = |sum: &str| entry(&format!("version: ~> 1.2, hashes: [\"{sum}\"]"));
+    pinned(&format!("h1:{}=", "A".repeat(43)));
+    let refused = env.run(&["plan", "--refresh"]).says(&["has none of the checksums in `hashes`"]).all();
+    let sum = refused.split("it is h1:").nth(1).and_then(|rest| rest.split_whitespace().next()).unwrap();
+    pinned(&format!("h1:{sum}"));
+    env.push("a.yaml", &thing("a", "", "name: one, content: \"what it is called\""));
+    env.apply();
+    assert_eq!(state(&env, "thing-1.json")["content"], "what it is called");
+    env.in_sync();
     entry("version: latest");
     env.run(&["plan"]).exits(1).says(&["`latest` is no constraint of a version", "config.yaml:"]);
 }
@@ -361,6 +371,14 @@ fn what_a_provider_warns_of_is_told_once_and_without_secrets() {
     env.push("a.yaml", &all);
     let planned = env.run(&["plan"]).exits(0).hides(&[value]);
     assert_eq!(planned.all().matches("things with (secret) are deprecated").count(), 1, "{planned:?}");
+    // Whoever asks a daemon hears it as well, also where it was told before.
+    let _daemon = Daemon::start(&env);
+    wait_for("the things", || things(&env).len() == 3);
+    for _ in 0..2 {
+        let planned = env.run(&["plan", "--refresh"]).hides(&[value]);
+        let said = "warning: provider `toy`: toy_thing: things with (secret) are deprecated";
+        assert_eq!(planned.all().matches(said).count(), 1, "{planned:?}");
+    }
 }
 
 #[test]

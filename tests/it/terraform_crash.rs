@@ -8,7 +8,7 @@ use crate::{
     running::wait_for,
     terraform::{configure, desk, is_gone, thing, things},
 };
-use reconciled::failpoint::{NAMES, VARIABLE};
+use reconciled::failpoint::{NAMES, STEPS, VARIABLE};
 use std::{collections::BTreeMap, fs};
 
 const SIGKILL: i32 = 9;
@@ -50,8 +50,8 @@ fn push(env: &Env, wanted: &[(&str, &str)], found: &BTreeMap<String, String>) {
     env.push("all.yaml", &wanted.iter().map(one).collect::<String>());
 }
 
-/// Kills `apply` at `point` on its way to what is wanted, and goes on. True when the point was reached.
-fn kill_and_recover(env: &Env, point: &str, wanted: Wanted) -> bool {
+/// Kills `apply` at `point` on its way to what is wanted. True when the point was reached.
+fn kill(env: &Env, point: &str, wanted: Wanted) -> bool {
     push(env, wanted, &BTreeMap::new());
     let died = env.run_with(&["apply", "--yes"], &[(VARIABLE, point)]);
     let was_reached = died.signal == Some(SIGKILL);
@@ -59,7 +59,23 @@ fn kill_and_recover(env: &Env, point: &str, wanted: Wanted) -> bool {
     let started = fs::read_to_string(env.path("starts")).unwrap_or_default();
     let pids: Vec<u32> = started.lines().map(|pid| pid.parse().unwrap()).collect();
     wait_for("the end of every provider", || pids.iter().all(|pid| is_gone(*pid)));
+    was_reached
+}
 
+/// What is wanted is there once, and nothing else.
+fn is_there(env: &Env, point: &str, wanted: Wanted) {
+    let mut there: Vec<String> = names(env).into_values().collect();
+    there.sort();
+    let mut expect: Vec<&str> = wanted.iter().map(|(_, spec)| name_of(spec)).collect();
+    expect.sort_unstable();
+    assert_eq!(there, expect, "{point}");
+    let plan = env.run(&["plan", "--refresh", "--detailed-exitcode"]);
+    assert_eq!(plan.code, Some(0), "{point}: {}", plan.all());
+}
+
+/// Kills `apply` at `point` on its way to what is wanted, and goes on. True when the point was reached.
+fn kill_and_recover(env: &Env, point: &str, wanted: Wanted) -> bool {
+    let was_reached = kill(env, point, wanted);
     let again = env.run(&["apply", "--yes"]);
     if again.code == Some(3) {
         assert!(again.all().contains("may have succeeded"), "{point}: {}", again.all());
@@ -82,13 +98,66 @@ fn kill_and_recover(env: &Env, point: &str, wanted: Wanted) -> bool {
     } else {
         assert_eq!(again.code, Some(0), "{point}: {}", again.all());
     }
-    let mut there: Vec<String> = names(env).into_values().collect();
-    there.sort();
-    let expect: Vec<&str> = wanted.iter().map(|(_, spec)| name_of(spec)).collect();
-    assert_eq!(there, expect, "{point}");
-    let plan = env.run(&["plan", "--refresh", "--detailed-exitcode"]);
-    assert_eq!(plan.code, Some(0), "{point}: {}", plan.all());
+    is_there(env, point, wanted);
     was_reached
+}
+
+/// One that is made before the one it takes the place of goes, which waits for what refers to it.
+const BEFORE: Wanted = &[
+    ("a", "name: one, lifecycle: {createBeforeDestroy: true}"),
+    ("b", "name: b, content: \"of ${Thing/a:status.id}\""),
+];
+const AFTER: Wanted = &[
+    ("a", "name: two, lifecycle: {createBeforeDestroy: true}"),
+    ("b", "name: b, content: \"of ${Thing/a:status.id}\""),
+];
+
+/// Hits of one failpoint that are tried on the way from one to the other: the new one, what refers to it, the old one.
+const HITS_OF_A_SUCCESSION: u32 = 3;
+
+/// Goes on as the hints say: of the two, the new one is kept where it was made, and the other is deleted by hand.
+fn go_on(env: &Env, point: &str) {
+    let again = env.run(&["apply", "--yes"]);
+    if again.code == Some(3) {
+        assert!(again.all().contains("got no answer, so it may exist"), "{point}: {}", again.all());
+        let all = names(env);
+        let is_new = all.values().any(|name| name == "two");
+        let kept = if is_new { "two" } else { "one" };
+        for (id, _) in all.iter().filter(|(_, name)| is_new && *name == "one") {
+            fs::remove_file(env.path("world").join(format!("{id}.json"))).unwrap();
+        }
+        env.run(&["forget", "Thing/a", "--yes"]).exits(0);
+        let found = names(env).into_iter().filter(|(_, name)| name == kept).collect();
+        push(env, if is_new { AFTER } else { BEFORE }, &found);
+        env.run(&["adopt", "Thing/a", "--yes"]).exits(0);
+        env.run(&["apply", "--yes"]).exits(0);
+        push(env, AFTER, &BTreeMap::new());
+        env.run(&["apply", "--yes"]).exits(0);
+    } else {
+        assert_eq!(again.code, Some(0), "{point}: {}", again.all());
+    }
+    is_there(env, point, AFTER);
+}
+
+#[test]
+fn a_death_at_any_place_of_a_succession_makes_nothing_twice_and_leaves_nothing() {
+    let mut missed: Vec<String> = Vec::new();
+    for name in NAMES.iter().chain(STEPS).filter(|name| !name.starts_with("store.migrate")) {
+        for hit in 1..=HITS_OF_A_SUCCESSION {
+            let env = desk("");
+            let starts = env.path("starts");
+            configure(&env, &format!("env: {{TOY_STARTS: {}, TOY_FRESH: \"1\"}}, ", starts.display()));
+            push(&env, BEFORE, &BTreeMap::new());
+            env.apply();
+            let point = format!("{name}:{hit}");
+            let was_reached = kill(&env, &point, AFTER);
+            go_on(&env, &point);
+            if hit == 1 && !was_reached {
+                missed.push(point);
+            }
+        }
+    }
+    assert_eq!(missed, [""; 0], "no succession comes past these places");
 }
 
 #[test]

@@ -56,6 +56,42 @@ fn what_a_data_source_tells_is_used_by_others() {
 }
 
 #[test]
+fn data_is_read_after_what_it_depends_on() {
+    let env = desk("");
+    let after = |name: &str| {
+        data("d", name).replace("name: d", "name: d, annotations: {reconciled/depends-on: Thing/a}")
+    };
+    let user = thing("b", "", "name: b, content: \"of ${Data.terraform/d:status.content}\"");
+    let file = |content: &str| {
+        format!(
+            "{}{}{user}",
+            after("name: first"),
+            thing("a", "", &format!("name: first, content: {content}"))
+        )
+    };
+    // Nothing says by an attribute that the other has to be there first.
+    env.push("a.yaml", &file("one"));
+    env.run(&["plan"]).exits(0).says(&["until Thing/a is ready"]).hides(&["nothing is called first"]);
+    env.apply().hides(&["nothing is called first"]);
+    assert_eq!(state(&env, "thing-2.json")["content"], "of one");
+    env.in_sync();
+    // It is read anew within the run that changes the other, and the one after it follows.
+    env.push("a.yaml", &file("two"));
+    env.run(&["plan"]).exits(0).says(&["~ Thing/a"]).hides(&["+ Data/d", "~ Thing/b"]);
+    env.apply();
+    assert_eq!(state(&env, "thing-2.json")["content"], "of two");
+    env.in_sync();
+    // Also where that is put right, and whatever it was found to be before.
+    let file = env.path("world/thing-1.json");
+    let by_hand = fs::read_to_string(&file).unwrap().replace("\"two\"", "\"by hand\"");
+    fs::write(&file, by_hand).unwrap();
+    env.apply();
+    assert_eq!(state(&env, "thing-1.json")["content"], "two");
+    assert_eq!(state(&env, "thing-2.json")["content"], "of two");
+    env.in_sync();
+}
+
+#[test]
 fn data_that_cannot_be_read_keeps_others_waiting_and_loses_nothing() {
     let env = desk("");
     let user =

@@ -122,6 +122,60 @@ fn a_successor_without_an_answer_is_not_made_twice() {
     assert_eq!(things(&env), ["thing-2.json"]);
 }
 
+/// A desk on which `Thing/a` took the place of `thing-1`, which stays for an hour, and the configuration by which that goes at once.
+fn replaced(keys: &str) -> (Env, String) {
+    let env = desk(keys);
+    let at_once = fs::read_to_string(env.path("config.yaml")).unwrap();
+    env.write("config.yaml", &at_once.replace("settle: 0s", "settle: 1h"));
+    for name in ["one", "two"] {
+        env.push("a.yaml", &before("a", "createBeforeDestroy: true", &format!("name: {name}")));
+        env.apply();
+    }
+    assert_eq!(things(&env), ["thing-1.json", "thing-2.json"]);
+    (env, at_once)
+}
+
+#[test]
+fn what_was_replaced_stays_once_it_is_another_one() {
+    for keys in ["", "env: {TOY_NAMELESS: \"1\"}, "] {
+        let (env, at_once) = replaced(keys);
+        // The cloud knows a thing by its name: what asks for that of the old one gets the old one.
+        env.push("b.yaml", &thing("b", "", "name: one, content: precious, fault: same"));
+        env.write("config.yaml", &at_once);
+        let said = env.run(&["apply", "--yes", "--timeout", "5s"]).exits(3);
+        said.says(&["what it was before it was replaced is Thing/b by now", "reconciled forget Thing/a"]);
+        env.run(&["apply", "--yes", "--timeout", "5s"]).exits(3);
+        assert_eq!(state(&env, "thing-1.json")["content"], "precious");
+        // Neither does it go with what took its place, nor once that was deleted by hand.
+        env.push_without("a.yaml");
+        env.run(&["apply", "--yes", "--timeout", "5s"]).exits(3);
+        fs::remove_file(env.path("world/thing-2.json")).unwrap();
+        env.run(&["apply", "--yes", "--timeout", "5s"]);
+        assert_eq!(things(&env), ["thing-1.json"]);
+        assert_eq!(state(&env, "thing-1.json")["content"], "precious");
+        // A person says whose it is.
+        env.run(&["forget", "Thing/a", "--yes"]).exits(0);
+        env.apply();
+        env.in_sync();
+        assert_eq!(state(&env, "thing-1.json")["content"], "precious");
+    }
+}
+
+#[test]
+fn what_was_replaced_stays_while_another_one_may_have_been_made_of_it() {
+    let (env, at_once) = replaced("");
+    env.push("b.yaml", &thing("b", "", "name: one, content: precious, fault: same, delay_ms: 4000"));
+    let config = env.path("config.yaml");
+    let mut apply = env.command(&["--config", config.to_str().unwrap(), "apply", "--yes"]);
+    let mut child = apply.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    wait_for("the other thing", || state(&env, "thing-1.json")["content"] == "precious");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    env.write("config.yaml", &at_once);
+    env.run(&["apply", "--yes", "--timeout", "5s"]).says(&["until it is known whether Thing/b was made"]);
+    assert_eq!(state(&env, "thing-1.json")["content"], "precious");
+}
+
 #[test]
 fn a_value_that_changes_replaces_what_follows_it() {
     let env = desk("");

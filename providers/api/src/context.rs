@@ -3,6 +3,7 @@
 use crate::secret::Secrets;
 use async_trait::async_trait;
 use std::{
+    collections::BTreeSet,
     fmt,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
@@ -201,6 +202,42 @@ impl Answers {
     }
 }
 
+/// What remotes warn of while somebody looks, such as a field that will go: for whoever asked, who is shown each once.
+///
+/// ```
+/// use reconciled_provider::Warnings;
+/// assert!(!Warnings::default().tell("nobody listens: it is for the log"));
+/// let heard = Warnings::heard();
+/// assert!(heard.tell("`acl` will go") && heard.clone().tell("`acl` will go"));
+/// assert_eq!(heard.take(), ["`acl` will go"]);
+/// ```
+#[derive(Clone, Default)]
+pub struct Warnings(Option<Arc<Mutex<BTreeSet<String>>>>);
+
+impl Warnings {
+    /// As many are kept: nobody reads more.
+    const MOST: usize = 100;
+
+    /// Kept until they are taken.
+    pub fn heard() -> Warnings {
+        Warnings(Some(Arc::default()))
+    }
+    /// Tells a warning. False where nobody listens.
+    pub fn tell(&self, warning: &str) -> bool {
+        let Some(kept) = &self.0 else { return false };
+        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.len() < Warnings::MOST {
+            kept.insert(warning.to_string());
+        }
+        true
+    }
+    /// Those that were told, sorted.
+    pub fn take(&self) -> Vec<String> {
+        let kept = self.0.as_ref().map(|kept| kept.lock().unwrap_or_else(PoisonError::into_inner));
+        kept.map(|mut kept| std::mem::take(&mut *kept).into_iter().collect()).unwrap_or_default()
+    }
+}
+
 /// The context of a call.
 #[derive(Clone)]
 pub struct Cx {
@@ -216,6 +253,8 @@ pub struct Cx {
     pub pace: Pace,
     /// How each request ended.
     pub answers: Answers,
+    /// What remotes warn of.
+    pub warnings: Warnings,
 }
 
 impl fmt::Debug for Cx {

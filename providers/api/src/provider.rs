@@ -237,6 +237,12 @@ pub trait Observer: Send + Sync + fmt::Debug {
         false
     }
 
+    /// True for what is only read and never made: what its manifest depends on comes first, or the read would not find what
+    /// that makes. No I/O.
+    fn only_reads(&self, _id: &ResourceId) -> bool {
+        false
+    }
+
     /// What [`Observed::identity`] was when a resource was last seen, as far as that is remembered: for what need not be looked
     /// at. Pure.
     fn identity(&self, _tracked: &Tracked) -> Option<Arc<str>> {
@@ -247,6 +253,12 @@ pub trait Observer: Send + Sync + fmt::Debug {
     /// to be what is tracked. Default: nothing but its key. Pure.
     fn remote_names(&self, _id: &ResourceId, _private: &Sealed) -> RemoteNames {
         RemoteNames::default()
+    }
+
+    /// What the remote calls those that were in the place of a resource before it and are to be deleted yet, from what is to be
+    /// given back with it: one of them that is another resource by now is not deleted. Default: there are none. Pure.
+    fn former_names(&self, _id: &ResourceId, _private: &Sealed) -> Vec<RemoteNames> {
+        Vec::new()
     }
 
     /// True when [`Observer::health`] ever says anything; else it is never called. No I/O.

@@ -23,7 +23,7 @@ use serde_json::Value as Json;
 use std::{
     collections::BTreeSet,
     fs,
-    os::unix::fs::MetadataExt,
+    os::{fd::OwnedFd, unix::fs::MetadataExt},
     path::{Path, PathBuf},
     sync::{Arc, OnceLock, PoisonError, Weak},
     time::Duration,
@@ -32,6 +32,9 @@ use tokio::{sync::Mutex, task::JoinSet};
 
 /// How soon one that is at work is looked at again, at the earliest.
 const SOON: Duration = Duration::from_millis(10);
+
+/// As many warnings are remembered as told.
+const WARNED: usize = 1_000;
 
 /// How long each call may take that comes before the first resource.
 const FIRST_CALLS: Duration = Duration::from_secs(60);
@@ -67,6 +70,13 @@ impl Running {
 struct Secrets {
     variables: Hash,
     config: Hash,
+}
+
+/// A program that may be started.
+pub(crate) struct Startable {
+    found: Found,
+    /// It, where what was looked at is what has to be run.
+    opened: Option<Arc<OwnedFd>>,
 }
 
 /// The process of one entry.
@@ -109,10 +119,18 @@ impl Host {
         }
     }
 
-    /// Tells what a provider warns of, each warning of a type once: a hundred resources have the same one.
-    pub(crate) fn warn(&self, of: &ResourceType, warnings: BTreeSet<String>) {
+    /// Tells what a provider warns of, each warning of a type once: a hundred resources have the same one. Who asked is told
+    /// each time, the log for as long as this host is there.
+    pub(crate) fn warn(&self, cx: &Cx, of: &ResourceType, warnings: BTreeSet<String>) {
         for warning in warnings {
+            if cx.warnings.tell(&format!("provider `{}`: {}: {warning}", self.entry, of.name)) {
+                continue;
+            }
             let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
+            // Some have a time in them, or a number.
+            if warned.len() >= WARNED {
+                warned.clear();
+            }
             if warned.insert(format!("{}: {warning}", of.name)) {
                 tracing::warn!(entry = %self.entry, resource_type = %of.name, said = %warning, "the provider warns");
             }
@@ -171,10 +189,11 @@ impl Host {
     /// Looks at the program as a start does before it runs it: what is kept of its schemas says nothing about that.
     ///
     /// Errors: `Invalid` when it is not there, cannot be run, or is none that the entry allows.
-    pub(crate) async fn may_start(&self, cx: &Cx) -> Result<(), Error> {
+    pub(crate) async fn may_start(&self, cx: &Cx) -> Result<Startable, Error> {
         let found = self.found(cx).await?;
         can_be_run(&found.program)?;
-        found.check().await
+        let opened = found.check().await?.map(Arc::new);
+        Ok(Startable { found, opened })
     }
 
     /// Where its program is. It is looked for again once it is gone.
@@ -268,8 +287,7 @@ impl Host {
     }
 
     async fn start(&self, cx: &Cx) -> Result<(Process, Arc<Catalog>), Error> {
-        self.may_start(cx).await?;
-        let found = self.found(cx).await?;
+        let Startable { found, opened } = self.may_start(cx).await?;
         let hidden: Hidden = self.config.secret_variables(cx)?.into_iter().collect();
         let launch = Launch {
             path: found.program.clone(),
@@ -277,7 +295,7 @@ impl Host {
             environment: self.config.environment(cx)?,
             allow_tcp: self.config.allow_tcp,
             sandbox: self.config.sandbox.clone(),
-            opened: None,
+            opened,
         };
         // It may print what it was given before it dies.
         let process = Process::start(&launch).await;

@@ -166,15 +166,11 @@ async fn look(host: &Host, cx: &Cx, want: &Want<'_>, id: &ResourceId) -> Result<
         (false, ..) => {}
         (true, Some(_), Some(import)) if is_handed => return Err(nothing_there(id, import)),
         (true, Some(kept), _) => {
-            return match (is_elsewhere, kept.former.split_first()) {
+            return match (is_elsewhere, desired) {
                 (true, _) => Err(elsewhere(id)),
                 // Nobody wants any of them: what is left of those before goes one by one.
-                (false, Some((first, rest))) if desired.is_none() => {
-                    let now = Kept { former: rest.to_vec(), ..first.kept.clone() };
-                    let known = state_of(&plugin, &of, &now).await?;
-                    Ok(Some(observed(&clear, id, &of, &known.state, (&now, mark), None)))
-                }
-                (false, _) => Ok(None),
+                (false, None) => left_of(host, cx, id, &of, kept).await,
+                (false, Some(_)) => Ok(None),
             };
         }
         // Many importers give back the id that they were given: only reading tells.
@@ -198,6 +194,34 @@ async fn look(host: &Host, cx: &Cx, want: &Want<'_>, id: &ResourceId) -> Result<
     now.secrets = clear.hidden().within(state);
     let seen = observed(&clear, id, &of, state, (&now, mark), declared.as_ref());
     Ok(Some(Observed { has_news, ..seen }))
+}
+
+/// The first that is still there of those that were in the place of what is gone, with the others.
+async fn left_of(
+    host: &Host,
+    cx: &Cx,
+    id: &ResourceId,
+    of: &ResourceType,
+    kept: &Kept,
+) -> Result<Option<Observed>, Error> {
+    let plugin = host.running(cx).await?;
+    let (account, mark) = (host.said(&plugin.catalog)?.1, host.config.mark.as_ref());
+    let mut former = kept.former.iter();
+    while let Some(one) = former.next() {
+        let clear = Named::of(cx, None, one.kept.secrets.iter().cloned())?;
+        let before = state_of(&plugin, of, &one.kept).await?;
+        let found = plugin.read(cx, of, &before, clear.hidden()).await?;
+        let is_elsewhere = one.kept.account.as_ref().is_some_and(|was| *was != account.to_string());
+        is_still_it(id, &of.schema.block, (&before, &found), is_elsewhere, mark)?;
+        if found.state.is_null() {
+            continue;
+        }
+        let mut now = Kept::new(of, &found, account).going_on_from(&one.kept);
+        now.former = former.cloned().collect();
+        now.secrets = clear.hidden().within(&found.state);
+        return Ok(Some(observed(&clear, id, of, &found.state, (&now, mark), None)));
+    }
+    Ok(None)
 }
 
 /// What cannot be found with what the entry says now, and could with what it said before, may be in another account.

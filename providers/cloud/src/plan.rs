@@ -87,10 +87,10 @@ async fn of_one(
     let there = mark.and_then(|mark| mark.of(&of.schema.block, &prior.state));
     let ours = mark.map(|mark| &*mark.instance);
     let mut written = marked(if prior.state.is_null() { ours } else { there });
-    host.warn(&of, plugin.validate(&of, &written, hidden).await?);
+    host.warn(cx, &of, plugin.validate(&of, &written, hidden).await?);
     let mut config = change::leave_ignored(written.clone(), &prior.state, &declared.ignore);
     let mut planned = plugin.plan_leaving(&of, &prior, (&config, &declared.ignore), hidden).await?;
-    host.warn(&of, std::mem::take(&mut planned.warnings));
+    host.warn(cx, &of, std::mem::take(&mut planned.warnings));
     let because = planned.replace.clone();
     let is_tainted = kept.as_ref().is_some_and(|kept| kept.is_tainted);
     let triggers = Triggers::of(kept.as_ref(), declared);

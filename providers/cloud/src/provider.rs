@@ -173,6 +173,10 @@ impl Observer for Terraform {
         true
     }
 
+    fn only_reads(&self, id: &ResourceId) -> bool {
+        kind::data_in(id).is_some()
+    }
+
     fn identity(&self, tracked: &Tracked) -> Option<Arc<str>> {
         let kept = Kept::open(&tracked.private).ok().flatten()?;
         let identity = kept.identity.as_ref()?;
@@ -185,6 +189,12 @@ impl Observer for Terraform {
     fn remote_names(&self, id: &ResourceId, private: &Sealed) -> RemoteNames {
         let kept = Kept::open(private).ok().flatten();
         kept.map(|kept| kept.remote_names(kind::type_in(id))).unwrap_or_default()
+    }
+
+    fn former_names(&self, id: &ResourceId, private: &Sealed) -> Vec<RemoteNames> {
+        let kept = Kept::open(private).ok().flatten();
+        let former = kept.into_iter().flat_map(|kept| kept.former);
+        former.map(|former| former.kept.remote_names(kind::type_in(id))).collect()
     }
 
     async fn health(&self, _: &Cx, _: &Want<'_>) -> Result<Vec<(ResourceId, Health)>, Error> {

@@ -369,6 +369,34 @@ pub type Words = TextOrList;
 mod tests {
     use super::*;
 
+    /// The names in the first column of the table below `heading`.
+    fn documented(page: &str, heading: &str) -> std::collections::BTreeSet<String> {
+        let (_, table) = page.split_once(&format!("| {heading} | meaning |\n|---|---|\n")).expect(heading);
+        let rows = table.lines().take_while(|line| line.starts_with('|'));
+        let names = rows.filter_map(|row| row.split('|').nth(1));
+        names
+            .flat_map(|names| names.split(','))
+            .map(|name| name.trim().trim_matches('`').to_owned())
+            .collect()
+    }
+
+    #[test]
+    fn every_field_stands_in_the_docs_and_no_other() {
+        let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/dns.md");
+        let page = std::fs::read_to_string(page).unwrap();
+        let fields = |schema: schemars::Schema| {
+            let properties = schema.as_value()["properties"].as_object().unwrap();
+            properties.keys().cloned().collect::<std::collections::BTreeSet<String>>()
+        };
+        for (heading, schema) in [
+            ("field of a record", schemars::schema_for!(RecordSpec)),
+            ("field of a `Zone`", schemars::schema_for!(ZoneSpec)),
+            ("field of a `RecordSet`", schemars::schema_for!(RecordSetSpec)),
+        ] {
+            assert_eq!(documented(&page, heading), fields(schema), "{heading}");
+        }
+    }
+
     #[test]
     fn every_field_of_both_kinds_is_explained() {
         for kind in &kinds().0 {

@@ -65,5 +65,6 @@ pub fn cx_with(secrets: TableSecrets) -> Cx {
         stop: Stop::default(),
         pace: Pace::default(),
         answers: Default::default(),
+        warnings: Default::default(),
     }
 }

@@ -3,7 +3,7 @@
 mod former;
 
 use crate::{
-    desired::{Desired, shared_template},
+    desired::{Desired, ManifestMeta, shared_template},
     health,
     store::{Row, RowState, ScopeMemory},
 };
@@ -31,6 +31,24 @@ impl Facts {
     /// Remembers that a resource in `scope` depends on `manifest`.
     pub(crate) fn need(&mut self, manifest: ManifestKey, scope: Scope) {
         self.needed.entry(manifest).or_default().insert(scope);
+    }
+    /// Takes those out that are only read and to be read later: what they tell by then is what others wait for.
+    pub(crate) fn put_off(&mut self, desired: &Desired, only_reads: impl Fn(&Resource) -> bool) {
+        let of_manifest = |resource: &Resource| desired.manifests.get(resource.origin.manifest as usize);
+        let all = desired.scopes.values().flat_map(|resources| resources.iter());
+        let mut reads: Vec<&ManifestMeta> = all
+            .filter(|one| of_manifest(one).is_some_and(|m| !m.after.is_empty()) && only_reads(one))
+            .filter_map(of_manifest)
+            .collect();
+        // One of them may wait for another.
+        loop {
+            let (late, others): (Vec<_>, Vec<_>) =
+                reads.into_iter().partition(|m| !m.after.iter().all(|key| self.ready.contains(key)));
+            if !late.iter().fold(false, |any, m| self.ready.remove(&m.key) || any) {
+                return;
+            }
+            reads = others;
+        }
     }
     /// Manifests that resources of other scopes still depend on. Within one scope the order of steps suffices.
     pub fn needed_outside(&self, scope: &Scope) -> BTreeSet<ManifestKey> {
@@ -170,5 +188,34 @@ mod tests {
         ] {
             assert_eq!(check(Some(state)), is_ready, "{state:?}");
         }
+    }
+
+    #[test]
+    fn what_is_only_read_waits_for_what_is_read_before_it() {
+        // `c` is read after `b`, which is read after `a`; `d` is made after `c`.
+        let names = ["a", "b", "c", "d"];
+        let after = |index: usize| index.checked_sub(1).map(|before| key(names[before]));
+        let resource = |index: usize| Resource {
+            scope: Arc::new(Scope::new("ref", names[index])),
+            id: names[index].into(),
+            spec: Spec::known(b"x".to_vec()),
+            policy: PolicyId::default(),
+            origin: Origin { manifest: index as u32, line: 1 },
+        };
+        let manifests = names.iter().enumerate();
+        let desired = Desired {
+            manifests: manifests.map(|(index, name)| manifest(name, after(index).as_slice())).collect(),
+            scopes: (0..4).map(|i| (Scope::new("ref", names[i]), Arc::new(vec![resource(i)]))).collect(),
+            ..Desired::default()
+        };
+        let check = |ready: &[&str], expect: &[&str]| {
+            let keys = |names: &[&str]| names.iter().map(|name| key(name)).collect::<BTreeSet<_>>();
+            let mut facts = Facts { ready: keys(ready), ..Facts::default() };
+            facts.put_off(&desired, |resource| ["b", "c"].contains(&&*resource.id.0));
+            assert_eq!(facts.ready, keys(expect), "{ready:?}");
+        };
+        check(&["a", "b", "c", "d"], &["a", "b", "c", "d"]);
+        check(&["b", "c", "d"], &["d"]);
+        check(&["a", "c"], &["a"]);
     }
 }

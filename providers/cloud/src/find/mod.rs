@@ -27,7 +27,7 @@ use mirror::Artefact;
 use reconciled_provider::{Answers, Error};
 use std::{
     fs,
-    os::unix::fs::MetadataExt,
+    os::{fd::OwnedFd, unix::fs::MetadataExt},
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -100,16 +100,20 @@ impl Program {
 }
 
 impl Found {
-    /// Reads all of it: what was changed since it was installed or pinned is not started.
+    /// Reads all of it: what was changed since it was installed or pinned is not started. Returns the program, open: that one
+    /// was read, whatever is put in its place until it is run. None where nothing has to be in there.
     ///
     /// Errors: `Invalid` for what was changed.
-    pub(crate) async fn check(&self) -> Result<(), Error> {
-        let Some((folder, vouched)) = self.vouched.clone() else { return Ok(()) };
+    pub(crate) async fn check(&self) -> Result<Option<OwnedFd>, Error> {
+        let Some((folder, vouched)) = self.vouched.clone() else { return Ok(None) };
+        let program = self.program.clone();
         blocking(move || {
-            let now = Sums::of_folder(&folder).map_err(|error| unread(&folder, error))?;
+            let file = fs::File::open(&program).map_err(|error| unread(&program, error))?;
+            let now = Sums::of_folder_with(&folder, (&program, &file));
+            let now = now.map_err(|error| unread(&folder, error))?;
             match vouched {
-                Vouched::Pinned(of, pins) => now.check(&pins, &of),
-                Vouched::Installed(was) if was.h1 == now.h1 => Ok(()),
+                Vouched::Pinned(of, pins) => now.check(&pins, &of).map(|()| Some(file.into())),
+                Vouched::Installed(was) if was.h1 == now.h1 => Ok(Some(file.into())),
                 Vouched::Installed(_) => {
                     let text = format!("{} was changed after the provider was installed", folder.display());
                     Err(Error::invalid(text).hint("remove that folder: the provider is installed again"))

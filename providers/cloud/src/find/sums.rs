@@ -47,7 +47,12 @@ pub(super) struct Sums {
 impl Sums {
     /// Of an unpacked folder.
     pub(super) fn of_folder(folder: &Path) -> io::Result<Sums> {
-        Ok(Sums { h1: h1(folder)?, zh: None })
+        Ok(Sums { h1: h1(folder, None)?, zh: None })
+    }
+
+    /// Of an unpacked folder in which one file is what is open already, whatever its name stands for by now.
+    pub(super) fn of_folder_with(folder: &Path, opened: (&Path, &File)) -> io::Result<Sums> {
+        Ok(Sums { h1: h1(folder, Some(opened))?, zh: None })
     }
 
     /// True where no checksum is asked for, or it is one of these.
@@ -74,13 +79,17 @@ impl fmt::Display for Sums {
 }
 
 /// Go's `dirhash.Hash1`: over a list of the files and their checksums.
-fn h1(folder: &Path) -> io::Result<String> {
+fn h1(folder: &Path, opened: Option<(&Path, &File)>) -> io::Result<String> {
     let mut names = Vec::new();
     list(folder, "", &mut names)?;
     names.sort_unstable();
     let mut all = Context::new(&SHA256);
     for name in names {
-        let sum = sha256(File::open(folder.join(&name))?)?;
+        let path = folder.join(&name);
+        let sum = match opened.filter(|(own, _)| *own == path) {
+            Some((_, file)) => sha256(file)?,
+            None => sha256(File::open(path)?)?,
+        };
         all.update(format!("{sum}  {name}\n").as_bytes());
     }
     Ok(format!("h1:{}", STANDARD.encode(all.finish())))
@@ -141,6 +150,23 @@ mod tests {
         assert!(sums.are_among(std::slice::from_ref(&pin)) && sums.are_among(&[]));
         std::fs::write(folder.path().join("a"), "3").unwrap();
         assert!(!Sums::of_folder(folder.path()).unwrap().are_among(&[pin]));
+    }
+
+    #[test]
+    fn what_is_open_counts_and_not_what_has_its_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("program");
+        std::fs::write(&program, "good").unwrap();
+        let good = Sums::of_folder(folder.path()).unwrap();
+        std::fs::write(folder.path().join("other"), "evil").unwrap();
+        let evil = File::open(folder.path().join("other")).unwrap();
+        std::fs::remove_file(folder.path().join("other")).unwrap();
+        assert_ne!(Sums::of_folder_with(folder.path(), (&program, &evil)).unwrap(), good);
+        let opened = File::open(&program).unwrap();
+        std::fs::rename(&program, folder.path().join("away")).unwrap();
+        std::fs::write(&program, "evil").unwrap();
+        std::fs::remove_file(folder.path().join("away")).unwrap();
+        assert_eq!(Sums::of_folder_with(folder.path(), (&program, &opened)).unwrap(), good);
     }
 
     #[test]

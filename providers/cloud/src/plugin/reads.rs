@@ -18,7 +18,7 @@ use reconciled_provider::{Cx, Error, ErrorKind};
 use std::collections::BTreeSet;
 
 impl Plugin {
-    /// Asks whether a configuration is valid, and returns what the provider warns of, once for each configuration.
+    /// Asks whether a configuration is valid, and returns what the provider warns of. One without a word is not asked about again.
     pub async fn validate(
         &self,
         of: &ResourceType,
@@ -43,8 +43,12 @@ impl Plugin {
                     Err(error)
                 }
                 None => {
-                    self.answered.put(asked);
-                    Ok(warnings(&answer.diagnostics, hidden))
+                    let warnings = warnings(&answer.diagnostics, hidden);
+                    // Who asks again is to be warned again.
+                    if warnings.is_empty() {
+                        self.answered.put(asked);
+                    }
+                    Ok(warnings)
                 }
             },
             Err(status) => Err(self.severed(&doing, status, hidden).await),

@@ -19,7 +19,7 @@ use rustix::process::{
 };
 use std::{
     os::{
-        fd::{AsRawFd, OwnedFd},
+        fd::OwnedFd,
         unix::{
             ffi::OsStrExt,
             fs::MetadataExt,
@@ -278,10 +278,16 @@ struct Started {
 /// Starts the process from a thread that lives as long as it does: a wish to be told of the parent's death is about the
 /// thread that forked, and threads of a runtime come and go.
 async fn spawn(launch: &Launch, folder: &TempDir) -> Result<Started, Error> {
-    let path = match &launch.opened {
-        // As the new process has it: it inherits what is open.
-        Some(file) => format!("/proc/self/fd/{}", file.as_raw_fd()).into(),
-        None => launch.path.clone(),
+    // What is open goes to the new process as what it reads from, which no provider does: so it is inherited by that one alone.
+    let (path, stdin) = match &launch.opened {
+        Some(file) => {
+            let file = file.try_clone();
+            let file = file.map_err(|error| {
+                Error::unavailable(format!("start {}", launch.path.display())).caused_by(error)
+            })?;
+            (PathBuf::from("/proc/self/fd/0"), Stdio::from(file))
+        }
+        None => (launch.path.clone(), Stdio::null()),
     };
     let (program, first) = match launch.keeper.split_first() {
         Some((keeper, first)) => (keeper.clone(), first.to_vec()),
@@ -292,9 +298,15 @@ async fn spawn(launch: &Launch, folder: &TempDir) -> Result<Started, Error> {
     if !launch.keeper.is_empty() {
         command.arg(&path);
     }
-    if launch.opened.is_some() {
-        // So that people know it by its name.
-        command.arg0(&launch.path);
+    // So that people know it by its name.
+    match (launch.opened.is_some(), launch.keeper.is_empty()) {
+        (true, true) => {
+            command.arg0(&launch.path);
+        }
+        (true, false) => {
+            command.arg(&launch.path);
+        }
+        (false, _) => {}
     }
     command
         .env_clear()
@@ -310,7 +322,7 @@ async fn spawn(launch: &Launch, folder: &TempDir) -> Result<Started, Error> {
         .current_dir(folder.path())
         // A person who stops this program from a terminal stops this program: the provider is told by us.
         .process_group(0)
-        .stdin(Stdio::null())
+        .stdin(stdin)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     let (tell, told) = oneshot::channel();

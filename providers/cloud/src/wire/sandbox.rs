@@ -68,8 +68,12 @@ pub(super) async fn start(launch: &Launch, at: &Path) -> Result<(Channel, Protoc
             "systemctl enable --now reconciled-plugin.socket; then `sandbox` of the entry names its socket",
         )
     };
-    let file = File::open(&launch.path)
-        .map_err(|error| Error::unavailable(format!("open {}", launch.path.display())).caused_by(error))?;
+    let file = match &launch.opened {
+        Some(file) => file.try_clone(),
+        None => File::open(&launch.path).map(OwnedFd::from),
+    };
+    let file =
+        file.map_err(|error| Error::unavailable(format!("open {}", launch.path.display())).caused_by(error))?;
     let mut stream = UnixStream::connect(at).await.map_err(|error| failed("connect to", error))?;
     let request = Request {
         path: launch.path.clone(),
@@ -154,7 +158,7 @@ async fn answered(stream: &mut UnixStream, answer: &Answer) -> io::Result<()> {
 }
 
 /// The length of a request goes with the open program, and the request follows.
-async fn send(stream: &mut UnixStream, request: &Request, program: &File) -> io::Result<()> {
+async fn send(stream: &mut UnixStream, request: &Request, program: &OwnedFd) -> io::Result<()> {
     let body = serde_json::to_vec(request)?;
     let length = u32::try_from(body.len()).unwrap_or(u32::MAX);
     if length > LARGEST {
@@ -180,8 +184,7 @@ async fn receive(stream: &mut UnixStream) -> io::Result<(Request, OwnedFd)> {
         .async_io(Interest::READABLE, || {
             let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
             let mut beside = RecvAncillaryBuffer::new(&mut room);
-            // Without CMSG_CLOEXEC: who is started has to have it.
-            let flags = RecvFlags::empty();
+            let flags = RecvFlags::CMSG_CLOEXEC;
             let got = recvmsg(&*stream, &mut [IoSliceMut::new(&mut length)], &mut beside, flags)?;
             let mut files = beside.drain().filter_map(|message| match message {
                 RecvAncillaryMessage::ScmRights(files) => Some(files),

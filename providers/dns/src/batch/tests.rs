@@ -37,6 +37,7 @@ fn cx() -> Cx {
         stop: Stop::default(),
         pace: Pace::default(),
         answers: Default::default(),
+        warnings: Default::default(),
     }
 }
 

@@ -35,6 +35,9 @@ pub(super) fn look(zone: &Zone<'_>, set: &Set<'_>, found: &mut Found) {
                 let message = format!("{} has an ALIAS and an {}", name(), other.kind);
                 found.tell_with("alias-and-address", set, other, message);
             }
+            if set.name != zone.apex && zone.sets_at(set.name).count() == 1 {
+                found.tell("alias-root", set, format!("{} ALIAS stands alone below the zone", name()));
+            }
         }
         "CAA" => caa(zone, set, found),
         // Below a label that begins with an underscore is a service, not a host (RFC 8552): `selector_1._domainkey`.
@@ -170,8 +173,11 @@ fn soa(set: &Set<'_>, found: &mut Found) {
     }
     let numbers: Vec<u64> =
         (2..6).flat_map(|index| set.words(index).filter_map(|w| w.parse().ok())).collect();
-    let [refresh, retry, expire, _] = numbers[..] else { return };
-    if retry >= refresh || expire <= refresh + retry {
+    let [refresh, retry, expire, minimum] = numbers[..] else { return };
+    if [refresh, retry, expire, minimum].contains(&0) {
+        let timers = format!("refresh {refresh}, retry {retry}, expire {expire}, minimum {minimum}");
+        found.tell("soa-zero", set, format!("the SOA has {timers}"));
+    } else if retry >= refresh || expire <= refresh + retry {
         let message = format!("the SOA has refresh {refresh}, retry {retry}, expire {expire}");
         found.tell("soa-timers", set, message);
     }

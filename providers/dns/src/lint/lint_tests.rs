@@ -41,6 +41,15 @@ const TABLE: &[(&str, &[&str], &[&str])] = &[
         &["name: a, type: ALIAS, values: [x.example.net.]", "name: a, type: TXT, values: [x]"],
     ),
     (
+        "alias-root",
+        &["name: a, type: ALIAS, values: [x.example.net.]"],
+        &[
+            "name: '@', type: ALIAS, values: [x.example.net.]",
+            "name: a, type: ALIAS, values: [x.example.net.]",
+            "name: a, type: MX, values: [10 x.example.net.]",
+        ],
+    ),
+    (
         "below-dname",
         &["name: d, type: DNAME, values: [x.example.net.]", "name: a.b.d, type: A, values: [192.0.2.1]"],
         &["name: d, type: DNAME, values: [x.example.net.]", "name: ad, type: A, values: [192.0.2.1]"],
@@ -97,11 +106,7 @@ const TABLE: &[(&str, &[&str], &[&str])] = &[
             "name: c, type: CNAME, values: [d.example.com.]",
             "name: d, type: CNAME, values: [x.example.net.]",
         ],
-        &[
-            "name: b, type: CNAME, values: [c.example.com.]",
-            "name: c, type: CNAME, values: [d.example.com.]",
-            "name: d, type: CNAME, values: [x.example.net.]",
-        ],
+        &["name: d, type: CNAME, values: [x.example.net.]"],
     ),
     (
         "cname-loop",
@@ -111,6 +116,19 @@ const TABLE: &[(&str, &[&str], &[&str])] = &[
             "name: c, type: CNAME, values: [b.example.com.]",
         ],
         &["name: a, type: CNAME, values: [b.example.com.]", "name: b, type: A, values: [192.0.2.1]"],
+    ),
+    (
+        "cname-target-cname",
+        &[
+            "name: b, type: CNAME, values: [c.example.com.]",
+            "name: c, type: CNAME, values: [d.example.com.]",
+            "name: d, type: CNAME, values: [x.example.net.]",
+        ],
+        &[
+            "name: a, type: CNAME, values: [d.example.com.]",
+            "name: b, type: CNAME, values: [d.example.com.]",
+            "name: d, type: A, values: [192.0.2.1]",
+        ],
     ),
     (
         "dkim-form",
@@ -228,6 +246,11 @@ const TABLE: &[(&str, &[&str], &[&str])] = &[
         "soa-timers",
         &["name: '@', type: SOA, values: [a.example.net. b.example.net. 100 200 400 60]"],
         &["name: '@', type: SOA, values: [a.example.net. b.example.net. 7200 900 1209600 300]"],
+    ),
+    (
+        "soa-zero",
+        &["name: '@', type: SOA, values: [a.example.net. b.example.net. 7200 900 1209600 0]"],
+        &["name: '@', type: SOA, values: [a.example.net. b.example.net. 7200 900 1209600 1]"],
     ),
     (
         "spf-all",

@@ -93,6 +93,8 @@ fn chains(zone: &Zone<'_>, found: &mut Found) {
         let set = zone.find(name, "CNAME")?;
         Some((set, *set.values.first()?))
     };
+    // CNAMEs at the last but one place of their row, and those of them whose row is told as a whole.
+    let (mut last_but_one, mut told) = (Vec::new(), HashSet::new());
     // How many CNAMEs follow from a name; none: they never end.
     let mut known: HashMap<&str, Option<usize>> = HashMap::new();
     for set in zone.sets.iter().filter(|set| set.kind == "CNAME") {
@@ -120,11 +122,29 @@ fn chains(zone: &Zone<'_>, found: &mut Found) {
         for (name, set) in row.into_iter().rev() {
             rest = rest.map(|rest| rest + 1);
             known.insert(name, rest);
+            if rest == Some(2) {
+                last_but_one.push(set);
+            }
             // The first that is too long says it; those in front of it follow.
             if rest == Some(LONGEST_CHAIN + 1) {
                 let message = format!("{} is followed by {LONGEST_CHAIN} more CNAMEs", host(zone, name));
                 found.tell("cname-chain", set, message);
+                let mut at = name;
+                for _ in 2..=LONGEST_CHAIN {
+                    at = target(at).map_or(at, |(_, next)| next);
+                }
+                told.insert(at);
             }
+        }
+    }
+    for set in last_but_one.into_iter().filter(|set| !told.contains(set.name)) {
+        if let Some((other, _)) = set.values.first().and_then(|next| target(next)) {
+            let message = format!(
+                "{} CNAME points at {}, which is a CNAME",
+                host(zone, set.name),
+                host(zone, other.name)
+            );
+            found.tell_with("cname-target-cname", set, other, message);
         }
     }
 }

@@ -38,6 +38,12 @@ pub const RULES: &[Rule] = &[
         "no standard: ALIAS has none",
     ),
     warning(
+        "alias-root",
+        "ALIAS is for the zone itself, and for names that have more; elsewhere a CNAME does",
+        "write CNAME",
+        "octoDNS alias-root; no standard: ALIAS has none",
+    ),
+    warning(
         "answer-large",
         "the values of one name and type are longer than a resolver takes over UDP",
         "use fewer or shorter values",
@@ -92,6 +98,12 @@ pub const RULES: &[Rule] = &[
         "CNAMEs that lead back to themselves have no answer",
         "point one of them elsewhere",
         "RFC 1034 §5.2.2",
+    ),
+    warning(
+        "cname-target-cname",
+        "the target of a CNAME is no alias itself",
+        "point at what that points at",
+        "RFC 1034 §3.6.2, octoDNS cname-target-not-cname",
     ),
     warning(
         "dkim-form",
@@ -191,6 +203,12 @@ pub const RULES: &[Rule] = &[
         "retry is below refresh, and expire above both together",
         "write it like 7200 900 1209600 300",
         "RFC 1912 §2.2",
+    ),
+    warning(
+        "soa-zero",
+        "refresh, retry, expire and minimum are above 0",
+        "write it like 7200 900 1209600 300",
+        "RFC 1912 §2.2, DNSControl",
     ),
     warning("spf-all", "`+all` lets everybody send", "end with -all or ~all", "RFC 7208 §5.1"),
     warning(

@@ -123,3 +123,62 @@ fn text(text: &str, out: &mut Vec<u8>) {
     // Writing a string into memory cannot fail.
     let _ = serde_json::to_writer(out, text);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        powerdns::{Config, client::Client, zone::parse_zone},
+        rdata::{Type, tests::canonical_values},
+    };
+    use proptest::prelude::*;
+    use reconciled_provider::{
+        Action, ActionId, Delta, Op, Origin, PolicyId, Resource, Scope, SecretRef, Spec,
+    };
+    use std::sync::Arc;
+
+    fn backend() -> Backend {
+        crate::powerdns::install_crypto();
+        let config = Config::new("http://127.0.0.1:8081");
+        let client = Client::new(&config, SecretRef::Env("KEY".into())).unwrap();
+        Backend {
+            entry: "pdns".into(),
+            instance: "dns1".into(),
+            client,
+            limit: config.max_body.into(),
+            most: config.max_body.into(),
+            lost: 0.into(),
+            config,
+            turn: Default::default(),
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_value_of_any_type_comes_back_from_the_api_as_it_was_sent((kind, value) in canonical_values(), ttl in 0u32..90_000) {
+            let scope = Scope::new("pdns", "example.com");
+            let name = if kind == Type::Soa { "example.com." } else { "www.example.com." };
+            let bytes = record::encode(ttl, &mut vec![value]);
+            let desired = Resource {
+                id: record::id(name, kind.word()),
+                scope: Arc::new(scope.clone()),
+                spec: Spec::known(bytes.clone()),
+                policy: PolicyId::default(),
+                origin: Origin { manifest: 0, line: 1 },
+            };
+            let op = Op::Create { desired, delta: Delta::default() };
+            let action = Action { id: ActionId(1), token: "t".into(), op };
+            let (backend, mut sent) = (backend(), Vec::new());
+            let encoder = Encoder { backend: &backend, serial: 7 };
+            encoder.item(&Item { action: &action, takes: () }, false, &mut sent);
+            let sent = String::from_utf8(sent).unwrap();
+            // As the server tells it, which has a SOA of its own where none was sent.
+            let soa = r#"{"name": "example.com.", "type": "SOA", "ttl": 1, "records": [{"content": "a. h. 7 1 2 3 4"}]}"#;
+            let all = if kind == Type::Soa { sent.clone() } else { format!("{soa},{sent}") };
+            let body = format!(r#"{{"name": "example.com.", "serial": 7, "soa_edit_api": "DEFAULT", "rrsets": [{all}]}}"#);
+            let zone = parse_zone(body.as_bytes(), &scope, "dns1", true).unwrap();
+            let found = zone.resources.iter().find(|seen| seen.id == *action.op.id()).unwrap();
+            prop_assert_eq!(&*found.bytes, &*bytes, "{}", sent);
+        }
+    }
+}

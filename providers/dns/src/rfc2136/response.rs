@@ -213,6 +213,11 @@ fn plain(octets: &[u8], at: usize, out: &mut Vec<u8>) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{
+        rdata::{Type, octets, tests::canonical_values},
+        rfc2136::request::{Changes, Set},
+    };
+    use hickory_proto::op::Message;
     use proptest::prelude::*;
 
     #[test]
@@ -230,6 +235,22 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn any_value_of_any_type_comes_back_as_it_was_sent((kind, value) in canonical_values(), ttl in 0u32..90_000) {
+            let Some(set) = Set::new("www.example.com.", kind.word()) else {
+                prop_assert_eq!(kind, Type::Alias, "nobody else has no form on the wire");
+                return Ok(());
+            };
+            let mut changes = Changes::default();
+            set.add(ttl, kind.word(), &value, 7, &mut changes).unwrap();
+            let mut message = Message::query();
+            message.add_answers(changes.adds);
+            let sent = message.to_vec().unwrap();
+            let found = parse(&sent).unwrap().answers[0];
+            let read = octets::decode(found.number, &sent, found.start, found.end);
+            prop_assert_eq!((found.ttl, read), (ttl, value));
+        }
+
         #[test]
         fn no_octets_make_the_parser_panic(octets in proptest::collection::vec(any::<u8>(), 0..200)) {
             if let Some(response) = parse(&octets) {

@@ -12,6 +12,7 @@ mod adjust;
 mod apply;
 mod client;
 mod config;
+mod declared;
 mod endpoint;
 mod filter;
 mod observe;
@@ -28,11 +29,12 @@ use crate::{
 };
 use async_trait::async_trait;
 use client::Remote;
+use declared::Declared;
 use endpoint::ROUTED;
 use observe::Snapshot;
 use reconciled_provider::{
     Batch, Cx, Delta, Deltas, Error, Found, Inputs, Journal, Manifest, Marking, Normalized, Observation,
-    Observed, Provider, ProviderInfo, Resource, ResourceId, Scope, Span, Version, Want,
+    Observed, Provider, ProviderInfo, Resource, Scope, Span, Version, Want,
 };
 use std::{
     collections::{BTreeMap, HashSet},
@@ -62,8 +64,7 @@ pub(crate) struct Backend {
     remote: Remote,
     /// Zones of this entry, so that zones within zones can be told apart.
     heard: Mutex<HashSet<String>>,
-    /// What manifests declared since the start, by zone: whether they are in force is not known.
-    declared: Mutex<HashSet<(Arc<str>, ResourceId)>>,
+    declared: Mutex<Declared>,
     snapshot: Mutex<Snapshot>,
     /// Since when the provider has said that it has nothing at all.
     empty_since: Mutex<Option<Duration>>,

@@ -74,8 +74,7 @@ impl Backend {
     /// Remembers what a manifest declares, and the zones of that.
     pub(crate) fn hear(&self, resources: &[Resource]) {
         resources.iter().for_each(|resource| self.hear_of(&resource.scope.name));
-        let mut declared = self.declared.lock().unwrap_or_else(PoisonError::into_inner);
-        declared.extend(resources.iter().map(|resource| (resource.scope.name.clone(), resource.id.clone())));
+        self.declared.lock().unwrap_or_else(PoisonError::into_inner).hear(resources);
     }
     /// True when a manifest declared the record `id`, of this name, in a zone within `zone`.
     fn is_handed_down(&self, zone: &str, id: &ResourceId, name: &str) -> bool {
@@ -86,7 +85,7 @@ impl Backend {
             if inner == zone || rest == "." {
                 return false;
             }
-            if declared.contains(&(inner.into(), id.clone())) {
+            if declared.has(inner, id) {
                 return true;
             }
             rest = name::parent(rest);
@@ -202,7 +201,9 @@ pub(crate) fn forget(backend: &Backend) {
 
 /// Reads a zone.
 pub(crate) async fn observe(backend: &Backend, cx: &Cx, want: &Want<'_>) -> Result<Observation, Error> {
-    backend.hear_of(&want.scope.name);
+    let (zone, now) = (&*want.scope.name, cx.clock.now());
+    backend.hear_of(zone);
+    backend.declared.lock().unwrap_or_else(PoisonError::into_inner).seen(zone, want.desired, now);
     let kept = kept(backend, want);
     let mut others = BTreeMap::new();
     let (mut sets, nothing_for) = match from_snapshot(backend, cx, want.scope).filter(|_| kept.is_empty()) {

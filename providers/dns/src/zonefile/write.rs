@@ -65,7 +65,10 @@ pub(crate) fn next_serial(serial: u32) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::zonefile::parse::parse;
+    use crate::{
+        rdata::{Type, tests::canonical_values},
+        zonefile::parse::parse,
+    };
     use proptest::prelude::*;
 
     fn entry(name: &str, kind: &str, content: &str) -> Entry {
@@ -103,6 +106,22 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn any_value_of_any_type_survives_a_file((kind, value) in canonical_values(), ttl in 0u32..90_000) {
+            let word = kind.word();
+            let mut entries = vec![entry("example.com.", "SOA", "a. b. 1 2 3 4 5")];
+            if kind == Type::Soa {
+                entries.clear();
+            }
+            let name = if kind == Type::Soa { "example.com." } else { "x.example.com." };
+            entries.push(Entry { ttl, ..entry(name, word, &content(word, &value, 7)) });
+            let text = write("example.com.", &mut entries);
+            let again = parse("example.com.", &text).unwrap();
+            let found = again.iter().rfind(|entry| &*entry.kind == word).unwrap();
+            prop_assert_eq!((&*found.name, found.ttl), (name, ttl), "{}", text);
+            prop_assert_eq!(rdata::observed(word, &found.content), value, "{}", text);
+        }
+
         #[test]
         fn a_txt_of_any_octets_survives_a_file(octets in proptest::collection::vec(any::<u8>(), 0..600)) {
             let mut canonical = String::new();

@@ -45,6 +45,7 @@ pub(crate) fn cx(key: &'static str) -> Cx {
         stop: Stop::default(),
         pace: Pace::default(),
         answers: Default::default(),
+        warnings: Default::default(),
     }
 }
 

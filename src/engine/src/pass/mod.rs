@@ -120,7 +120,9 @@ impl Engine {
         let mut report = RoundReport::default();
         let mut domains = self.holds(desired, &survey).await?;
         report.held = std::mem::take(&mut domains.held);
-        let fences = Fences::of(desired, self.fences(desired, &survey).await?);
+        let fences = Fences::of(desired, self.fences(desired, &survey).await?, |resource| {
+            self.surveyor.only_reads(&resource.scope, &resource.id)
+        });
         let scopes: BTreeSet<Scope> = desired.scopes.keys().cloned().collect();
         let place = |claim: &Claim, owner: Option<&ManifestKey>| self.place(claim, owner, desired, &scopes);
         let jobs = survey.scopes.into_iter().map(|(scope, view)| {

@@ -19,8 +19,8 @@ use crate::{
 };
 use futures_util::future::{Either, select};
 use reconciled_provider::{
-    Action, ActionId, Address, Batch, Claim, Cx, Error, ErrorKind, ManifestKey, Op, Outcome, ResourceId,
-    Scope,
+    Action, ActionId, Address, Batch, Claim, Cx, Error, ErrorKind, ManifestKey, Op, Outcome, Resource,
+    ResourceId, Scope,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -35,10 +35,16 @@ pub(super) struct Fences<'a> {
     pub(super) planned: Arc<BTreeMap<ManifestKey, u64>>,
     /// That of all that each source declares.
     newest: BTreeMap<Arc<str>, u64>,
+    /// Who reads after a manifest what that made: it is read again once that was written.
+    pub(super) readers: BTreeMap<&'a ManifestKey, BTreeSet<&'a Scope>>,
 }
 
 impl<'a> Fences<'a> {
-    pub(super) fn of(desired: &'a Desired, planned: Arc<BTreeMap<ManifestKey, u64>>) -> Fences<'a> {
+    pub(super) fn of(
+        desired: &'a Desired,
+        planned: Arc<BTreeMap<ManifestKey, u64>>,
+        only_reads: impl Fn(&Resource) -> bool,
+    ) -> Fences<'a> {
         let mut mine: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
         for (key, generation) in planned.iter() {
             mine.entry(key.source()).or_default().push(*generation);
@@ -49,7 +55,17 @@ impl<'a> Fences<'a> {
         };
         let names = desired.sources.keys().filter(|name| !name.is_empty());
         let newest = names.map(of_source).collect();
-        Fences { desired, planned, newest }
+        let mut readers: BTreeMap<&ManifestKey, BTreeSet<&Scope>> = BTreeMap::new();
+        for resource in desired.scopes.values().flat_map(|resources| resources.iter()) {
+            let manifest = desired.manifests.get(resource.origin.manifest as usize);
+            let Some(manifest) = manifest.filter(|m| !m.after.is_empty() && only_reads(resource)) else {
+                continue;
+            };
+            for key in manifest.after.iter() {
+                readers.entry(key).or_default().insert(&resource.scope);
+            }
+        }
+        Fences { desired, planned, newest, readers }
     }
 }
 
@@ -207,6 +223,7 @@ impl Engine {
         let seen = journal.reread.and_then(Reread::into_seen);
         let unwritten = journal.unwritten.into_inner().unwrap_or_else(PoisonError::into_inner);
         let ended = journal.ended.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let readers = self.read_again(&ended, &batch, &actionable, fences).await;
         let claimed = ended.iter().filter_map(|(_, outcome)| match outcome {
             Outcome::Pending { claims, .. } => Some(claims),
             _ => None,
@@ -218,11 +235,42 @@ impl Engine {
             .await?;
         report.unwritten = unwritten;
         report.wakes.extend(wakes);
+        report.wakes.extend(readers);
         report.outcomes.extend(found);
         if report.state == ScopeState::DueNow {
             report.seen = seen;
         }
         Ok(report)
+    }
+
+    /// The scopes of what reads what was written just now. What is remembered of them stands no longer.
+    async fn read_again(
+        &self,
+        ended: &[(ActionId, Outcome)],
+        batch: &Batch,
+        steps: &[&Step],
+        fences: &Fences<'_>,
+    ) -> Vec<Scope> {
+        if fences.readers.is_empty() {
+            return Vec::new();
+        }
+        let had_effect: BTreeSet<ActionId> = ended
+            .iter()
+            .filter(|(_, outcome)| !matches!(outcome, Outcome::Failed(_)))
+            .map(|(id, _)| *id)
+            .collect();
+        let written = batch.actions.iter().zip(steps).filter(|(action, _)| had_effect.contains(&action.id));
+        let rows = written.filter_map(|(_, step)| step.work.row.as_ref());
+        let readers = rows.filter_map(|row| fences.readers.get(&row.manifest)).flatten();
+        let readers: BTreeSet<&Scope> = readers.copied().collect();
+        let writes: Vec<Write> = readers.iter().map(|scope| Write::Version((*scope).clone(), None)).collect();
+        if !writes.is_empty()
+            && let Err(error) = self.store.commit(writes).await
+        {
+            // What was done must not be lost with that: it is read again at the next resync.
+            tracing::warn!(error = %error.chain(), "not noted what is to be read again");
+        }
+        readers.into_iter().cloned().collect()
     }
 
     fn rereads(&self, scope: &Scope, next: Next) -> bool {
@@ -309,7 +357,7 @@ fn op(step: &Step, memory: &ScopeMemory) -> Op {
 /// Generations of what these steps were planned from. A manifest that is gone has none: it fences nothing unless it is there
 /// again. What deletes is planned from what nobody declares, so it is fenced by all that is declared.
 fn fence(scope: &Scope, steps: &[&Step], fences: &Fences<'_>) -> Vec<(ManifestKey, u64)> {
-    let Fences { desired, planned, newest } = fences;
+    let Fences { desired, planned, newest, .. } = fences;
     let rows = steps.iter().filter_map(|step| step.work.row.as_ref().or(step.work.was.as_ref()));
     let mut keys: BTreeSet<ManifestKey> = rows.map(|row| row.manifest.clone()).collect();
     let is_loss = |step: &&&Step| matches!(step.change, Change::Delete) || step.work.row.is_none();

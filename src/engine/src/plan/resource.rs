@@ -369,6 +369,12 @@ impl Planner<'_> {
         if self.is_ignored(desired) {
             return self.ignore(&desired.id, out);
         }
+        if matches!(desired.spec, Spec::Waiting { .. }) && self.input.provider.only_reads(&desired.id) {
+            // It was not looked for: what it told stands until it is read again.
+            let step = self.step(Change::Adopt, desired, Some(row), None, address);
+            out.conditions.extend(self.waits_for(desired).map(|blocked| blocked.condition(&step)));
+            return;
+        }
         if let Some(at) = self.unseen_until(row).max(self.unanswered_until(&desired.id, None)) {
             // A write may stay unseen that long; creating again would make two.
             out.conditions.push(not_yet_visible(desired, address, at));

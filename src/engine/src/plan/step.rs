@@ -84,6 +84,8 @@ pub enum Blocked {
     Heir(Address),
     /// This one was being made as it was being replaced, and what was found may be that one: of neither is known what came of it.
     Mistakable(Address),
+    /// What was in its place before is this one by now.
+    Taken(Address),
     /// Others are in it that would go with it.
     NotEmpty {
         /// How many.
@@ -165,6 +167,17 @@ impl Blocked {
                     "stays until it is known whether {address} was made: both were under way, and what is there may be that one"
                 );
                 (ConditionKind::Waiting, "WaitingForTwin", message, None)
+            }
+            Blocked::Taken(address) => {
+                let message = format!(
+                    "stays, since what it was before it was replaced is {address} by now, and would go with it"
+                );
+                let hint = format!(
+                    "it is left to that one: reconciled forget {own}, give its id as reconciled/import in its manifest, \
+                     and reconciled adopt {own}; if they are two, delete by hand what it was before",
+                    own = step.address
+                );
+                (ConditionKind::Stalled, "TakenOver", message, Some(hint))
             }
             Blocked::NotEmpty { kept, such_as } => {
                 let message = format!(

@@ -60,6 +60,9 @@ impl Planner<'_> {
         if own < needed {
             return Some(Blocked::OwnPolicy(own));
         }
+        if self.input.provider.only_reads(&desired.id) {
+            return self.waits_for(desired);
+        }
         if let Spec::Waiting { on, .. } = &desired.spec {
             return Some(Blocked::Reference(on.iter().map(|r| r.target.clone()).collect()));
         }
@@ -76,6 +79,17 @@ impl Planner<'_> {
         }
         let after = manifest.map_or(&[][..], |m| &m.after);
         after.iter().find(unready).map(|key| Blocked::Dependency(key.clone()))
+    }
+
+    /// What has to be there first, whatever was there before.
+    pub(super) fn waits_for(&self, desired: &Resource) -> Option<Blocked> {
+        if let Spec::Waiting { on, .. } = &desired.spec
+            && !on.is_empty()
+        {
+            return Some(Blocked::Reference(on.iter().map(|r| r.target.clone()).collect()));
+        }
+        let after = self.manifest(desired).map_or(&[][..], |m| &m.after);
+        after.iter().find(|key| !self.input.ready.contains(*key)).map(|key| Blocked::Dependency(key.clone()))
     }
 
     pub(super) fn step(

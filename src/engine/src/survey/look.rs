@@ -14,8 +14,8 @@ use crate::{
 };
 use futures_util::future::{Either, select};
 use reconciled_provider::{
-    Address, ClaimState, Error, Focus, ManifestKey, Observation, Resource, ResourceId, Scope, Tracked,
-    Version, Want,
+    Address, ClaimState, Error, Focus, ManifestKey, Observation, Observer, Resource, ResourceId, Scope, Spec,
+    Tracked, Version, Want,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -68,6 +68,7 @@ impl Surveyor {
             shared: &shared,
         };
         let mut effective = merger.merge(&memory.rows, None)?;
+        put_off(&mut effective.resources, desired, observer, &facts.ready);
         let needs_merge = merger.is_needed();
         let claims: Vec<ClaimState> = memory.claims_made.iter().map(claim_state).collect();
         let mut tracked: Vec<Tracked> = memory.rows.iter().map(|row| row.tracked.clone()).collect();
@@ -135,6 +136,7 @@ impl Surveyor {
                 shared: &shared,
             };
             effective = merger.merge(&memory.rows, Some(&seen))?;
+            put_off(&mut effective.resources, desired, observer, &facts.ready);
         }
         let want =
             Want { scope, focus: &focus, desired: &effective.resources, tracked: &tracked, claims: &claims };
@@ -192,6 +194,22 @@ impl Surveyor {
         let health = health::assess(told);
         let looked_at = looked_at(desired, scope, &plan, &seen, options);
         Ok(View { memory, seen, plan, skipped, health, looked_at })
+    }
+}
+
+/// Has wait what is only read, as long as something that it depends on is not ready.
+fn put_off(
+    effective: &mut [Resource],
+    desired: &Desired,
+    observer: &dyn Observer,
+    ready: &BTreeSet<ManifestKey>,
+) {
+    for resource in effective {
+        let manifest = desired.manifests.get(resource.origin.manifest as usize);
+        let is_early = manifest.is_some_and(|m| m.after.iter().any(|key| !ready.contains(key)));
+        if is_early && resource.spec.bytes().is_some() && observer.only_reads(&resource.id) {
+            resource.spec = Spec::waiting(resource.spec.template(), []);
+        }
     }
 }
 

@@ -31,7 +31,7 @@ use crate::{
 use commits::Commits;
 use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream};
 use reconciled_provider::{
-    ClaimState, Cx, Error, GuardDomain, Hash, Identity, ManifestKey, Observation, Observer, Scope,
+    ClaimState, Cx, Error, GuardDomain, Hash, Identity, ManifestKey, Observation, Observer, ResourceId, Scope,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -232,7 +232,7 @@ impl Surveyor {
             Some((memories, facts)) => (self.glance_at(memories, options).await, facts),
             None => {
                 let glance = self.glance(store, options, Ahead::Nothing).await?;
-                let facts = ready::facts(desired, &glance.memories);
+                let facts = self.facts(desired, &glance.memories);
                 (glance, facts)
             }
         };
@@ -249,9 +249,21 @@ impl Surveyor {
         glance: Glance,
         options: &SurveyOptions,
     ) -> Result<Survey, Error> {
-        let facts = ready::facts(desired, &glance.memories);
+        let facts = self.facts(desired, &glance.memories);
         let survey = self.survey_with(store, desired, glance, &facts, options).await?;
         self.whole(store, desired, survey, options).await
+    }
+
+    /// What is known of edges.
+    fn facts(&self, desired: &Desired, memories: &BTreeMap<Scope, ScopeMemory>) -> ready::Facts {
+        let mut facts = ready::facts(desired, memories);
+        facts.put_off(desired, |resource| self.only_reads(&resource.scope, &resource.id));
+        facts
+    }
+
+    /// See [`Observer::only_reads`].
+    pub(crate) fn only_reads(&self, scope: &Scope, id: &ResourceId) -> bool {
+        self.entries.get(&scope.provider).is_some_and(|entry| entry.observer.only_reads(id))
     }
 
     async fn survey_with(
@@ -342,6 +354,7 @@ impl Surveyor {
         survey.scopes = beside(views, |entry| self.width(entry, options)).await.into_iter().collect();
         let unknown = twins::unknown(desired, &remembered, &survey);
         twins::wait(desired, &unknown, &mut survey);
+        twins::former::keep(&self.entries, desired, (&remembered, &unknown), &mut survey);
         twins::refuse(desired, &mut survey);
         self.judge(store, desired, &moves, &rows, recovering, &mut survey).await?;
         Ok(survey)

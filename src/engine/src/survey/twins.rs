@@ -10,6 +10,8 @@
 //! names may have given the id that became free to that other one. What the replacement finds under its id looks like what it
 //! was to delete, and is not touched while it is not known what came of the other.
 
+pub(super) mod former;
+
 use super::{Survey, View};
 use crate::{
     desired::Desired,

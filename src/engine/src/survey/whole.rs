@@ -8,7 +8,6 @@ use super::{Ahead, Survey, SurveyOptions, Surveyor};
 use crate::{
     desired::Desired,
     plan::{Change, guard},
-    ready,
     store::Store,
 };
 use reconciled_provider::{Error, GuardDomain, Scope};
@@ -31,7 +30,7 @@ impl Surveyor {
             return Ok(survey);
         }
         let glance = self.glance(store, options, Ahead::Nothing).await?;
-        let facts = ready::facts(desired, &glance.memories);
+        let facts = self.facts(desired, &glance.memories);
         let remembered = glance.memories.iter().filter(|(_, memory)| memory.is_remembered());
         let all = desired.scopes.keys().chain(remembered.map(|(scope, _)| scope));
         let beside: BTreeSet<Scope> =

@@ -106,6 +106,7 @@ impl House {
             stop: stop.clone(),
             pace: Pace::default(),
             answers: Default::default(),
+            warnings: Default::default(),
         };
         let engine = Engine::new(
             Surveyor {

@@ -145,6 +145,7 @@ impl<'s> Stage<'s> {
             stop: Stop::default(),
             pace: Pace::default(),
             answers: Default::default(),
+            warnings: Default::default(),
         };
         // Only what runs for long has anything to recall.
         let recall = Recall::of(if self.scenario.scheduled { 100 } else { 0 });
