@@ -1,7 +1,10 @@
 //! `/metrics`: what the process counted and how it stands, for Prometheus.
 
 use super::answer::Answer;
-use crate::{daemon::Daemon, session::Failure};
+use crate::{
+    daemon::{self, Daemon},
+    session::Failure,
+};
 use axum::{
     http::header,
     response::{IntoResponse, Response},
@@ -17,6 +20,7 @@ pub(super) async fn metrics(daemon: Arc<Daemon>) -> Answer<Response> {
     let counts = instance.writing.db.reader().counts().await.map_err(Failure::from)?;
     let standing = instance.scheduler.standing();
     session.metrics.ends(&session.endings(standing.keys().cloned()).await);
+    session.metrics.stands(&daemon::source_states(&instance), &daemon::failing_upkeep(&instance));
     let text = session.metrics.scrape(&counts, &standing, &session.buckets, session.clock.now());
     Ok(([(header::CONTENT_TYPE, TEXT)], text).into_response())
 }

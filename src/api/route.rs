@@ -52,6 +52,8 @@ pub(super) enum Form {
 
 /// What a handler knows besides the question.
 pub(super) struct Asking {
+    /// Over reloads.
+    pub(super) daemon: Arc<Daemon>,
     /// The configuration at work when the question came.
     pub(super) instance: Arc<Instance>,
     /// Who asks.
@@ -63,9 +65,10 @@ pub(super) struct Asking {
 }
 
 impl Asking {
-    fn of(daemon: &Daemon, caller: Caller) -> Asking {
+    fn of(daemon: Arc<Daemon>, caller: Caller) -> Asking {
         Asking {
             instance: daemon.instance(),
+            daemon,
             actor: caller.name,
             is_owner: caller.is_owner,
             peer: caller.peer,
@@ -93,7 +96,7 @@ where
               Extension(caller): Extension<Caller>,
               query: Result<Query<A>, QueryRejection>| async move {
             let Query(ask) = query.map_err(Refused::query)?;
-            handler(Asking::of(&daemon, caller), ask).await.map(Json)
+            handler(Asking::of(daemon, caller), ask).await.map(Json)
         },
     );
     let answer = Form::Value(|generator| generator.subschema_for::<T>());
@@ -113,7 +116,7 @@ where
               Extension(caller): Extension<Caller>,
               body: Result<Json<A>, JsonRejection>| async move {
             let Json(ask) = body.map_err(Refused::body)?;
-            handler(Asking::of(&daemon, caller), ask).await.map(Json)
+            handler(Asking::of(daemon, caller), ask).await.map(Json)
         },
     );
     let answer = Form::Value(|generator| generator.subschema_for::<T>());
@@ -136,7 +139,7 @@ where
               Extension(caller): Extension<Caller>,
               body: Result<Json<A>, JsonRejection>| async move {
             let Json(ask) = body.map_err(Refused::body)?;
-            let asking = Asking::of(&daemon, caller);
+            let asking = Asking::of(daemon, caller);
             let (send, receive) = mpsc::channel(64);
             lines(handler(asking, ask, send), receive, failed).await
         },

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     client::Identity,
-    daemon::{self, Daemon, Following},
+    daemon::{self, Daemon, Following, Instance},
     operation::{
         self, AdoptAsk, Adoptable, Adoption, ApproveAsk, Approved, DriftAsk, EventsAsk, ExplainAsk,
         Explanation, ForgetAsk, Forgotten, HistoryAsk, ImportAsk, Imported, NotifyTestAsk, PlanAnswer,
@@ -150,6 +150,7 @@ async fn status(Asking { instance, .. }: Asking, ask: StatusAsk) -> Answer<Statu
     operation::add_unknown(reader, Some(&instance.follower.desired()), &ask, &mut answer).await?;
     if ask.address.is_none() {
         daemon::add_sources(&instance, &mut answer.status);
+        daemon::add_upkeep(&instance, &mut answer.status.conditions);
         answer.requests = instance.requests.entries(&instance.scheduler);
     }
     if instance.observes {
@@ -247,34 +248,41 @@ async fn suspend(Asking { instance, actor, .. }: Asking, ask: SuspendAsk) -> Ans
     Ok(Suspended { is_writing: daemon::halt(&instance).await, ..suspended })
 }
 
-async fn resume(Asking { instance, actor, .. }: Asking, ask: ResumeAsk) -> Answer<Resumed> {
+async fn resume(Asking { daemon, instance, actor, .. }: Asking, ask: ResumeAsk) -> Answer<Resumed> {
     let now = instance.session.clock.now();
     let resumed = operation::resume(&instance.writing.db, &ask, &actor, now).await?;
     if !resumed.released.is_empty() {
-        repinned(&instance).await?;
+        repinned(&daemon).await?;
     }
     daemon::resumed(&instance);
     Ok(resumed)
 }
 
-async fn rollback(Asking { instance, actor, .. }: Asking, ask: RollbackAsk) -> Answer<RolledBack> {
+async fn rollback(Asking { daemon, instance, actor, .. }: Asking, ask: RollbackAsk) -> Answer<RolledBack> {
     let now = instance.session.clock.now();
     let done = operation::rollback(&instance.session, &instance.writing.db, &ask, &actor, now).await?;
-    repinned(&instance).await?;
+    repinned(&daemon).await?;
     Ok(done)
 }
 
 /// Has what is kept at earlier revisions come into force.
-async fn repinned(instance: &daemon::Instance) -> Result<(), Failure> {
-    let news = instance.follower.repin().await;
-    news.map(drop).map_err(|failure| Failure::Other(failure.to_string(), failure.hint()))
+async fn repinned(daemon: &Daemon) -> Result<(), Failure> {
+    let repin = async |instance: Arc<Instance>| {
+        let news = instance.follower.repin().await;
+        news.map(drop).map_err(|failure| Failure::Other(failure.to_string(), failure.hint()))
+    };
+    daemon.asked(repin).await
 }
 
 async fn import(Asking { instance, .. }: Asking, ask: ImportAsk) -> Answer<Imported> {
     Ok(operation::import(&instance.session, instance.writing.db.reader(), &ask).await?)
 }
 
-async fn plan(Asking { instance, .. }: Asking, ask: PlanAsk) -> Answer<PlanAnswer> {
+async fn plan(Asking { daemon, .. }: Asking, ask: PlanAsk) -> Answer<PlanAnswer> {
+    Ok(daemon.asked(|instance| planned(instance, &ask)).await?)
+}
+
+async fn planned(instance: Arc<Instance>, ask: &PlanAsk) -> Result<PlanAnswer, Failure> {
     let tree = ask.upload.as_ref().map(|upload| upload.whole(Limits::default())).transpose()?;
     let meant = ask.selected.ask(tree.map(Folder::Sent))?;
     let reader = instance.writing.db.reader();
@@ -290,8 +298,8 @@ async fn plan(Asking { instance, .. }: Asking, ask: PlanAsk) -> Answer<PlanAnswe
 }
 
 /// Does it and tells how it goes. The work is the daemon's: it goes on when nobody listens any more.
-fn sync(Asking { instance, actor, .. }: Asking, ask: SyncAsk, lines: mpsc::Sender<SyncLine>) -> Telling {
-    Box::pin(async move { daemon::sync(&instance, &ask, &actor, &lines).await })
+fn sync(Asking { daemon, actor, .. }: Asking, ask: SyncAsk, lines: mpsc::Sender<SyncLine>) -> Telling {
+    Box::pin(async move { daemon::sync(&daemon, ask, &actor, &lines).await })
 }
 
 fn failed(failure: Failure) -> SyncLine {
@@ -312,21 +320,25 @@ async fn push_target(Asking { instance, .. }: Asking, ask: PushTargetAsk) -> Ans
 }
 
 /// What a push would change, and what of that the pusher consents to once it was taken.
-async fn push_plan(Asking { instance, actor, peer, .. }: Asking, ask: PushAsk) -> Answer<PushAnswer> {
+async fn push_plan(Asking { daemon, actor, peer, .. }: Asking, ask: PushAsk) -> Answer<PushAnswer> {
     if !ask.approve.is_empty() {
         may_push(peer, &ask.repository)?;
     }
+    Ok(daemon.asked(|instance| push_planned(instance, &ask, &actor)).await?)
+}
+
+async fn push_planned(instance: Arc<Instance>, ask: &PushAsk, actor: &str) -> Result<PushAnswer, Failure> {
     let now = instance.session.clock.now();
     let in_force = instance.follower.desired();
     let reader = instance.writing.db.reader();
-    let (answer, given) = operation::push(&instance.session, reader, &in_force, &ask, &actor, now).await?;
-    instance.pending.put(&ask, &actor, given);
+    let (answer, given) = operation::push(&instance.session, reader, &in_force, ask, actor, now).await?;
+    instance.pending.put(ask, actor, given);
     Ok(answer)
 }
 
 /// Follows what a push set off.
 fn push_follow(
-    Asking { instance, actor, peer, .. }: Asking,
+    Asking { daemon, actor, peer, .. }: Asking,
     ask: PushFollow,
     lines: mpsc::Sender<SyncLine>,
 ) -> Telling {
@@ -334,7 +346,7 @@ fn push_follow(
         if !ask.approve.is_empty() || ask.accept_rewind {
             may_push(peer, &ask.repository)?;
         }
-        daemon::pushed(&instance, &ask, &actor, &lines).await
+        daemon::pushed(&daemon, &ask, &actor, &lines).await
     })
 }
 

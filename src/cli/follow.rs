@@ -37,7 +37,7 @@ fn of(outcome: SyncOutcome) -> Exit {
         SyncOutcome::Converged | SyncOutcome::Accepted | SyncOutcome::Superseded => Exit::Good,
         SyncOutcome::Held => Exit::Person,
         SyncOutcome::Failed => Exit::Error,
-        SyncOutcome::TimedOut => Exit::Late,
+        SyncOutcome::TimedOut | SyncOutcome::Missing => Exit::Late,
     }
 }
 
@@ -82,6 +82,7 @@ pub(super) fn tell(line: &SyncLine, out: &mut Out) {
                 SyncOutcome::Held => "needs a person",
                 SyncOutcome::Failed => "failed; it is tried again by itself",
                 SyncOutcome::Superseded => "superseded by a newer revision",
+                SyncOutcome::Missing => "the commit has not come",
                 SyncOutcome::TimedOut => "still going; to follow it: reconciled status --watch",
             };
             let did = if outcomes.is_empty() { String::new() } else { format!("{}; ", counts(outcomes)) };

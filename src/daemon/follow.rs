@@ -8,11 +8,13 @@
 mod in_force;
 mod recorded;
 
-use super::follower::{About, Follower, Following, Hints, News, Question, Shown};
+use super::{
+    follower::{About, Follower, Following, Hints, News, Question, Shown},
+    wishes::{What, Wish, Wishes},
+};
 use crate::{
     config::SourceConfig,
     manifest::KnownSecrets,
-    operation::Pushed,
     session::{Failure, Session, Snapshot, SourceAsk, Writing, chain, local_places},
 };
 use futures_util::{
@@ -68,11 +70,12 @@ struct Source {
     is_hinted: bool,
     /// When the last poll began, since the epoch.
     began: Duration,
-    accept_rewind: Option<(Arc<str>, Arc<str>)>,
+    /// Consent to a rewind, for the next poll.
+    accept_rewind: Option<Arc<Wish>>,
     /// The consent that the poll under way was given.
-    rewinding: Option<(Arc<str>, Arc<str>)>,
+    rewinding: Option<Arc<Wish>>,
     /// Pushes that the audit trail does not know of yet.
-    pushes: Vec<Pushed>,
+    pushes: Vec<Arc<Wish>>,
     polls: u64,
     /// The newest commit that was not in force when it was first seen, and when that was.
     seen: Option<(Arc<str>, Duration)>,
@@ -86,6 +89,7 @@ pub(super) struct Loop {
     writing: Arc<Writing>,
     scheduler: Arc<Scheduler>,
     shown: Arc<Mutex<Shown>>,
+    wishes: Arc<Wishes>,
     questions: mpsc::UnboundedReceiver<Question>,
     hints: Arc<Hints>,
     sources: BTreeMap<Arc<str>, Source>,
@@ -105,6 +109,7 @@ pub(super) fn follow(
     session: Arc<Session>,
     writing: Arc<Writing>,
     scheduler: Arc<Scheduler>,
+    wishes: Arc<Wishes>,
 ) -> (Follower, Loop) {
     let (send, questions) = mpsc::unbounded_channel();
     let shown = Arc::<Mutex<Shown>>::default();
@@ -134,6 +139,7 @@ pub(super) fn follow(
         writing,
         scheduler,
         shown,
+        wishes,
         questions,
         hints,
         sources,
@@ -241,9 +247,40 @@ impl Loop {
             }
         }
         self.load_what_is_had().await;
+        // What the instance before this one had not done with.
+        self.wishes.open().into_iter().for_each(|wish| self.take_over(wish));
+    }
+
+    /// Takes in what was said of a source; what is known already or done with is not meant again.
+    fn take_over(&mut self, wish: Arc<Wish>) {
+        if !self.wishes.is_open(&wish) {
+            return;
+        }
+        let source = self.sources.get_mut(&wish.source).filter(|source| wish.counts_for(&source.config));
+        let Some(source) = source else {
+            tracing::warn!(
+                source = &*wish.source,
+                "what was said of a source counts no longer: the configuration is another"
+            );
+            return self.wishes.done(&wish);
+        };
+        match &wish.what {
+            What::Push(_) if source.pushes.iter().any(|known| Arc::ptr_eq(known, &wish)) => {}
+            What::Push(_) => source.pushes.push(wish),
+            What::Rewind { .. }
+                if source.rewinding.as_ref().is_some_and(|known| Arc::ptr_eq(known, &wish)) => {}
+            What::Rewind { .. } => {
+                // Of two that came before a poll, the later counts.
+                let before = source.accept_rewind.replace(wish.clone());
+                before
+                    .filter(|before| !Arc::ptr_eq(before, &wish))
+                    .inspect(|before| self.wishes.done(before));
+            }
+        }
     }
 
     fn hear(&mut self, question: Question) {
+        question.said.into_iter().for_each(|wish| self.take_over(wish));
         let mut meant = BTreeSet::new();
         for (name, source) in &mut self.sources {
             if question.source.as_ref().is_some_and(|meant| meant != name) {
@@ -251,8 +288,6 @@ impl Loop {
             }
             source.due = Duration::ZERO;
             source.again = source.is_polling;
-            source.accept_rewind = question.accept_rewind.clone().or_else(|| source.accept_rewind.take());
-            source.pushes.extend(question.pushed.clone());
             meant.insert(name.clone());
         }
         if let Some(answer) = question.answer {
@@ -327,6 +362,7 @@ impl Loop {
         if is_final {
             self.record_pushes(&name).await;
         }
+        self.rewound(&name);
         match result {
             Ok(changed) => self.answer(|asker| {
                 asker.changed.extend(changed.iter().cloned());
@@ -477,7 +513,10 @@ fn poll(
     let (session, writing, config) = (session.clone(), writing.clone(), source.config.clone());
     let secrets = secrets.of(&config.name);
     source.rewinding = source.accept_rewind.take();
-    let accept_rewind = source.rewinding.as_ref().map(|(commit, _)| commit.clone());
+    let accept_rewind = source.rewinding.as_ref().and_then(|wish| match &wish.what {
+        What::Rewind { commit, .. } => Some(commit.clone()),
+        What::Push(_) => None,
+    });
     Box::pin(async move {
         let polled = async {
             let in_force = writing.db.in_force(&config.name).await?;

@@ -2,7 +2,8 @@
 //!
 //! Guarantees: looking never waits for the loop; a question is answered, also when the loop ends.
 
-use crate::{operation::Pushed, session::Failure};
+use super::wishes::Wish;
+use crate::session::Failure;
 use reconciled_engine::Desired;
 use reconciled_provider::Scope;
 use schemars::JsonSchema;
@@ -81,10 +82,8 @@ pub(super) enum About {
 pub(super) struct Question {
     /// Which; all without.
     pub(super) source: Option<Arc<str>>,
-    /// Consent to a rewind to this commit, and whose.
-    pub(super) accept_rewind: Option<(Arc<str>, Arc<str>)>,
-    /// The push that led to the question.
-    pub(super) pushed: Option<Pushed>,
+    /// What was said with it; kept by [`super::wishes::Wishes`] as well, for when nobody hears the question.
+    pub(super) said: Vec<Arc<Wish>>,
     pub(super) about: About,
     pub(super) answer: Option<oneshot::Sender<Result<News, Arc<Failure>>>>,
 }
@@ -171,22 +170,21 @@ impl Follower {
         let _ = self.questions.send(Question { about: About::Secrets, ..Question::default() });
     }
 
-    /// Has a source, or all, looked at now, and waits until what was found is in force. `pushed` is put down also
+    /// Has a source, or all, looked at now, and waits until what was found is in force. What was `said` of it counts also
     /// where nobody waits any more.
     ///
-    /// Errors: the state could not be written; the daemon stops.
-    pub async fn ask(
+    /// Errors: the state could not be written; the instance ends.
+    pub(super) async fn ask(
         &self,
         source: Option<Arc<str>>,
-        accept_rewind: Option<(Arc<str>, Arc<str>)>,
-        pushed: Option<Pushed>,
+        said: Vec<Arc<Wish>>,
     ) -> Result<News, Arc<Failure>> {
-        self.answered(Question { source, accept_rewind, pushed, ..Question::default() }).await
+        self.answered(Question { source, said, ..Question::default() }).await
     }
 
     /// Has what is kept at earlier revisions looked at anew, and waits until that is in force.
     ///
-    /// Errors: such a revision cannot be read; the daemon stops.
+    /// Errors: such a revision cannot be read; the instance ends.
     pub async fn repin(&self) -> Result<News, Arc<Failure>> {
         self.answered(Question { about: About::Pins, ..Question::default() }).await
     }
@@ -194,6 +192,6 @@ impl Follower {
     async fn answered(&self, question: Question) -> Result<News, Arc<Failure>> {
         let (answer, told) = oneshot::channel();
         let _ = self.questions.send(Question { answer: Some(answer), ..question });
-        told.await.unwrap_or_else(|_| Err(Arc::new(Failure::plain("the daemon is stopping"))))
+        told.await.unwrap_or_else(|_| Err(Arc::new(super::stopping())))
     }
 }

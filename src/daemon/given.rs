@@ -1,7 +1,7 @@
 //! Consent that came with a push which Git has not taken yet.
 //!
-//! Guarantees: it is handed out only to who gave it, for the commit and the ref that it was given with, and once. Not
-//! remembered over a restart or a reload, after which nothing is consented to.
+//! Guarantees: it is handed out only to who gave it, for the commit and the ref that it was given with, and once. A reload
+//! keeps it; a restart forgets it, after which nothing is consented to.
 
 use crate::operation::{Given, PushAsk, PushFollow};
 use std::{

@@ -33,7 +33,7 @@ impl Hand {
         Arc::new(Hand { passed: watch::Sender::new(Duration::ZERO), back: Mutex::default() })
     }
 
-    fn advance(&self, by: Duration) {
+    pub(super) fn advance(&self, by: Duration) {
         self.passed.send_modify(|passed| *passed += by);
     }
 
@@ -66,12 +66,12 @@ pub(super) fn git(dir: &Path, words: &[&str]) {
 }
 
 /// A zone in a repository, and where it shall go.
-struct Place {
+pub(super) struct Place {
     dir: TempDir,
 }
 
 impl Place {
-    fn new() -> Place {
+    pub(super) fn new() -> Place {
         let place = Place { dir: tempfile::tempdir().unwrap() };
         fs::create_dir(place.at("zones")).unwrap();
         fs::create_dir(place.at("infra")).unwrap();
@@ -86,11 +86,11 @@ impl Place {
         place
     }
 
-    fn at(&self, name: &str) -> std::path::PathBuf {
+    pub(super) fn at(&self, name: &str) -> std::path::PathBuf {
         self.dir.path().join(name)
     }
 
-    fn commit(&self, names: &[&str]) {
+    pub(super) fn commit(&self, names: &[&str]) {
         let record = |name: &&str| format!("    - {{name: {name}, type: A, values: [192.0.2.1]}}\n");
         let records: String = names.iter().map(record).collect();
         let apex = "    - {name: '@', type: NS, values: [ns.example.net.]}\n";
@@ -102,7 +102,7 @@ impl Place {
         git(&self.at("infra"), &["commit", "-qm", "zone"]);
     }
 
-    fn zone(&self) -> String {
+    pub(super) fn zone(&self) -> String {
         fs::read_dir(self.at("zones"))
             .unwrap()
             .map(|file| fs::read_to_string(file.unwrap().path()).unwrap())

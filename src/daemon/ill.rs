@@ -3,7 +3,7 @@
 
 use super::{Following, Instance, follower::NotInForce};
 use crate::store::{ConditionEntry, Stamp, Status};
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 impl Following {
     /// Takes over whether it is behind, and whether a person has to act.
@@ -29,6 +29,26 @@ pub(crate) fn add_sources(instance: &Instance, status: &mut Status) {
     }
     found.append(&mut status.conditions);
     status.conditions = found;
+}
+
+/// How many sources stand how, for metrics: what needs a person in `status` does here.
+pub(crate) fn source_states(instance: &Instance) -> BTreeMap<String, u64> {
+    let is_in_force = instance.follower.failure().is_none();
+    let mut states = BTreeMap::new();
+    for following in instance.follower.sources().values() {
+        *states.entry(state(following, is_in_force).to_owned()).or_default() += 1;
+    }
+    states
+}
+
+fn state(following: &Following, is_in_force: bool) -> &'static str {
+    match following.behind_since {
+        _ if !is_in_force => "stalled",
+        Some((_, true)) => "stalled",
+        _ if following.broken => "invalid",
+        Some((_, false)) => "waiting",
+        None => "well",
+    }
 }
 
 /// Why a source is behind.
@@ -79,10 +99,14 @@ mod tests {
         following.fall_behind(Some(false), at(9));
         let found = behind("infra", &following).unwrap();
         assert_eq!((found.kind.as_str(), found.since.0), ("waiting", at(5)));
+        assert_eq!((state(&following, true), state(&following, false)), ("waiting", "stalled"));
         assert_eq!(found.message, "it is away; abc1234 stays in force");
         following.fall_behind(Some(true), at(10));
         assert_eq!(behind("infra", &following).unwrap().kind, "stalled");
+        assert_eq!(state(&following, true), "stalled");
         following.fall_behind(None, at(11));
-        assert_eq!(behind("infra", &following), None);
+        assert_eq!((behind("infra", &following), state(&following, true)), (None, "well"));
+        following.broken = true;
+        assert_eq!(state(&following, true), "invalid");
     }
 }

@@ -8,13 +8,14 @@ use super::{
     given::Pending,
     hints,
     requests::Requests,
-    tracked, upkeep,
+    tracked,
+    upkeep::{self, Upkeep},
+    wishes::Wishes,
 };
 use crate::{
     api::{Hooks, Tokens},
     notify,
     session::{Failure, Session, Writing, take_along},
-    store::Db,
 };
 use reconciled_engine::{
     scheduler::{Scheduler, Settings, Spawner, Stance},
@@ -64,7 +65,11 @@ pub struct Instance {
     /// What was asked for with `sync`.
     pub(crate) requests: Requests,
     /// Consent of pushes that Git has not taken yet.
-    pub(crate) pending: Pending,
+    pub(crate) pending: Arc<Pending>,
+    /// What was said of sources.
+    pub(super) wishes: Arc<Wishes>,
+    /// What of its own state does not succeed.
+    pub(super) upkeep: Arc<Upkeep>,
     /// Why a forge cannot be told how commits fare, by source.
     unreported: Mutex<BTreeMap<Arc<str>, String>>,
     tasks: TaskTracker,
@@ -83,21 +88,23 @@ impl Spawner for Tasks {
 impl Instance {
     /// Begins: the loops run from here on, as part of `all`.
     ///
-    /// `db` is the state where it is open already.
+    /// Takes over the open state from the one `before`, and what was said and is not done.
     pub(super) async fn start(
         mut session: Session,
-        db: Option<Arc<Db>>,
+        before: Option<&Instance>,
         options: &Options,
         all: &TaskTracker,
     ) -> Result<Arc<Instance>, Failure> {
         session.surveyor.recall = Recall::of(RECALLED);
-        let writing = match db {
+        let writing = match before.map(|before| before.writing.db.clone()) {
             Some(db) => {
                 take_along(&session.config, &db).await?;
                 session.writing(db)
             }
             None => session.writer().await?,
         };
+        let pending = before.map(|before| before.pending.clone()).unwrap_or_default();
+        let wishes = before.map(|before| before.wishes.clone()).unwrap_or_default();
         let seed = Hash::of(session.config.instance.as_bytes()).0;
         let settings = Settings {
             resync: session.config.providers.iter().map(|entry| (entry.name.clone(), entry.resync)).collect(),
@@ -110,7 +117,8 @@ impl Instance {
         let (session, writing) = (Arc::new(session), Arc::new(writing));
         let tokens = Tokens::of(&session.config.tokens, &*session.secrets);
         let hooks = Hooks::of(&session.config.sources, &*session.secrets);
-        let (follower, following) = follow::follow(session.clone(), writing.clone(), scheduler.clone());
+        let (follower, following) =
+            follow::follow(session.clone(), writing.clone(), scheduler.clone(), wishes.clone());
         let looping = scheduler.clone();
         tracked(&tasks, async move { looping.run().await });
         tracked(&tasks, following.run());
@@ -125,7 +133,9 @@ impl Instance {
             fates,
             observes: options.observe,
             requests: Requests::default(),
-            pending: Pending::default(),
+            pending,
+            wishes,
+            upkeep: before.map(|before| before.upkeep.clone()).unwrap_or_default(),
             unreported: Mutex::default(),
             tasks,
             was_ready: AtomicBool::new(false),
@@ -152,6 +162,11 @@ impl Instance {
     pub(super) fn stop(&self) {
         self.session.surveyor.cx.stop.end();
         self.tasks.close();
+    }
+
+    /// Whether it was told to end: what it answers from then on may be because of that.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.session.surveyor.cx.stop.is_set()
     }
 
     /// Returns once nothing of it runs any more.

@@ -21,19 +21,24 @@ mod hints;
 mod hour;
 mod ill;
 mod instance;
+mod meant;
+#[cfg(test)]
+mod reloaded;
 mod requests;
 mod service;
 mod sync;
 mod unseen;
 mod upkeep;
+mod wishes;
 
 pub(crate) use control::{halt, resumed};
 pub use fate::{Fate, Fates, Verdict};
 pub use follower::{Follower, Following, News, NotInForce};
-pub(crate) use ill::add_sources;
+pub(crate) use ill::{add_sources, source_states};
 pub use instance::{Instance, Options};
 pub(crate) use sync::{approved, asked_for, consented, pushed, sync};
 pub(crate) use unseen::add_unseen;
+pub(crate) use upkeep::{UPKEEP, add_upkeep, failing as failing_upkeep, tried as tried_upkeep};
 
 use crate::{
     api,
@@ -45,18 +50,18 @@ use crate::{
 };
 use reconciled_provider::{Clock, Stop};
 use service::Service;
-use std::{
-    path::PathBuf,
-    pin::pin,
-    sync::{Arc, PoisonError, RwLock},
-    time::Duration,
+use std::{path::PathBuf, pin::pin, sync::Arc, time::Duration};
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    sync::watch,
 };
-use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::task::TaskTracker;
 
 /// How long passes may take to end once the daemon or its configuration shall stop; systemd gives 90 s, its watchdog
 /// more.
 const STOP_LIMIT: Duration = Duration::from_secs(60);
+/// How long the state may take to be closed, which no disk needs that answers.
+const CLOSE_LIMIT: Duration = Duration::from_secs(10);
 /// How long the first pass may keep those waiting who start after the daemon: a remote that is away must not hold up
 /// the start of a host.
 const FIRST_PASS: Duration = Duration::from_secs(120);
@@ -74,16 +79,55 @@ pub struct Run {
 
 /// The instance that is at work. A reload puts another in its place.
 pub struct Daemon {
-    current: RwLock<Arc<Instance>>,
+    current: watch::Sender<Arc<Instance>>,
     /// Says that the process shall stop, for those who stream.
     pub stop: Stop,
 }
 
 impl Daemon {
+    fn new(first: Arc<Instance>) -> Daemon {
+        Daemon { current: watch::Sender::new(first), stop: Stop::default() }
+    }
+
     /// The instance at this moment.
     pub fn instance(&self) -> Arc<Instance> {
-        self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.current.borrow().clone()
     }
+
+    fn replace(&self, next: Arc<Instance>) {
+        self.current.send_replace(next);
+    }
+
+    /// The instance that takes the place of one that ends; none once the process stops.
+    async fn after(&self, ending: &Arc<Instance>) -> Option<Arc<Instance>> {
+        let mut current = self.current.subscribe();
+        tokio::select! {
+            biased;
+            () = self.stop.wished() => None,
+            next = current.wait_for(|current| !Arc::ptr_eq(current, ending)) => next.ok().map(|next| next.clone()),
+        }
+    }
+
+    /// What `ask` comes to, asked again of the next instance where a reload ended the one that was asked: nobody is told of
+    /// a failure that is only that.
+    pub(crate) async fn asked<T, W>(&self, ask: impl Fn(Arc<Instance>) -> W) -> Result<T, Failure>
+    where
+        W: Future<Output = Result<T, Failure>>,
+    {
+        let mut instance = self.instance();
+        loop {
+            match ask(instance.clone()).await {
+                Err(_) if instance.is_ending() => {
+                    instance = self.after(&instance).await.ok_or_else(stopping)?;
+                }
+                answer => return answer,
+            }
+        }
+    }
+}
+
+fn stopping() -> Failure {
+    Failure::plain("the daemon is stopping; what is on its way is in its journal")
 }
 
 /// Runs until a signal says to stop.
@@ -103,7 +147,7 @@ pub async fn run(run: &Run, environment: Environment) -> Result<(), Failure> {
     let socket = api::Socket::bind(&session.config.api).await?;
     tell_stale(&session);
     let first = Instance::start(session, None, &options, &tasks).await?;
-    let daemon = Arc::new(Daemon { current: RwLock::new(first), stop: Stop::default() });
+    let daemon = Arc::new(Daemon::new(first));
     tracked(&tasks, api::serve(socket, daemon.clone()));
     tracing::info!(state = %daemon.instance().session.config.state_dir.display(), "daemon is running");
     let clock = SystemClock;
@@ -116,7 +160,7 @@ pub async fn run(run: &Run, environment: Environment) -> Result<(), Failure> {
             service.ready();
         }
         // Fed from the loop's own turns, so that a loop that hangs is found and ended.
-        if now.saturating_sub(instance.scheduler.tick()) < service::HANGS {
+        if service::goes_round(instance.scheduler.tick(), now) {
             match is_ready {
                 true => service.alive(),
                 false => service.starting(now),
@@ -165,7 +209,10 @@ pub async fn run(run: &Run, environment: Environment) -> Result<(), Failure> {
         () = tasks.wait() => {}
         () = clock.sleep(STOP_LIMIT) => tracing::warn!("a pass did not end in time; its intents are in the journal"),
     }
-    instance.writing.db.close().await;
+    tokio::select! {
+        () = instance.writing.db.close() => {}
+        () = clock.sleep(CLOSE_LIMIT) => tracing::warn!("the state was not closed in time; its next owner goes on from its log"),
+    }
     outcome
 }
 
@@ -199,6 +246,7 @@ async fn reload(
     }
     session.warnings.iter().for_each(|warning| tracing::warn!("{}", warning.message));
     tell_stale(&session);
+    tracing::info!("configuration is read anew: passes that run may end first");
     old.stop();
     tokio::select! {
         () = old.ended() => {}
@@ -210,8 +258,8 @@ async fn reload(
     }
     // What the old one told went where it was told to.
     tell(&run.telemetry, &session, tasks);
-    let instance = Instance::start(session, Some(old.writing.db.clone()), options, tasks).await?;
-    *daemon.current.write().unwrap_or_else(PoisonError::into_inner) = instance;
+    let instance = Instance::start(session, Some(&old), options, tasks).await?;
+    daemon.replace(instance);
     tracing::info!("configuration is reloaded");
     Ok(true)
 }

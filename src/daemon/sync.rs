@@ -3,19 +3,25 @@
 //! Guarantees: the end is told only after every scope that was meant ended a pass that began after the question.
 //! Telling never holds up a pass: who reads too slowly misses lines, never the end.
 
-use super::{Following, Instance, News, follow::held};
+use super::{
+    Daemon, Following, Instance, News,
+    follow::held,
+    meant::{busy, left_over, meant, named, released, sole},
+    stopping,
+    wishes::{What, Wish},
+};
 use crate::{
-    config::Approver,
+    config::{Approver, GitRef},
     failpoint,
-    operation::{PushFollow, Pushed, SyncAsk, SyncLine, SyncOutcome, followed, is_line, pattern, take},
+    operation::{PushFollow, Pushed, SyncAsk, SyncLine, SyncOutcome, followed, is_line, take},
     render::{clean, cut},
-    session::Failure,
+    session::{Called, Failure},
 };
 use reconciled_engine::{
     Store,
     scheduler::{Priority, Progress, Stance, Standing},
 };
-use reconciled_provider::{Clock, Focus, Pattern, Scope};
+use reconciled_provider::{Clock, Focus, Scope};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -43,30 +49,36 @@ const MOMENT: Duration = Duration::from_secs(2);
 pub(crate) type Lines = mpsc::Sender<SyncLine>;
 
 /// Does what `ask` says and tells how it goes.
-pub(crate) async fn sync(
-    instance: &Instance,
-    ask: &SyncAsk,
-    actor: &str,
-    lines: &Lines,
-) -> Result<(), Failure> {
-    follow(instance, ask, None, actor, lines).await
+pub(crate) async fn sync(daemon: &Daemon, ask: SyncAsk, actor: &str, lines: &Lines) -> Result<(), Failure> {
+    let instance = daemon.instance();
+    let asked = Asked::of(&instance, ask)?;
+    let rewind = match (&asked.ask.accept_rewind, &asked.source(&instance)?) {
+        (Some(commit), Some(source)) => {
+            let (commit, actor) = (commit.as_str().into(), actor.into());
+            Some(instance.wishes.put(source, What::Rewind { commit, actor, is_push: false }))
+        }
+        _ => None,
+    };
+    follow_on(daemon, instance, asked, rewind.into_iter().collect(), actor, lines).await
 }
 
 /// Has a pushed source looked at, and tells how it goes.
 ///
 /// Errors: the source does not follow what was pushed to; a push may not consent to a rewind of it.
 pub(crate) async fn pushed(
-    instance: &Instance,
+    daemon: &Daemon,
     ask: &PushFollow,
     actor: &str,
     lines: &Lines,
 ) -> Result<(), Failure> {
+    let instance = daemon.instance();
     let source = followed(&instance.session.config, ask)?;
-    if ask.accept_rewind && !source.approve.contains(&Approver::PushOption) {
+    let may_consent = source.approve.contains(&Approver::PushOption);
+    if ask.accept_rewind && !may_consent {
         return Err(Failure::plain(format!("source {} does not let a push accept a rewind", source.name)));
     }
     if !ask.approve.is_empty() {
-        approve(instance, ask, actor, lines).await?;
+        approve(&instance, ask, may_consent, actor, lines).await?;
         failpoint::hit("push.approved");
     }
     let claimed = ask.claimed.as_deref().map(|name| clean(&cut(name, LONGEST_CLAIM)).into_owned());
@@ -76,24 +88,91 @@ pub(crate) async fn pushed(
         actor: actor.to_string(),
         claimed,
     };
-    let ask = SyncAsk {
+    let asked = SyncAsk {
         source: Some(ask.source.clone()),
-        accept_rewind: ask.accept_rewind.then(|| ask.commit.clone()),
         only_changes: true,
         wait: ask.wait,
         // Of a range of versions another tag may be the one that counts.
         rev: is_line(&source.reference).then(|| ask.commit.clone()),
         ..SyncAsk::default()
     };
-    follow(instance, &ask, Some(pushed), actor, lines).await
+    let asked = Asked::of(&instance, asked)?;
+    let mut said = vec![instance.wishes.put(&source.name, What::Push(pushed))];
+    if ask.accept_rewind {
+        let (commit, actor) = (ask.commit.as_str().into(), actor.into());
+        said.push(instance.wishes.put(&source.name, What::Rewind { commit, actor, is_push: true }));
+    }
+    follow_on(daemon, instance, asked, said, actor, lines).await
+}
+
+/// A question that can be answered, so that nothing is kept of what was said with one that cannot.
+struct Asked {
+    ask: SyncAsk,
+    /// Also with the next instance it is the same request.
+    request: String,
+    began: Duration,
+}
+
+impl Asked {
+    fn of(instance: &Instance, ask: SyncAsk) -> Result<Asked, Failure> {
+        if let Some(rev) = ask.rev.as_deref().filter(|rev| !is_commit(rev)) {
+            let hint = "write its hexadecimal digits, the first seven or more";
+            return Err(Failure::hinted(format!("`{rev}` is no commit id"), hint));
+        }
+        let began = instance.session.clock.now();
+        let request = instance.requests.name(ask.request.as_deref(), began)?;
+        let asked = Asked { ask, request, began };
+        asked.source(instance)?;
+        Ok(asked)
+    }
+
+    /// The source that is meant, where one is.
+    fn source(&self, instance: &Instance) -> Result<Option<Arc<str>>, Failure> {
+        match &self.ask.source {
+            Some(name) => named(instance, name).map(Some),
+            None if self.ask.rev.is_some() || self.ask.accept_rewind.is_some() => sole(instance).map(Some),
+            None => Ok(None),
+        }
+    }
+}
+
+/// Follows over reloads: what ended an instance is no end of what was asked of it, and the next one knows what was `said`.
+async fn follow_on(
+    daemon: &Daemon,
+    mut instance: Arc<Instance>,
+    asked: Asked,
+    said: Vec<Arc<Wish>>,
+    actor: &str,
+    lines: &Lines,
+) -> Result<(), Failure> {
+    loop {
+        let followed = follow(&instance, &asked, &said, actor, lines).await;
+        if followed.is_ok() || !instance.is_ending() {
+            return followed;
+        }
+        let text = "note: the configuration is read anew; what was asked for goes on after that".to_owned();
+        tell(lines, SyncLine::Message { text }).await;
+        instance = daemon.after(&instance).await.ok_or_else(stopping)?;
+    }
 }
 
 /// Puts down what the push consents to, now that it was taken.
-async fn approve(instance: &Instance, ask: &PushFollow, actor: &str, lines: &Lines) -> Result<(), Failure> {
+async fn approve(
+    instance: &Instance,
+    ask: &PushFollow,
+    may_consent: bool,
+    actor: &str,
+    lines: &Lines,
+) -> Result<(), Failure> {
     match instance.pending.take(ask, actor) {
-        Some(given) => take(&instance.writing.db, &given, actor, instance.session.clock.now()).await,
-        None => {
-            let why = "the daemon has made no plan of this push, or began anew since";
+        Some(given) if may_consent => {
+            take(&instance.writing.db, &given, actor, instance.session.clock.now()).await
+        }
+        given => {
+            let why = match given {
+                Some(_) => "the configuration lets no push consent any more",
+                None => "the daemon has made no plan of this push, or began anew since",
+            };
             let hint = "reconciled status shows what is held, and how to consent to it";
             let text = format!("note: nothing is approved: {why}\nhint: {hint}");
             tell(lines, SyncLine::Message { text }).await;
@@ -102,32 +181,23 @@ async fn approve(instance: &Instance, ask: &PushFollow, actor: &str, lines: &Lin
     }
 }
 
+/// Follows as far as `instance` goes; a failure of one that ends is no answer.
 async fn follow(
     instance: &Instance,
-    ask: &SyncAsk,
-    pushed: Option<Pushed>,
+    asked: &Asked,
+    said: &[Arc<Wish>],
     actor: &str,
     lines: &Lines,
 ) -> Result<(), Failure> {
-    let clock = instance.session.clock.clone();
-    let began = clock.now();
+    let Asked { ask, request, began } = asked;
+    let (clock, began) = (instance.session.clock.clone(), *began);
     let until = ask.wait.map(|milliseconds| began + Duration::from_millis(milliseconds));
     let mut progress = instance.scheduler.watch();
-    let request = instance.requests.name(ask.request.as_deref(), began)?;
-    let source = match &ask.source {
-        Some(name) => Some(named(instance, name)?),
-        None if ask.rev.is_some() => Some(sole(instance)?),
-        None => None,
-    };
-    let is_push = pushed.is_some();
-    if let Some(rev) = ask.rev.as_deref().filter(|rev| !is_commit(rev)) {
-        let hint = "write its hexadecimal digits, the first seven or more";
-        return Err(Failure::hinted(format!("`{rev}` is no commit id"), hint));
-    }
-    let accept_rewind = ask.accept_rewind.as_deref().map(|commit| (Arc::from(commit), Arc::from(actor)));
+    let source = asked.source(instance)?;
+    let is_push = said.iter().any(|wish| matches!(wish.what, What::Push(_)));
     // Who does not wait for the end does not wait for a remote that says nothing either.
-    let answered_by = until.unwrap_or(began + MOMENT);
-    let news = asked(instance, source.clone(), accept_rewind, pushed);
+    let answered_by = until.unwrap_or(clock.now() + MOMENT);
+    let news = looked_at(instance, source.clone(), said.to_vec());
     let news = in_time(&*clock, answered_by, news).await?;
     let mut is_late = news.is_none();
     let mut news = news.unwrap_or_default();
@@ -139,7 +209,11 @@ async fn follow(
             break;
         }
         clock.sleep(left.min(POLL)).await;
-        match in_time(&*clock, until, asked(instance, Some(source.clone()), None, None)).await? {
+        // A question at the last moment is answered too late, which says nothing of the remote.
+        if clock.now() >= until {
+            break;
+        }
+        match in_time(&*clock, until, looked_at(instance, Some(source.clone()), Vec::new())).await? {
             Some(more) => {
                 news.changed.extend(more.changed);
                 (news.messages, news.has_errors) = (more.messages, more.has_errors);
@@ -202,12 +276,16 @@ async fn follow(
     let mut outcomes = BTreeMap::new();
     let mut handled = ticket.is_none();
     let mut stuck_since = None;
+    // The few digits of what is offered are not looked up again with each pass that ends.
+    let offered = source.as_ref().and_then(|source| instance.follower.sources().remove(source));
+    let offered = offered.map(|following| following.offered);
+    let rev = ask.rev.clone().map(|rev| offered.filter(|all| all.starts_with(&rev)).unwrap_or(rev));
     let outcome = loop {
         if lines.is_closed() {
             return Ok(());
         }
         let standing = instance.scheduler.standing();
-        if let (Some(rev), Some(source)) = (&ask.rev, &source) {
+        if let (Some(rev), Some(source)) = (&rev, &source) {
             match arrived(instance, source, rev).await? {
                 // With `onInvalid: hold` a revision with errors never comes into force.
                 Some(Arrived::Offered) if news.has_errors && !is_in_force(instance, source, rev) => {
@@ -216,7 +294,14 @@ async fn follow(
                 Some(Arrived::Offered) => {}
                 Some(Arrived::Before) => break SyncOutcome::Superseded,
                 None if is_refused(instance, source) => break SyncOutcome::Held,
-                None => break SyncOutcome::TimedOut,
+                None if is_late => break SyncOutcome::TimedOut,
+                None => match missing(instance, source, rev) {
+                    Some(text) => {
+                        tell(lines, SyncLine::Message { text }).await;
+                        break SyncOutcome::Missing;
+                    }
+                    None => break SyncOutcome::TimedOut,
+                },
             }
         }
         if is_late {
@@ -249,11 +334,15 @@ async fn follow(
             () = done => handled = true,
             event = progress.next() => match event {
                 Some(event) => ended(event, &scopes, &instance.scheduler.standing(), &mut outcomes, lines).await,
-                None => return Err(Failure::plain("the daemon is stopping; what is on its way is in its journal")),
+                None => return Err(stopping()),
             },
             () = clock.sleep(left) => {}
         }
     };
+    // What an instance leaves undone because it ends is not how it went.
+    if instance.is_ending() && !matches!(outcome, SyncOutcome::Converged | SyncOutcome::TimedOut) {
+        return Err(stopping());
+    }
     let standing = instance.scheduler.standing();
     let left: BTreeMap<String, String> = scopes
         .iter()
@@ -320,114 +409,6 @@ pub(crate) fn asked_for(instance: &Instance, scopes: impl IntoIterator<Item = Sc
     instance.scheduler.bid(scopes);
 }
 
-/// The scopes in which something is held that somebody consented to.
-async fn released(instance: &Instance) -> Result<BTreeSet<Scope>, Failure> {
-    let db = &instance.writing.db;
-    let mut domains = BTreeSet::new();
-    for hold in db.holds().await? {
-        if db.approval(hold.digest).await?.is_some() {
-            domains.insert(hold.domain);
-        }
-    }
-    let is_in = |scope: &Scope| domains.contains(&scope.provider) || domains.contains(&*scope.to_string());
-    Ok(instance.scheduler.standing().into_keys().filter(is_in).collect())
-}
-
-/// The source that a commit is of where none is named: the only one there is.
-fn sole(instance: &Instance) -> Result<Arc<str>, Failure> {
-    match &instance.session.config.sources[..] {
-        [source] => Ok(source.name.clone()),
-        sources => {
-            let names: Vec<&str> = sources.iter().map(|source| &*source.name).collect();
-            let hint = match names.is_empty() {
-                true => "there is none in the configuration".to_owned(),
-                false => format!("write --source with one of {}", names.join(", ")),
-            };
-            Err(Failure::hinted("it is not said which source the commit is of", hint))
-        }
-    }
-}
-
-fn named(instance: &Instance, name: &str) -> Result<Arc<str>, Failure> {
-    let sources = &instance.session.config.sources;
-    let found = sources.iter().find(|source| *source.name == *name);
-    let names: Vec<&str> = sources.iter().map(|source| &*source.name).collect();
-    found.map(|source| source.name.clone()).ok_or_else(|| {
-        Failure::hinted(
-            format!("no source is called `{name}`"),
-            format!("configured sources: {}", names.join(", ")),
-        )
-    })
-}
-
-/// The scopes that `ask` means.
-async fn meant(instance: &Instance, ask: &SyncAsk, source: Option<&str>) -> Result<BTreeSet<Scope>, Failure> {
-    let desired = instance.follower.desired();
-    let of_source = |scope: &Scope| {
-        let from = |resource: &reconciled_provider::Resource| {
-            source.is_none_or(|source| desired.manifest(resource.origin).key.source() == source)
-        };
-        source.is_none() || desired.in_scope(scope).iter().any(from)
-    };
-    let of_provider = |scope: &Scope| ask.provider.as_deref().is_none_or(|name| *scope.provider == *name);
-    let patterns = ask.addresses.iter().map(|text| pattern(text)).collect::<Result<Vec<Pattern>, _>>()?;
-    let mut tracked = BTreeSet::new();
-    for pattern in &patterns {
-        let rows = instance.writing.db.reader().rows(Some(pattern)).await?;
-        tracked.extend(rows.iter().filter_map(|row| row.scope.parse::<Scope>().ok()));
-    }
-    let named = |scope: &Scope| {
-        let observer = instance.session.observer(&scope.provider);
-        patterns.is_empty()
-            || tracked.contains(scope)
-            || desired.in_scope(scope).iter().any(|resource| {
-                let manifest = desired.manifest(resource.origin);
-                let part = observer.and_then(|observer| observer.part(scope, &resource.id));
-                let address = reconciled_provider::Address { part, ..manifest.address.clone() };
-                patterns.iter().any(|pattern| pattern.matches(&address, manifest.key.group()))
-            })
-    };
-    let known: BTreeSet<Scope> =
-        desired.scopes.keys().cloned().chain(instance.scheduler.standing().into_keys()).collect();
-    let found: BTreeSet<Scope> =
-        known.into_iter().filter(|scope| of_source(scope) && of_provider(scope) && named(scope)).collect();
-    if found.is_empty() && (!patterns.is_empty() || ask.provider.is_some()) {
-        return Err(Failure::hinted(
-            "nothing that is declared or tracked is meant by that",
-            "to see what is tracked: reconciled status '*/*'",
-        ));
-    }
-    Ok(found)
-}
-
-/// The scopes in which something of `source`, or what nobody desires any more, is about to be looked at.
-fn busy(instance: &Instance, source: Option<&str>) -> Vec<Scope> {
-    of_source(instance, source, |s| s.is_queued || s.running_since.is_some())
-}
-
-/// The same of what is at rest and not in sync: held, stalled, failed or suspended. What nobody desires any more may
-/// be another source's, where there are several.
-fn left_over(instance: &Instance, source: Option<&str>) -> Vec<Scope> {
-    let desired = instance.follower.desired();
-    let mut scopes = of_source(instance, source, |s| is_at_rest(s) && s.stance != Stance::InSync);
-    scopes
-        .retain(|scope| source.is_none() || desired.sources.len() < 2 || !desired.in_scope(scope).is_empty());
-    scopes
-}
-
-fn of_source(instance: &Instance, source: Option<&str>, is_meant: impl Fn(&Standing) -> bool) -> Vec<Scope> {
-    let desired = instance.follower.desired();
-    let is_of_source = |scope: &Scope| {
-        let declared = desired.in_scope(scope);
-        let of = |resource: &reconciled_provider::Resource| {
-            Some(desired.manifest(resource.origin).key.source()) == source
-        };
-        declared.is_empty() || declared.iter().any(of)
-    };
-    let standing = instance.scheduler.standing().into_iter();
-    standing.filter(|(scope, s)| is_meant(s) && is_of_source(scope)).map(|(scope, _)| scope).collect()
-}
-
 /// True when those of `scopes` that are not at rest wait for others, nothing anywhere is under way, and something is left that
 /// somebody has to do, or that is tried again later: nothing will come of waiting for them.
 fn is_stuck(scopes: &BTreeSet<Scope>, standing: &BTreeMap<Scope, Standing>) -> bool {
@@ -439,7 +420,7 @@ fn is_stuck(scopes: &BTreeSet<Scope>, standing: &BTreeMap<Scope, Standing>) -> b
 }
 
 /// A scope at rest changes only when somebody does something.
-fn is_at_rest(standing: &Standing) -> bool {
+pub(super) fn is_at_rest(standing: &Standing) -> bool {
     !standing.is_queued
         && standing.running_since.is_none()
         && standing.ended_at.is_some()
@@ -473,16 +454,43 @@ enum Arrived {
 }
 
 /// None while the source does not offer the commit or a later one.
+///
+/// Errors: its digits mean several.
 async fn arrived(instance: &Instance, source: &Arc<str>, rev: &str) -> Result<Option<Arrived>, Failure> {
     let sources = instance.follower.sources();
     let Some(offered) = sources.get(source).map(|s| s.offered.as_str()).filter(|o| !o.is_empty()) else {
         return Ok(None);
     };
-    if offered.starts_with(rev) {
+    if offered == rev {
         return Ok(Some(Arrived::Offered));
     }
-    let is_before = instance.session.descends(source, rev, offered).await?;
-    Ok(is_before.then_some(Arrived::Before))
+    match instance.session.called(source, rev, offered).await? {
+        Called::It => Ok(Some(Arrived::Offered)),
+        Called::Earlier => Ok(Some(Arrived::Before)),
+        Called::Nothing | Called::Other => Ok(None),
+        Called::Several(commits) => Err(Failure::hinted(
+            format!("`{rev}` means {} commits of source {source}: {}", commits.len(), commits.join(", ")),
+            "write more of its digits",
+        )),
+    }
+}
+
+/// What is said of a commit that a source was asked for in vain; none where the source could not be asked.
+fn missing(instance: &Instance, source: &Arc<str>, rev: &str) -> Option<String> {
+    let sources = instance.follower.sources();
+    let following = sources.get(source).filter(|following| following.behind.is_none())?;
+    let config = instance.session.config.sources.iter().find(|config| config.name == *source)?;
+    let follows = match &config.reference {
+        GitRef::Branch(name) => format!("branch {name}"),
+        GitRef::Tag(name) => format!("tag {name}"),
+        GitRef::Semver(range) => format!("tags {range}"),
+        GitRef::Commit(id) => format!("commit {id}"),
+    };
+    let is_at = &following.label;
+    Some(format!(
+        "error: no commit that source {source} offers begins with `{rev}`: it follows {follows}, and is at {is_at}\n\
+         hint: see that it is pushed there: git branch --all --contains {rev}"
+    ))
 }
 
 fn is_in_force(instance: &Instance, source: &Arc<str>, rev: &str) -> bool {
@@ -500,13 +508,12 @@ fn is_commit(text: &str) -> bool {
     (7..=40).contains(&text.len()) && text.chars().all(|digit| digit.is_ascii_hexdigit())
 }
 
-async fn asked(
+async fn looked_at(
     instance: &Instance,
     source: Option<Arc<str>>,
-    accept_rewind: Option<(Arc<str>, Arc<str>)>,
-    pushed: Option<Pushed>,
+    said: Vec<Arc<Wish>>,
 ) -> Result<News, Failure> {
-    let news = instance.follower.ask(source, accept_rewind, pushed).await;
+    let news = instance.follower.ask(source, said).await;
     news.map_err(|failure| Failure::Other(failure.to_string(), failure.hint()))
 }
 

@@ -1,66 +1,215 @@
 //! What the daemon does for its state by the clock: backups, the export of the audit trail, its retention.
 //!
-//! Guarantees: none of it holds up a pass; a backup is complete or not there; the export repeats no event and leaves
-//! none out, also across a crash: where it goes on is read from the file itself, or, where that was moved away or emptied,
-//! from the state. A crash between the file and the state repeats events only where the file goes in the same moment. What
-//! fails is tried again and told once; a backup, which costs as much as the state is large, less and less often.
+//! Guarantees: none of it holds up a pass, and none that hangs holds up a reload or a stop; a backup is complete or not there;
+//! the export repeats no event and leaves none out, also across a crash: where it goes on is read from the file itself, or,
+//! where that was moved away or emptied, from the state. A crash between the file and the state repeats events only where the
+//! file goes in the same moment. What fails or hangs is tried again, told once and shown until it is over; a backup, which
+//! costs as much as the state is large, less and less often. What hangs is not begun a second time beside itself, also by no
+//! later instance.
+
+mod backups;
+mod export;
 
 use super::Instance;
 use crate::{
-    config::Backups,
+    config::Config,
     session::Failure,
-    store::{Exported, Stamp},
+    store::{ConditionEntry, Stamp},
 };
+use export::Export;
+use futures_util::future::join;
+use reconciled_provider::Cx;
 use std::{
-    fs::{self, DirBuilder, File, OpenOptions},
-    io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write},
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
-    path::{Path, PathBuf},
-    sync::Arc,
+    collections::{BTreeMap, BTreeSet},
+    io,
+    path::Path,
+    pin::{Pin, pin},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
+/// What the conditions are of.
+pub(crate) const UPKEEP: &str = "upkeep";
 /// How often it is looked whether anything is due.
 const LOOK: Duration = Duration::from_secs(5);
-/// Events that are exported at a time.
-const BATCH: i64 = 1_000;
 /// How often old events are taken out.
 const TRIM: Duration = Duration::from_secs(3_600);
 /// Longest time until a backup that failed is tried again.
 const LONGEST: Duration = Duration::from_secs(900);
-/// Longest line that is read at the end of an export.
-const TAIL: u64 = 1 << 20;
+/// What took so long hangs, as on a mount whose server is away.
+const HANGS: Duration = Duration::from_secs(300);
+/// How long what is under way may take once the instance shall end.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// One part of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Work {
+    Backup,
+    Export,
+    Retention,
+}
+
+/// What does not succeed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Trouble {
+    why: String,
+    /// Since the epoch.
+    since: Duration,
+}
+
+/// What goes from one instance to the next.
+#[derive(Debug, Default)]
+pub(super) struct Upkeep {
+    /// How each part went last, once it was tried or is not wished for.
+    last: Mutex<BTreeMap<Work, Option<Trouble>>>,
+    /// Held by what works on files until it has ended, whoever still waits for it.
+    backing_up: Turn,
+    exporting: Turn,
+}
+
+/// Whose turn it is.
+type Turn = Arc<tokio::sync::Mutex<()>>;
+
+impl Work {
+    const ALL: [Work; 3] = [Work::Backup, Work::Export, Work::Retention];
+
+    /// The word for metrics.
+    fn word(self) -> &'static str {
+        match self {
+            Work::Backup => "backup",
+            Work::Export => "export",
+            Work::Retention => "retention",
+        }
+    }
+    fn reason(self) -> &'static str {
+        match self {
+            Work::Backup => "NotBackedUp",
+            Work::Export => "NotExported",
+            Work::Retention => "NotTrimmed",
+        }
+    }
+    fn text(self) -> &'static str {
+        match self {
+            Work::Backup => "the state cannot be backed up",
+            Work::Export => "the audit trail cannot be exported",
+            Work::Retention => "old events cannot be removed",
+        }
+    }
+    fn hint(self) -> &'static str {
+        match self {
+            Work::Backup => "see to the folder that `backup.dir` names; it is tried again by itself",
+            Work::Export => {
+                "see to the file that `audit.export` names; it is tried again by itself, and no event is lost"
+            }
+            Work::Retention => "see the log; it is tried again by itself",
+        }
+    }
+}
+
+impl Upkeep {
+    fn last(&self) -> MutexGuard<'_, BTreeMap<Work, Option<Trouble>>> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is not wished for, or no longer, is no trouble.
+    fn wished(&self, config: &Config) {
+        let is_wished = [config.backup.is_some(), config.audit.export.is_some(), config.audit.keep.is_some()];
+        let others = Work::ALL.into_iter().zip(is_wished).filter(|(_, is_wished)| !is_wished);
+        self.last().extend(others.map(|(work, _)| (work, None)));
+    }
+
+    /// Takes down how it went; a failure is told when it begins.
+    fn told(&self, work: Work, result: &Result<(), Failure>, now: Duration) {
+        let what = work.text();
+        let mut last = self.last();
+        let before = last.remove(&work).flatten();
+        let trouble = result.as_ref().err().map(|failure| {
+            match &before {
+                None => tracing::error!(error = %failure, "{what}"),
+                Some(_) => tracing::debug!(error = %failure, "{what}"),
+            }
+            let since = before.as_ref().map_or(now, |before| before.since);
+            Trouble { why: failure.to_string(), since }
+        });
+        if trouble.is_none() && before.is_some() {
+            tracing::info!(work = work.word(), "upkeep succeeds again");
+        }
+        last.insert(work, trouble);
+    }
+
+    fn conditions(&self) -> Vec<ConditionEntry> {
+        let condition = |(work, trouble): (&Work, &Option<Trouble>)| {
+            let trouble = trouble.as_ref()?;
+            Some(ConditionEntry {
+                scope: UPKEEP.into(),
+                id: None,
+                address: None,
+                kind: "stalled".into(),
+                reason: work.reason().into(),
+                message: format!("{}: {}", work.text(), trouble.why),
+                hint: Some(work.hint().into()),
+                since: Stamp(trouble.since),
+                next_try: None,
+            })
+        };
+        self.last().iter().filter_map(condition).collect()
+    }
+}
+
+/// Adds what does not succeed to what is not well.
+pub(crate) fn add_upkeep(instance: &Instance, conditions: &mut Vec<ConditionEntry>) {
+    conditions.splice(0..0, instance.upkeep.conditions());
+}
+
+/// Each part by the word for metrics, and whether it fails or hangs.
+pub(crate) fn failing(instance: &Instance) -> [(&'static str, bool); 3] {
+    let last = instance.upkeep.last();
+    Work::ALL.map(|work| (work.word(), last.get(&work).is_some_and(Option::is_some)))
+}
+
+/// The reasons of conditions whose end is known to be one: what was not tried since the start may still fail.
+pub(crate) fn tried(instance: &Instance) -> BTreeSet<&'static str> {
+    instance.upkeep.last().keys().map(|work| work.reason()).collect()
+}
 
 /// Runs until the instance stops.
 pub(super) async fn watch(instance: Arc<Instance>) {
+    instance.upkeep.wished(&instance.session.config);
+    join(watch_backups(&instance), watch_trail(&instance)).await;
+}
+
+async fn watch_backups(instance: &Instance) {
     let cx = &instance.session.surveyor.cx;
-    let config = &instance.session.config;
-    let mut export = config.audit.export.clone().map(Export::new);
-    let (mut trimmed, mut failed_before) = (None::<Duration>, [false; 3]);
+    let Some(backups) = &instance.session.config.backup else { return };
     let mut pause = Pause::default();
     while !cx.stop.is_set() {
         let now = cx.clock.now();
-        let mut told = |index: usize, what: &str, result: Result<(), Failure>| {
-            match &result {
-                Err(failure) if !failed_before[index] => tracing::error!(error = %failure, "{what}"),
-                Err(failure) => tracing::debug!(error = %failure, "{what}"),
-                Ok(()) => {}
-            }
-            failed_before[index] = result.is_err();
-        };
-        if let Some(backups) = config.backup.as_ref().filter(|_| pause.is_over(now)) {
-            let result = back_up(&instance, backups, now).await;
+        if pause.is_over(now) {
+            let work = backups::back_up(instance, backups, now);
+            let Some(result) = limited(instance, Work::Backup, work).await else { return };
             pause.after(&result, cx.clock.now());
-            told(0, "the state cannot be backed up", result);
         }
+        rest(cx).await;
+    }
+}
+
+async fn watch_trail(instance: &Instance) {
+    let cx = &instance.session.surveyor.cx;
+    let audit = &instance.session.config.audit;
+    let mut export = audit.export.clone().map(Export::new);
+    let mut trimmed = None::<Duration>;
+    if export.is_none() && audit.keep.is_none() {
+        return;
+    }
+    while !cx.stop.is_set() {
         let mut is_exported = true;
         if let Some(export) = &mut export {
-            let result = export.go_on(&instance).await;
+            let Some(result) = limited(instance, Work::Export, export.go_on(instance)).await else { return };
             is_exported = result.is_ok();
-            told(1, "the audit trail cannot be exported", result);
         }
+        let now = cx.clock.now();
         // What was not exported stays, whatever its age.
-        if let Some(keep) = config.audit.keep.filter(|_| is_exported)
+        if let Some(keep) = audit.keep.filter(|_| is_exported)
             && trimmed.is_none_or(|at| at + TRIM <= now)
         {
             let gone = instance.writing.db.trim_events(now.saturating_sub(keep)).await;
@@ -68,18 +217,54 @@ pub(super) async fn watch(instance: Arc<Instance>) {
             if let Ok(gone @ 1..) = gone {
                 tracing::info!(events = gone, "old events are no longer kept");
             }
-            told(2, "old events cannot be removed", gone.map(drop).map_err(Failure::from));
+            instance.upkeep.told(Work::Retention, &gone.map(drop).map_err(Failure::from), now);
         }
-        tokio::select! {
-            () = cx.stop.wished() => {}
-            () = cx.clock.sleep(LOOK) => {}
-        }
+        rest(cx).await;
     }
     // What the last passes did is in the file before the process ends.
-    if let Some(export) = &mut export
-        && let Err(failure) = export.go_on(&instance).await
-    {
-        tracing::error!(error = %failure, "the audit trail cannot be exported");
+    if let Some(export) = &mut export {
+        let _ = limited(instance, Work::Export, export.go_on(instance)).await;
+    }
+}
+
+async fn rest(cx: &Cx) {
+    tokio::select! {
+        () = cx.stop.wished() => {}
+        () = cx.clock.sleep(LOOK) => {}
+    }
+}
+
+/// Does `work` and takes down how it went, also that it hangs; it is waited for all the same, since another try would hang
+/// as well and hold on to more. None where the instance ended meanwhile.
+async fn limited(
+    instance: &Instance,
+    kind: Work,
+    work: impl Future<Output = Result<(), Failure>>,
+) -> Option<Result<(), Failure>> {
+    let cx = &instance.session.surveyor.cx;
+    let ended = async {
+        cx.stop.wished().await;
+        cx.clock.sleep(GRACE).await;
+    };
+    let (mut work, mut ended) = (pin!(work), pin!(ended));
+    let mut hangs: Pin<Box<dyn Future<Output = ()> + Send + '_>> = cx.clock.sleep(HANGS);
+    loop {
+        tokio::select! {
+            biased;
+            result = &mut work => {
+                instance.upkeep.told(kind, &result, cx.clock.now());
+                return Some(result);
+            }
+            () = &mut hangs => {
+                let why = format!("it has not ended within {} s, and is waited for", HANGS.as_secs());
+                instance.upkeep.told(kind, &Err(Failure::plain(why)), cx.clock.now());
+                hangs = Box::pin(std::future::pending());
+            }
+            () = &mut ended => {
+                tracing::warn!(work = kind.word(), "upkeep has not ended, and is left to itself");
+                return None;
+            }
+        }
     }
 }
 
@@ -103,183 +288,22 @@ impl Pause {
     }
 }
 
-/// Makes a backup when the newest is old enough, and removes those that are too many.
-async fn back_up(instance: &Instance, backups: &Backups, now: Duration) -> Result<(), Failure> {
-    let prefix = format!("{}-", instance.session.config.instance.replace('/', "_"));
-    let (dir, mine) = (backups.dir.clone(), prefix.clone());
-    let mut names = blocking(move || {
-        DirBuilder::new().recursive(true).mode(0o700).create(&dir).map_err(about("make", &dir))?;
-        named(&dir, &mine, "Z.db")
-    })
-    .await?;
-    let newest = backups.dir.join(names.last().map(String::as_str).unwrap_or_default());
-    let age = match names.last() {
-        // A clock that went back makes no backup due for ever.
-        Some(_) => fs::metadata(&newest)
-            .and_then(|found| found.modified())
-            .ok()
-            .and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok())
-            .filter(|at| *at <= now)
-            .map(|at| now - at),
-        None => None,
-    };
-    if age.is_some_and(|age| age < backups.every) {
-        return Ok(());
-    }
-    // What a process that died left unfinished is as large as the state.
-    let (dir, mine) = (backups.dir.clone(), prefix.clone());
-    blocking(move || {
-        named(&dir, &mine, "Z.db.part")?.iter().try_for_each(|name| {
-            let file = dir.join(name);
-            fs::remove_file(&file).map_err(about("remove", &file))
-        })
-    })
-    .await?;
-    let name = format!("{prefix}{}.db", Stamp(now).to_string().replace(':', ""));
-    let file = backups.dir.join(&name);
-    instance.writing.db.reader().backup(&file).await?;
-    tracing::info!(file = %file.display(), "the state is backed up");
-    names.retain(|known| *known != name);
-    names.push(name);
-    let (dir, too_many) = (backups.dir.clone(), names.len().saturating_sub(backups.keep));
-    blocking(move || {
-        for name in &names[..too_many] {
-            let file = dir.join(name);
-            fs::remove_file(&file).map_err(about("remove", &file))?;
-        }
-        Ok(())
-    })
-    .await
-}
-
-/// Backups of this instance in `dir` whose names end so, the oldest first: their names have the time in them.
-fn named(dir: &Path, prefix: &str, end: &str) -> Result<Vec<String>, Failure> {
-    let mut names = Vec::new();
-    for entry in fs::read_dir(dir).map_err(about("read", dir))? {
-        let name = entry.map_err(about("read", dir))?.file_name().to_string_lossy().into_owned();
-        let time = name.strip_prefix(prefix).and_then(|rest| rest.strip_suffix(end));
-        if time.is_some_and(|time| {
-            time.len() == 17 && time.chars().all(|c| c.is_ascii_digit() || "-T".contains(c))
-        }) {
-            names.push(name);
-        }
-    }
-    names.sort();
-    Ok(names)
-}
-
-/// A file that every event is appended to.
-struct Export {
-    path: PathBuf,
-    /// The last event in it; none before it was looked for.
-    last: Option<i64>,
-    /// As the state has it; none before it was looked for.
-    noted: Option<i64>,
-}
-
-impl Export {
-    fn new(path: PathBuf) -> Export {
-        Export { path, last: None, noted: None }
-    }
-
-    /// Where the export goes on: behind what is in the file, or was before somebody moved or emptied it.
-    async fn begin(&mut self, instance: &Instance) -> Result<i64, Failure> {
-        let reader = instance.writing.db.reader();
-        self.noted = reader.exported_until(&self.path).await?;
-        let path = self.path.clone();
-        match blocking(move || tail(&path)).await? {
-            None => Ok(self.noted.unwrap_or_default()),
-            Some(found) if reader.continues(&found).await? => Ok(found.number),
-            Some(found) => {
-                // Another trail, as after `restore`: both stay whole.
-                let aside = PathBuf::from(format!("{}.until-{}", self.path.display(), found.number));
-                fs::rename(&self.path, &aside).map_err(about("rename", &self.path))?;
-                tracing::warn!(file = %aside.display(), "the audit trail does not continue its export: a new one begins");
-                Ok(0)
-            }
-        }
-    }
-
-    /// Appends what is new.
-    async fn go_on(&mut self, instance: &Instance) -> Result<(), Failure> {
-        let reader = instance.writing.db.reader();
-        // Who rotates the file begins a new one: it goes on where the old one ended.
-        let mut last = match self.last {
-            Some(last) => last,
-            None => self.begin(instance).await?,
-        };
-        loop {
-            let events = reader.exported(last, BATCH).await?;
-            let Some(newest) = events.last() else { break };
-            last = newest.number;
-            let path = self.path.clone();
-            if let Err(failure) = blocking(move || append(&path, &events)).await {
-                // A part of them may be there: the next look begins behind what is.
-                self.last = None;
-                return Err(failure);
-            }
-            self.last = Some(last);
-        }
-        self.last = Some(last);
-        if self.noted != Some(last) {
-            instance.writing.db.note_exported(&self.path, last).await?;
-            self.noted = Some(last);
-        }
-        Ok(())
-    }
-}
-
-fn append(path: &Path, events: &[Exported]) -> Result<(), Failure> {
-    let mut text = Vec::new();
-    for event in events {
-        serde_json::to_writer(&mut text, event).map_err(|error| Failure::plain(error.to_string()))?;
-        text.push(b'\n');
-    }
-    let mut file = opened(path)?;
-    file.write_all(&text).and_then(|()| file.sync_data()).map_err(about("write", path))
-}
-
-fn opened(path: &Path) -> Result<File, Failure> {
-    let mut options = OpenOptions::new();
-    options.read(true).append(true).create(true).mode(0o640);
-    options.open(path).map_err(about("open", path))
-}
-
-/// The last whole event in a file; what a crash left of another is cut off.
-fn tail(path: &Path) -> Result<Option<Exported>, Failure> {
-    let mut file = match File::options().read(true).write(true).open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(about("open", path)(error)),
-    };
-    let length = file.metadata().map_err(about("read", path))?.len();
-    let from = length.saturating_sub(TAIL);
-    let mut text = Vec::new();
-    file.seek(SeekFrom::Start(from)).map_err(about("read", path))?;
-    BufReader::new(&file).read_to_end(&mut text).map_err(about("read", path))?;
-    let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-    if whole < text.len() {
-        file.set_len(from + whole as u64).map_err(about("write", path))?;
-    }
-    let Some(line) = text[..whole].lines().last() else { return Ok(None) };
-    let line = line.map_err(about("read", path))?;
-    let event = serde_json::from_str(&line).map_err(|error| {
-        Failure::hinted(
-            format!("the last line of {} is no event: {error}", path.display()),
-            "name another file in `audit.export`, or move this one away",
-        )
-    })?;
-    Ok(Some(event))
-}
-
 fn about(doing: &'static str, path: &Path) -> impl Fn(io::Error) -> Failure {
     let path = path.to_path_buf();
     move |error| Failure::plain(format!("{doing} {}: {error}", path.display()))
 }
 
+/// Does `work` where it may hang, after what had `turn` before.
 async fn blocking<T: Send + 'static>(
+    turn: &Turn,
     work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
 ) -> Result<T, Failure> {
+    let turn = turn.clone().lock_owned().await;
+    let work = move || {
+        let result = work();
+        drop(turn);
+        result
+    };
     match tokio::task::spawn_blocking(work).await {
         Ok(result) => result,
         Err(error) => Err(Failure::plain(format!("work on files panicked: {error}"))),
@@ -287,26 +311,4 @@ async fn blocking<T: Send + 'static>(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_fails_is_let_be_for_longer_each_time_until_it_succeeds() {
-        let (mut pause, mut now) = (Pause::default(), Duration::from_secs(1_000));
-        assert!(pause.is_over(now));
-        for seconds in [5, 10, 20, 40, 80, 160, 320, 640, 900, 900] {
-            pause.after(&Err::<(), ()>(()), now);
-            let length = Duration::from_secs(seconds);
-            assert!(
-                !pause.is_over(now) && !pause.is_over(now + length - Duration::from_millis(1)),
-                "{seconds}"
-            );
-            now += length;
-            assert!(pause.is_over(now), "{seconds}");
-        }
-        pause.after(&Err::<(), ()>(()), now);
-        assert!(pause.is_over(Duration::ZERO), "the clock went back");
-        pause.after(&Ok::<(), ()>(()), now);
-        assert!(pause.is_over(now));
-    }
-}
+mod tests;

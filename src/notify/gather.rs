@@ -3,7 +3,7 @@
 use super::message::Body;
 use crate::{
     config::Topic,
-    daemon::{Following, NotInForce},
+    daemon::{Following, NotInForce, UPKEEP},
     session::source_of,
     store::{ConditionEntry, DegradedEntry, HoldEntry, Stamp, Status, SuspensionEntry, TroubleKey},
 };
@@ -40,6 +40,8 @@ pub(super) struct Sources {
     pub(super) following: BTreeMap<Arc<str>, Following>,
     /// Why no revision comes into force, of no source in particular.
     pub(super) failure: Option<NotInForce>,
+    /// Reasons of troubles with backups and the trail whose end would be known.
+    pub(super) tried: BTreeSet<&'static str>,
 }
 
 pub(super) fn gather(status: &Status, sources: &Sources, endings: &Endings, now: Stamp) -> Found {
@@ -99,6 +101,9 @@ pub(super) fn is_unknown(key: &TroubleKey, sources: &Sources, endings: &Endings)
     if &*key.reason == EXPIRING {
         return !endings.is_whole && !endings.known.contains(&key.subject);
     }
+    if &*key.subject == UPKEEP {
+        return !sources.tried.contains(&*key.reason);
+    }
     let sources = &sources.following;
     if (&*key.reason, &*key.subject) == (reason, subject) {
         return sources.values().all(|following| following.told.is_none());
@@ -134,7 +139,7 @@ fn put(found: &mut Found, subject: &str, topic: Topic, reason: &str, body: Body)
 fn of_condition(condition: &ConditionEntry) -> Body {
     let named = condition.address.as_ref().map(|address| format!("{address}: ")).unwrap_or_default();
     Body {
-        provider: Some(entry(&condition.scope)),
+        provider: Some(entry(&condition.scope)).filter(|_| condition.scope != UPKEEP),
         cause: format!("{named}{}", condition.message),
         hint: condition.hint.clone(),
         ..Body::new(condition.since)
@@ -199,7 +204,8 @@ mod tests {
     use std::time::Duration;
 
     fn sources(failure: Option<NotInForce>) -> Sources {
-        Sources { following: [("infra".into(), Following::default())].into(), failure }
+        let following = [("infra".into(), Following::default())].into();
+        Sources { following, failure, tried: BTreeSet::new() }
     }
 
     #[test]
@@ -218,6 +224,54 @@ mod tests {
             .following
             .insert("infra".into(), Following { told: Some(Default::default()), ..Following::default() });
         assert!(!is_unknown(key, &loaded, &Endings::default()));
+    }
+
+    #[test]
+    fn what_is_suspended_and_what_is_wrong_with_a_source_is_told_until_it_is_over() {
+        let at = Stamp(Duration::from_secs(7));
+        let suspension = SuspensionEntry {
+            id: "1".into(),
+            what: "--all".into(),
+            except: Vec::new(),
+            reason: "a move".into(),
+            actor: "ann".into(),
+            since: at,
+            until: None,
+            hint: "to resume: reconciled resume --all".into(),
+            is_window: false,
+        };
+        let status = Status { suspensions: vec![suspension], ..Status::default() };
+        let behind = Some(("it is away".to_owned(), "look".to_owned()));
+        let mut sources = sources(None);
+        sources.following.insert("infra".into(), Following { behind, broken: true, ..Following::default() });
+        let found = gather(&status, &sources, &Endings::default(), at);
+        let keys: Vec<(&str, &str, &str)> =
+            found.keys().map(|key| (&*key.subject, &*key.topic, &*key.reason)).collect();
+        let expect = [
+            ("source infra", "degraded", "InvalidManifests"),
+            ("source infra", "degraded", "SourceBehind"),
+            ("suspension --all", "suspended", "Suspended"),
+        ];
+        assert_eq!(keys, expect);
+        let causes: Vec<&str> = found.values().map(|body| body.cause.as_str()).collect();
+        assert_eq!(causes, ["its manifests have errors", "it is away", "by ann: a move"]);
+        // Nothing is known of a source that was not asked since the start.
+        let behind = found.keys().nth(1).unwrap();
+        sources.following.insert("infra".into(), Following::default());
+        assert!(is_unknown(behind, &sources, &Endings::default()));
+        let polled = Following { polled_at: Some(7), ..Following::default() };
+        sources.following.insert("infra".into(), polled);
+        assert!(!is_unknown(behind, &sources, &Endings::default()));
+    }
+
+    #[test]
+    fn the_end_of_a_trouble_with_backups_is_known_once_one_was_tried() {
+        let key =
+            TroubleKey { subject: UPKEEP.into(), topic: "degraded".into(), reason: "NotBackedUp".into() };
+        let mut sources = sources(None);
+        assert!(is_unknown(&key, &sources, &Endings::default()));
+        sources.tried.insert("NotBackedUp");
+        assert!(!is_unknown(&key, &sources, &Endings::default()));
     }
 
     #[test]

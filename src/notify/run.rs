@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     config::{Receiver, Way},
-    daemon::Instance,
+    daemon::{self, Instance},
     session::{Failure, by_files},
     store::{Notice, Posted, Reader, Stamp, Status, StoreError, SuspensionEntry},
 };
@@ -66,9 +66,13 @@ async fn decide(instance: &Instance, news: &Notify, standing: &watch::Sender<Act
         }
         // A state that cannot be read now is read the next time.
         if let (Some(known), Ok(mut status)) = (&mut ledger, not_well(reader).await) {
+            daemon::add_upkeep(instance, &mut status.conditions);
             status.suspensions.extend(by_files(config).as_ref().map(SuspensionEntry::from));
-            let sources =
-                Sources { following: instance.follower.sources(), failure: instance.follower.failure() };
+            let sources = Sources {
+                following: instance.follower.sources(),
+                failure: instance.follower.failure(),
+                tried: daemon::tried_upkeep(instance),
+            };
             // While not everything was looked at, the next scopes are known soon.
             let pause = if endings.is_whole { ENDINGS } else { PAUSE };
             if now >= endings_at + pause || now < endings_at {

@@ -129,4 +129,6 @@ pub enum SyncOutcome {
     Superseded,
     /// It goes on, and nobody waits any longer.
     TimedOut,
+    /// The commit that was waited for has not come.
+    Missing,
 }

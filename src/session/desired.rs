@@ -4,7 +4,7 @@ use super::{
     Failure, KnownOutputs, Pins, Session, Snapshot,
     ailing::Entries,
     chain,
-    sources::{self, Known, TreeFiles},
+    sources::{self, Called, Known, TreeFiles},
 };
 use crate::{
     config::SourceConfig,
@@ -238,14 +238,14 @@ impl Session {
         blocking(move || sources::tree_at(&mirrors, &config, &source, &secrets, &commit)).await
     }
 
-    /// Whether `commit` of a source is `ancestor` or descends from it, as far as its mirror knows.
-    pub async fn descends(&self, source: &str, ancestor: &str, commit: &str) -> Result<bool, Failure> {
+    /// What `digits` mean in a source, beside a `commit` that its mirror has.
+    pub async fn called(&self, source: &str, digits: &str, commit: &str) -> Result<Called, Failure> {
         let Some(source) = self.config.sources.iter().find(|s| *s.name == *source).cloned() else {
-            return Ok(false);
+            return Ok(Called::Nothing);
         };
         let (mirrors, config, secrets) = (self.mirrors.clone(), self.config.clone(), self.secrets.clone());
-        let (ancestor, commit) = (ancestor.to_string(), commit.to_string());
-        blocking(move || sources::descends(&mirrors, &config, &source, &secrets, &ancestor, &commit)).await
+        let (digits, commit) = (digits.to_string(), commit.to_string());
+        blocking(move || sources::called(&mirrors, &config, &source, &secrets, &digits, &commit)).await
     }
 
     /// Polls and loads.

@@ -26,7 +26,7 @@ pub use outputs::KnownOutputs;
 pub use pins::Pins;
 pub use problems::{FROZEN, source_of};
 pub use renamed::{renames, take_along};
-pub use sources::{Snapshot, TreeFiles, is_at, local_places, reference, tree_limits, verify};
+pub use sources::{Called, Snapshot, TreeFiles, is_at, local_places, reference, tree_limits, verify};
 pub use state::HostState;
 pub use suspended::{by_files, by_windows, outside};
 pub(crate) use writer::rewound;

@@ -314,20 +314,39 @@ fn approves(source: &str, commit: &CommitInfo) -> Vec<Hash> {
     digests
 }
 
-/// Whether `commit` is `ancestor` or descends from it. Blocks.
-pub(super) fn descends(
+/// What the digits of a commit mean in a source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Called {
+    /// No commit that is here.
+    Nothing,
+    /// The commit that was asked about.
+    It,
+    /// One that it descends from.
+    Earlier,
+    /// Another one.
+    Other,
+    /// One of several.
+    Several(Vec<String>),
+}
+
+/// What `digits` mean beside `commit`. Blocks.
+pub(super) fn called(
     mirrors: &Mirrors,
     config: &Config,
     source: &SourceConfig,
     secrets: &Arc<HostSecrets>,
-    ancestor: &str,
+    digits: &str,
     commit: &str,
-) -> Result<bool, Failure> {
+) -> Result<Called, Failure> {
     let mirror = mirrors.get(config, source, secrets)?;
-    match mirror.called(ancestor)? {
-        Some(ancestor) => Ok(mirror.descends(ancestor, oid(commit)?)?),
-        None => Ok(false),
-    }
+    let commit = oid(commit)?;
+    Ok(match mirror.called(digits)?[..] {
+        [] => Called::Nothing,
+        [found] if found == commit => Called::It,
+        [found] if mirror.descends(found, commit)? => Called::Earlier,
+        [_] => Called::Other,
+        ref several => Called::Several(several.iter().map(ToString::to_string).collect()),
+    })
 }
 
 /// The files of a commit that the mirror has. Blocks.

@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use git2::{Oid as GitOid, Repository, RepositoryInitOptions};
+use git2::{ErrorCode, Oid as GitOid, Repository, RepositoryInitOptions};
 
 use super::commit::broken;
 use super::error::io_error;
@@ -51,6 +51,29 @@ pub(super) fn descends(repository: &Repository, ancestor: Oid, commit: Oid) -> R
         return Ok(false);
     }
     repository.graph_descendant_of(commit.into(), ancestor.into()).map_err(damaged)
+}
+
+/// The commits whose ids begin with these digits, sorted.
+pub(super) fn called(repository: &Repository, digits: &str) -> Result<Vec<Oid>, SourceError> {
+    let damaged = |error| broken(repository.path(), error);
+    match repository.find_commit_by_prefix(digits) {
+        Ok(commit) => return Ok(vec![commit.id().into()]),
+        Err(error) if error.code() != ErrorCode::Ambiguous => return Ok(Vec::new()),
+        // It may be that no two of them are commits.
+        Err(_) => {}
+    }
+    let odb = repository.odb().map_err(damaged)?;
+    let mut found = Vec::new();
+    let look = |id: &GitOid| {
+        if id.to_string().starts_with(digits) && repository.find_commit(*id).is_ok() {
+            found.push(Oid::from(*id));
+        }
+        true
+    };
+    odb.foreach(look).map_err(damaged)?;
+    found.sort();
+    found.dedup();
+    Ok(found)
 }
 
 /// Points a ref at a commit, writing only where it changes.

@@ -21,7 +21,7 @@ use std::time::Instant;
 
 use git2::{ErrorClass, ErrorCode, Oid as GitOid, Repository};
 
-use super::bare::{descends, init_bare, keep, open, remove};
+use super::bare::{called, descends, init_bare, keep, open, remove};
 use super::commit::{broken, find_commit};
 use super::compact::compact;
 use super::credentials::Credentials;
@@ -276,14 +276,12 @@ impl Mirror {
         descends(&repository, ancestor, commit)
     }
 
-    /// The commit whose id begins with these digits; none where it is not here, or not alone in that.
+    /// The commits here whose ids begin with these digits, sorted.
     ///
     /// # Errors
     /// [`SourceError::Corrupt`].
-    pub fn called(&self, digits: &str) -> Result<Option<Oid>, SourceError> {
-        let found = self.repository()?;
-        let found = found.find_commit_by_prefix(digits);
-        Ok(found.ok().map(|commit| commit.id().into()))
+    pub fn called(&self, digits: &str) -> Result<Vec<Oid>, SourceError> {
+        called(&self.repository()?, digits)
     }
 
     /// Creates the directory, and finishes what a crash in [`Self::replace_by`] left.

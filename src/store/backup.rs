@@ -39,7 +39,8 @@ impl Reader {
     /// Writes a compact copy of the database to `file`, readable by its owner only. A file of that name is
     /// replaced once the copy is complete.
     pub async fn backup(&self, file: &Path) -> Result<()> {
-        let mut conn = self.conn().await?;
+        // A copy to a disk that hangs must not keep a connection from others, nor the state from being closed.
+        let mut conn = self.conn().await?.detach();
         let temporary = beside(file, ".part")?;
         let copied = copy(&mut conn, &temporary).await.map_err(|error| error.of(&self.file));
         let kept = match copied {

@@ -1,7 +1,8 @@
 //! How many there are of what: for metrics, which ask often and want numbers only.
 
-use super::{Reader, error::Result};
+use super::{Reader, error::Result, read::faring};
 use crate::telemetry::metrics::Counts;
+use reconciled_engine::HealthState;
 use sqlx::SqliteConnection;
 use std::collections::BTreeMap;
 
@@ -24,6 +25,7 @@ async fn counts(conn: &mut SqliteConnection) -> Result<Counts> {
     Ok(Counts {
         resources: by_word(conn, "SELECT state, count(*) FROM inventory_now GROUP BY state").await?,
         conditions: by_word(conn, "SELECT kind, count(*) FROM condition GROUP BY kind").await?,
+        degraded: faring(conn, HealthState::Degraded).await?.len() as u64,
         drifts: by_word(conn, "SELECT mode, count(*) FROM drift WHERE ended_at IS NULL GROUP BY mode")
             .await?,
         holds: number(conn, "SELECT count(*) FROM hold").await?,

@@ -293,7 +293,7 @@ async fn conditions(conn: &mut SqliteConnection) -> Result<Vec<ConditionEntry>> 
 
 /// What its remote says fares so. What a person has to act on anyway is told by its condition, and what is on its way
 /// or waits by that.
-async fn faring(conn: &mut SqliteConnection, state: HealthState) -> Result<Vec<DegradedEntry>> {
+pub(super) async fn faring(conn: &mut SqliteConnection, state: HealthState) -> Result<Vec<DegradedEntry>> {
     let found = sqlx::query(
         "SELECT i.address, h.scope, h.id, h.message, h.since
          FROM health h JOIN inventory_now i ON i.scope = h.scope AND i.id = h.id

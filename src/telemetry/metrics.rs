@@ -29,6 +29,7 @@ pub struct Metrics {
     commit_statuses: CounterVec,
     commit_to_converged: HistogramVec,
     conditions: GaugeVec,
+    degraded_resources: GaugeVec,
     drifts: GaugeVec,
     git_polls: CounterVec,
     healing_writes: CounterVec,
@@ -43,9 +44,11 @@ pub struct Metrics {
     resources: GaugeVec,
     scopes: GaugeVec,
     seen_to_converged: HistogramVec,
+    sources: GaugeVec,
     store_commits: CounterVec,
     store_commit_seconds: HistogramVec,
     suspensions: GaugeVec,
+    upkeep_failing: GaugeVec,
     writes: CounterVec,
 }
 
@@ -62,6 +65,8 @@ pub struct Counts {
     pub resources: BTreeMap<String, u64>,
     /// Conditions by kind.
     pub conditions: BTreeMap<String, u64>,
+    /// Tracked resources that do not do their work.
+    pub degraded: u64,
     /// Open entries of the drift ledger by mode.
     pub drifts: BTreeMap<String, u64>,
     /// Domains that wait for consent.
@@ -84,6 +89,7 @@ impl Default for Metrics {
             commit_statuses: counter(&registry, &names::COMMIT_STATUSES),
             commit_to_converged: histogram(&registry, &names::COMMIT_TO_CONVERGED, LONG),
             conditions: gauge(&registry, &names::CONDITIONS),
+            degraded_resources: gauge(&registry, &names::DEGRADED_RESOURCES),
             drifts: gauge(&registry, &names::DRIFTS),
             git_polls: counter(&registry, &names::GIT_POLLS),
             healing_writes: counter(&registry, &names::HEALING_WRITES),
@@ -98,9 +104,11 @@ impl Default for Metrics {
             resources: gauge(&registry, &names::RESOURCES),
             scopes: gauge(&registry, &names::SCOPES),
             seen_to_converged: histogram(&registry, &names::SEEN_TO_CONVERGED, LONG),
+            sources: gauge(&registry, &names::SOURCES),
             store_commits: counter(&registry, &names::STORE_COMMITS),
             store_commit_seconds: histogram(&registry, &names::STORE_COMMIT_SECONDS, SHORT),
             suspensions: gauge(&registry, &names::SUSPENSIONS),
+            upkeep_failing: gauge(&registry, &names::UPKEEP_FAILING),
             writes: counter(&registry, &names::WRITES),
             registry,
         }
@@ -177,6 +185,13 @@ impl Metrics {
             }
         }
     }
+    /// How sources stand, and what of the state's upkeep fails, from now on.
+    pub fn stands(&self, sources: &BTreeMap<String, u64>, upkeep: &[(&str, bool)]) {
+        set(&self.sources, &["invalid", "stalled", "waiting", "well"], sources);
+        for (work, fails) in upkeep {
+            self.upkeep_failing.with_label_values(&[*work]).set(f64::from(*fails));
+        }
+    }
     /// Everything in Prometheus' text form.
     pub fn scrape(
         &self,
@@ -188,6 +203,7 @@ impl Metrics {
         set(&self.resources, &["applied", "pending", "settled"], &counts.resources);
         set(&self.conditions, &["held", "stalled", "suspended", "waiting"], &counts.conditions);
         set(&self.drifts, &["heal", "warn"], &counts.drifts);
+        self.degraded_resources.with_label_values(NONE).set(counts.degraded as f64);
         self.holds.with_label_values(NONE).set(counts.holds as f64);
         self.suspensions.with_label_values(NONE).set(counts.suspensions as f64);
         let mut stances: BTreeMap<String, u64> = BTreeMap::new();
@@ -255,4 +271,61 @@ fn gauge(registry: &Registry, metric: &Metric) -> GaugeVec {
 fn histogram(registry: &Registry, metric: &Metric, buckets: &[f64]) -> HistogramVec {
     let options = HistogramOpts::new(metric.name, metric.help).buckets(buckets.to_vec());
     registered(registry, HistogramVec::new(options, metric.labels))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{clock::SystemClock, config::Rate};
+
+    #[test]
+    fn a_scrape_has_the_numbers_it_was_given() {
+        let at = Duration::from_secs;
+        let metrics = Metrics::default();
+        let counts = Counts {
+            conditions: [("stalled".to_owned(), 2), ("waiting".to_owned(), 1)].into(),
+            degraded: 3,
+            ..Counts::default()
+        };
+        let running = |began: Option<u64>| {
+            let mut standing = Standing::default();
+            standing.running_since = began.map(at);
+            standing
+        };
+        let standing = [("a", None), ("b", Some(940)), ("c", Some(970))]
+            .map(|(name, began)| (Scope::new("pdns", name), running(began)));
+        // A burst of one period, of which nothing was taken.
+        let bucket = Bucket::new(Rate { count: 20, per: at(1) }, Arc::new(SystemClock));
+        let buckets = [(Arc::from("pdns"), Arc::new(bucket))].into();
+        metrics.converged("infra", at(988), Some(at(995)), at(1_000));
+        // It was in force when the daemon began: nobody knows how long it took.
+        metrics.converged("other", at(10), None, at(1_000));
+        let sources = [("stalled".to_owned(), 1), ("well".to_owned(), 4)].into();
+        metrics.stands(&sources, &[("backup", true), ("export", false)]);
+        let text = metrics.scrape(&counts, &standing.into(), &buckets, at(1_000));
+        for line in [
+            "reconciled_rate_tokens{provider=\"pdns\"} 20",
+            "reconciled_longest_pass_seconds 60",
+            "reconciled_conditions{kind=\"held\"} 0",
+            "reconciled_conditions{kind=\"stalled\"} 2",
+            "reconciled_conditions{kind=\"suspended\"} 0",
+            "reconciled_conditions{kind=\"waiting\"} 1",
+            "reconciled_degraded_resources 3",
+            "reconciled_commit_to_converged_seconds_sum{source=\"infra\"} 12",
+            "reconciled_commit_to_converged_seconds_count{source=\"infra\"} 1",
+            "reconciled_commit_to_converged_seconds_bucket{source=\"infra\",le=\"10\"} 0",
+            "reconciled_commit_to_converged_seconds_bucket{source=\"infra\",le=\"30\"} 1",
+            "reconciled_seen_to_converged_seconds_sum{source=\"infra\"} 5",
+            "reconciled_last_converged_commit_timestamp_seconds{source=\"other\"} 10",
+            "reconciled_sources{state=\"invalid\"} 0",
+            "reconciled_sources{state=\"stalled\"} 1",
+            "reconciled_sources{state=\"waiting\"} 0",
+            "reconciled_sources{state=\"well\"} 4",
+            "reconciled_upkeep_failing{work=\"backup\"} 1",
+            "reconciled_upkeep_failing{work=\"export\"} 0",
+        ] {
+            assert!(text.lines().any(|found| found == line), "`{line}` is missing in\n{text}");
+        }
+        assert!(!text.contains("reconciled_commit_to_converged_seconds_count{source=\"other\"}"));
+    }
 }

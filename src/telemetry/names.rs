@@ -81,6 +81,7 @@ metrics! {
     COMMIT_STATUSES Counter "reconciled_commit_statuses_total" ["source", "outcome"], "Commit statuses: sent, failed";
     COMMIT_TO_CONVERGED Histogram "reconciled_commit_to_converged_seconds" ["source"], "From the time of a commit until all of it was found in sync";
     CONDITIONS Gauge "reconciled_conditions" ["kind"], "What is not in sync: waiting, stalled, held, suspended";
+    DEGRADED_RESOURCES Gauge "reconciled_degraded_resources" [], "Tracked resources that are as declared and do not do their work";
     DRIFTS Gauge "reconciled_drifts" ["mode"], "What was changed by somebody else and is not over: to be healed, or only reported";
     GIT_POLLS Counter "reconciled_git_polls_total" ["source", "outcome"], "Questions to the repository of a source: answered, failed";
     HEALING_WRITES Counter "reconciled_healing_writes_total" ["provider"], "Writes without a change of the specification: drift and what was lost";
@@ -96,9 +97,11 @@ metrics! {
     RESOURCES Gauge "reconciled_resources" ["state"], "Tracked resources: applied, settled, pending";
     SCOPES Gauge "reconciled_scopes" ["stance"], "Scopes by how they stand";
     SEEN_TO_CONVERGED Histogram "reconciled_seen_to_converged_seconds" ["source"], "From when a commit came to be known until all of it was found in sync";
+    SOURCES Gauge "reconciled_sources" ["state"], "Sources: well, waiting for their repository, stalled until a person acts, invalid in what they declare";
     STORE_COMMIT_SECONDS Histogram "reconciled_store_commit_seconds" [], "How long a transaction of the state took, waiting included";
     STORE_COMMITS Counter "reconciled_store_commits_total" ["outcome"], "Transactions asked of the state: done, failed";
     SUSPENSIONS Gauge "reconciled_suspensions" [], "What persons stopped";
+    UPKEEP_FAILING Gauge "reconciled_upkeep_failing" ["work"], "1 while a backup, the export of the audit trail or its retention fails or hangs";
     WRITES Counter "reconciled_writes_total" ["provider", "reason", "outcome"], "Actions that ended, by why they were in the plan";
 }
 

@@ -1,7 +1,7 @@
 //! Control verbs as an operator meets them: through a daemon, with a dead one, and with nothing but a file.
 
 use crate::{
-    env::{Env, Output, rrsets, zone},
+    env::{Env, Output, WIDE_GUARD, rrsets, zone},
     pdns::{Pdns, Rrsets},
     running::{Daemon, wait_for},
 };
@@ -104,6 +104,48 @@ fn suspending_works_alone_and_means_what_it_names() {
     env.run(&["resume", id]).exits(0);
     env.run(&["apply", "--yes"]).exits(0);
     assert_eq!(server.rrsets(ZONE), second());
+}
+
+#[test]
+fn what_is_excepted_is_written_while_all_else_is_suspended() {
+    let server = Pdns::start();
+    let env = Env::pdns(&server);
+    env.push("zone.yaml", &zone(ZONE, "pdns", &[WWW]));
+    let daemon = Daemon::start(&env);
+    sync(&env).exits(0);
+    env.run(&["suspend", "--all", "--except", "Zone/example.com#mail/*", "--reason", "a move"]).exits(0);
+    env.push("zone.yaml", &zone(ZONE, "pdns", &[OTHER, MAIL]));
+    sync(&env).exits(3);
+    assert_eq!(server.rrsets(ZONE), rrsets(&[("www A", "300 192.0.2.1"), ("mail A", "300 192.0.2.2")]));
+    env.run(&["resume", "--all"]).exits(0);
+    sync(&env).exits(0);
+    assert_eq!(server.rrsets(ZONE), second());
+    daemon.stop();
+}
+
+#[test]
+fn an_entry_does_no_more_than_its_policy_says() {
+    let server = Pdns::start();
+    let env = Env::pdns(&server);
+    let may =
+        |policy: &str| env.config(&env.pdns_entry(&server.url, &format!("{WIDE_GUARD}, policy: {policy}")));
+    may("observe");
+    env.push("zone.yaml", &zone(ZONE, "pdns", &[WWW]));
+    env.run(&["apply", "--yes"]).says(&["`policy: observe`"]);
+    assert_eq!(server.rrsets(ZONE), rrsets(&[]), "it looks only");
+    may("create-only");
+    env.run(&["apply", "--yes"]).exits(0);
+    assert_eq!(server.rrsets(ZONE), first());
+    env.push("zone.yaml", &zone(ZONE, "pdns", &[OTHER, MAIL]));
+    env.run(&["apply", "--yes"]).says(&["`policy: create-only`"]);
+    assert_eq!(server.rrsets(ZONE), rrsets(&[("www A", "300 192.0.2.1"), ("mail A", "300 192.0.2.2")]));
+    may("upsert-only");
+    env.push("zone.yaml", &zone(ZONE, "pdns", &[OTHER]));
+    env.run(&["apply", "--yes"]).says(&["`policy: upsert-only`"]);
+    assert_eq!(server.rrsets(ZONE), second(), "it deletes nothing");
+    may("sync");
+    env.run(&["apply", "--yes"]).exits(0);
+    assert_eq!(server.rrsets(ZONE).len(), 1);
 }
 
 #[test]

@@ -360,7 +360,10 @@ fn a_commit_that_is_not_there_is_waited_for_and_never_called_superseded() {
     wait("0123456789012345678901234567890123456789").exits(4).hides(&["superseded"]);
     wait(&second[..7]).exits(0).says(&["in sync"]);
     wait(&first[..9]).exits(0).says(&["superseded"]);
-    wait("0123456").exits(4).hides(&["superseded"]);
+    wait("0123456")
+        .exits(4)
+        .says(&["no commit that source infra offers begins with `0123456`", &second[..7], "has not come"])
+        .hides(&["superseded", "still going"]);
     wait("main").exits(1).says(&["`main` is no commit id", "seven or more"]);
 
     // Also while the one that is there has errors.
@@ -374,6 +377,27 @@ fn a_commit_that_is_not_there_is_waited_for_and_never_called_superseded() {
     assert!(began.elapsed() >= Duration::from_secs(3), "it did not wait: {:?}", began.elapsed());
     env.git(&["push", "-q", "origin", "HEAD:main"]);
     wait(&mended).exits(0).says(&["in sync"]);
+    daemon.stop();
+}
+
+#[test]
+fn digits_that_two_commits_begin_with_are_named_and_nothing_is_waited_for() {
+    let env = Env::zonefile();
+    // Of so many commits that differ in their time alone, two begin with the same seven digits.
+    let mut history = String::new();
+    for second in 1_700_000_000..1_700_007_157_u64 {
+        history += &format!("commit refs/heads/main\ncommitter a <a@example.com> {second} +0000\ndata 0\n\n");
+    }
+    env.write("history", &history);
+    let mut import = crate::push::git(&env, &["fast-import", "--quiet"]);
+    import.current_dir(env.path("repo.git")).stdin(fs::File::open(env.path("history")).unwrap());
+    assert!(import.status().unwrap().success());
+    let daemon = Daemon::start(&env);
+    let wait = |rev: &str| env.run(&["sync", "--wait", "--timeout", "60s", "--rev", rev]);
+    let both = ["30b261e327742367c136ed289bf079f70b8d6f21", "30b261ee7ceda2b8d64f12ba118a6d445ccc43cc"];
+    wait("30b261e").exits(1).says(&["`30b261e` means 2 commits of source infra"]).says(&both);
+    wait("30b261e3").exits(0).says(&["superseded"]);
+    wait(both[1]).exits(0).hides(&["superseded"]);
     daemon.stop();
 }
 

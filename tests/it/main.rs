@@ -54,6 +54,7 @@ mod pebble;
 mod proxy;
 mod push;
 mod push_consent;
+mod push_ends;
 mod push_faults;
 mod reach;
 mod references;

@@ -69,3 +69,71 @@ fn a_forge_that_refuses_is_shown_and_holds_up_nothing() {
     wait_for("status is quiet", || !env.run(&["status"]).all().contains("the status of commit"));
     daemon.stop();
 }
+
+#[test]
+fn gitea_is_told_in_its_words_and_gitlab_that_a_commit_was_overtaken() {
+    let sink = Sink::start();
+    let env = desk("gitea: acme/infra", &format!("{}/api/v1", sink.url));
+    let commit = env.push("zone.yaml", &zone(ZONE, "zones", &[WWW]));
+    let daemon = Daemon::start(&env);
+    let path = format!("/api/v1/repos/acme/infra/statuses/{commit}");
+    wait_for("it succeeded", || states(&sink.at(&path)).last().is_some_and(|state| state == "success"));
+    let last = sink.at(&path).pop().unwrap();
+    assert_eq!(
+        (last.method.as_str(), last.json()["context"].as_str()),
+        ("POST", Some("reconciled/it/infra"))
+    );
+    assert_eq!(last.header("authorization"), "Bearer canary-forge-token");
+    daemon.stop();
+
+    // All is suspended, so that a commit stays pending until the next one comes.
+    let env = desk("gitlab: acme/infra", &format!("{}/api/v4", sink.url));
+    let first = env.push("zone.yaml", &zone(ZONE, "zones", &[WWW]));
+    let daemon = Daemon::start(&env);
+    env.run(&["suspend", "--all", "--reason", "a look"]).exits(0);
+    let at = |commit: &str| states(&sink.at(&format!("/api/v4/projects/acme%2Finfra/statuses/{commit}")));
+    wait_for("the first is told of", || !at(&first).is_empty());
+    let other = "{name: www, type: A, values: [192.0.2.2]}";
+    let second = env.push("zone.yaml", &zone(ZONE, "zones", &[other]));
+    env.run(&["sync", "--wait", "--timeout", "60s"]);
+    wait_for("the second is pending", || at(&second) == ["pending"]);
+    let third =
+        env.push("zone.yaml", &zone(ZONE, "zones", &[WWW, "{name: a, type: A, values: [192.0.2.3]}"]));
+    env.run(&["sync", "--wait", "--timeout", "60s"]);
+    wait_for("the third is pending", || at(&third) == ["pending"]);
+    wait_for("the second is over", || at(&second) == ["pending", "canceled"]);
+    daemon.stop();
+}
+
+#[test]
+fn a_forge_that_knows_no_such_token_is_asked_again_and_one_that_takes_no_such_status_is_not() {
+    let path = |commit: &str| format!("/repos/acme/infra/statuses/{commit}");
+    for code in [401, 403, 404, 422] {
+        let sink = Sink::start();
+        sink.answers(code);
+        let env = desk("github: acme/infra", &sink.url);
+        let first = env.push("zone.yaml", &zone(ZONE, "zones", &[WWW]));
+        let daemon = Daemon::start(&env);
+        wait_for("status says so", || env.run(&["status"]).all().contains(&format!("answered {code}")));
+        wait_for("the end was tried", || states(&sink.at(&path(&first))).contains(&"success".to_owned()));
+        let again = || {
+            let mut told = states(&sink.at(&path(&first)));
+            let all = told.len();
+            told.dedup();
+            all > told.len()
+        };
+        if code != 422 {
+            wait_for("it is tried again", again);
+        }
+        sink.answers(201);
+        let other = "{name: www, type: A, values: [192.0.2.2]}";
+        let second = env.push("zone.yaml", &zone(ZONE, "zones", &[other]));
+        env.run(&["sync", "--wait", "--timeout", "60s"]).exits(0);
+        wait_for("the second is told of", || {
+            states(&sink.at(&path(&second))).contains(&"success".to_owned())
+        });
+        assert_eq!(again(), code != 422, "{code}: {:?}", states(&sink.at(&path(&first))));
+        assert!(!daemon.log().contains("canary"), "{}", daemon.log());
+        daemon.stop();
+    }
+}

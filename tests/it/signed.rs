@@ -155,6 +155,59 @@ fn a_push_that_is_not_signed_is_refused_by_the_hook_or_by_the_daemon_later() {
     daemon.stop();
 }
 
+/// gpg with a home of its own; its agent ends with it.
+struct Gpg<'a>(&'a Env);
+
+impl Drop for Gpg<'_> {
+    fn drop(&mut self) {
+        let _ = self.command("gpgconf").args(["--kill", "all"]).output();
+    }
+}
+
+impl Gpg<'_> {
+    fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        command.env("HOME", self.0.dir.path()).env_remove("GNUPGHOME");
+        command
+    }
+    fn run(&self, args: &[&str]) -> String {
+        let quiet = ["--batch", "--quiet", "--pinentry-mode", "loopback", "--passphrase", ""];
+        let output = self.command("gpg").args(quiet).args(args).output();
+        let output = output.expect("the tests need gpg (Debian: gnupg)");
+        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+    /// Makes a key.
+    fn key(&self, name: &str) {
+        self.run(&["--quick-gen-key", name, "ed25519", "sign", "never"]);
+    }
+    /// Signs what is committed anew.
+    fn sign(&self, name: &str) {
+        let key = format!("user.signingkey={name}");
+        self.0.git(&["-c", "gpg.format=openpgp", "-c", &key, "commit", "-q", "--amend", "--no-edit", "-S"]);
+    }
+}
+
+#[test]
+fn a_push_that_an_allowed_openpgp_key_signed_is_deployed_and_no_other() {
+    let env = desk(", verify: {gpgKeys: keys.asc}");
+    push_target(&env);
+    fs::create_dir(env.path(".gnupg")).unwrap();
+    fs::set_permissions(env.path(".gnupg"), std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+    let gpg = Gpg(&env);
+    ["ada@example.com", "eve@example.com"].iter().for_each(|name| gpg.key(name));
+    env.write("keys.asc", &gpg.run(&["--armor", "--export", "ada@example.com"]));
+    let daemon = Daemon::start(&env);
+    commit(&env, None, "first", &[WWW]);
+    try_push(&env, &[]).exits(1).says(&["it is not signed", "pre-receive hook declined"]);
+    gpg.sign("eve@example.com");
+    try_push(&env, &[]).exits(1).says(&["not among the allowed keys"]);
+    gpg.sign("ada@example.com");
+    try_push(&env, &[]).exits(0).says(&["infra is in sync at"]);
+    assert_eq!(env.zone_rrsets(ZONE), rrsets(&[("www A", "300 192.0.2.1")]));
+    daemon.stop();
+}
+
 #[test]
 fn keys_that_cannot_be_read_are_found_by_check_and_let_nobody_in() {
     let env = desk(VERIFY);

@@ -264,6 +264,21 @@ fn a_reload_keeps_the_process_and_one_that_is_refused_keeps_it_at_work() {
 }
 
 #[test]
+fn the_journal_is_asked_by_the_fields_of_a_line() {
+    let Some(machine) = Machine::zonefile() else { return };
+    let config = fs::read_to_string(machine.path("/etc/reconciled/config.yaml")).unwrap();
+    machine.write("/etc/reconciled/config.yaml", &format!("{config}telemetry: {{log: journald}}\n"));
+    machine.systemctl("start");
+    fs::rename(machine.env.path("repo.git"), machine.env.path("away.git")).unwrap();
+    let asked = || {
+        let of = ["SYSLOG_IDENTIFIER=reconciled", "PRIORITY=4", "RECONCILED_SOURCE=infra"];
+        let output = machine.command(&[&["journalctl", "-o", "json", "--no-pager"], &of[..]].concat());
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    wait_for("the journal has it", || asked().contains("source cannot be had"));
+}
+
+#[test]
 fn a_process_that_hangs_is_ended_by_the_watchdog_and_one_that_is_killed_comes_back() {
     let Some(machine) = Machine::zonefile() else { return };
     machine.drop_in("ReadWritePaths=/srv/zones\nRestartSec=100ms\nWatchdogSec=4s");

@@ -64,6 +64,30 @@ fn backups_are_made_and_only_the_newest_stay() {
 }
 
 #[test]
+fn a_backup_that_fails_is_in_status_and_metrics_until_one_succeeds() {
+    let env = Env::zonefile();
+    let config = fs::read_to_string(env.path("config.yaml")).unwrap();
+    let dir = env.path("backups");
+    env.write("config.yaml", &format!("{config}\nbackup: {{dir: {}, every: 1h}}\n", dir.display()));
+    fs::write(&dir, "no folder").unwrap();
+    env.push("zone.yaml", &zone(ZONE, "zones", &[WWW]));
+    let daemon = Daemon::ready(&env);
+    let fails = "reconciled_upkeep_failing{work=\"backup\"} ";
+    wait_for("the metric says so", || crate::telemetry::scrape(&env).contains(&format!("{fails}1")));
+    env.run(&["status", "--exit-code"]).exits(3).says(&[
+        "NEEDS A PERSON",
+        "NotBackedUp",
+        "the state cannot be backed up: make DIR/backups",
+        "backup.dir",
+    ]);
+    fs::remove_file(&dir).unwrap();
+    wait_for("a backup", || crate::telemetry::scrape(&env).contains(&format!("{fails}0")));
+    env.run(&["status", "--exit-code"]).exits(0).hides(&["NotBackedUp"]);
+    assert_eq!(backups(&env).len(), 1);
+    daemon.stop();
+}
+
+#[test]
 fn a_file_that_was_rotated_goes_on_after_a_reload() {
     let env = Env::zonefile();
     let config = fs::read_to_string(env.path("config.yaml")).unwrap();

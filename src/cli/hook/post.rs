@@ -140,6 +140,9 @@ fn conclusion(outcome: SyncOutcome, source: &str, label: &str, did: &str, millis
             format!("{source} failed at {label}: {did}; it is tried again by itself (reconciled status)")
         }
         SyncOutcome::Superseded => format!("{label} is superseded: {source} is at a newer revision"),
+        SyncOutcome::Missing => {
+            format!("{source} does not offer {label} after {milliseconds} ms; it is applied once it does")
+        }
         SyncOutcome::TimedOut => {
             format!("{source} is still going at {label} after {milliseconds} ms; it goes on without you")
         }

@@ -5,6 +5,7 @@
 
 use super::{Loop, Source};
 use crate::{
+    daemon::wishes::What,
     operation::Pushed,
     session::{Snapshot, rewound},
 };
@@ -18,10 +19,25 @@ use std::{
 impl Source {
     /// Who consented to the rewind to this commit, and who pushed it.
     pub(super) fn accounts(&self, snapshot: &Snapshot, at: Duration) -> Vec<Event> {
-        let rewinding = self.rewinding.iter().filter(|(commit, _)| *commit == snapshot.revision);
-        let rewinding = rewinding.map(|(_, actor)| rewound(snapshot, actor, at));
-        let pushes = self.pushes.iter().filter(|pushed| *pushed.commit == *snapshot.revision);
-        rewinding.chain(pushes.map(|pushed| event(&snapshot.name, pushed, true, at))).collect()
+        let said = self.rewinding.iter().chain(&self.pushes);
+        let event = said.filter_map(|wish| match &wish.what {
+            What::Rewind { commit, actor, .. } if *commit == snapshot.revision => {
+                Some(rewound(snapshot, actor, at))
+            }
+            What::Push(pushed) if *pushed.commit == *snapshot.revision => {
+                Some(event(&snapshot.name, pushed, true, at))
+            }
+            _ => None,
+        });
+        event.collect()
+    }
+
+    /// The pushes that the trail does not know of.
+    fn pushes(&self) -> impl Iterator<Item = &Pushed> {
+        self.pushes.iter().filter_map(|wish| match &wish.what {
+            What::Push(pushed) => Some(pushed),
+            What::Rewind { .. } => None,
+        })
     }
 }
 
@@ -30,8 +46,23 @@ impl Loop {
     pub(super) fn forget_accounts(&mut self, snapshots: &[&Snapshot], moved: &BTreeSet<Arc<str>>) {
         for snapshot in snapshots.iter().filter(|snapshot| moved.contains(&snapshot.name)) {
             let Some(source) = self.sources.get_mut(&snapshot.name) else { continue };
-            source.rewinding = None;
-            source.pushes.retain(|pushed| *pushed.commit != *snapshot.revision);
+            source.rewinding.take().inspect(|wish| self.wishes.done(wish));
+            source.pushes.retain(|wish| {
+                let is_of = matches!(&wish.what, What::Push(pushed) if *pushed.commit == *snapshot.revision);
+                if is_of {
+                    self.wishes.done(wish);
+                }
+                !is_of
+            });
+        }
+    }
+
+    /// A poll that was given consent to a rewind has been loaded: there is none for the next.
+    pub(super) fn rewound(&mut self, name: &Arc<str>) {
+        let wish = self.sources.get_mut(name).and_then(|source| source.rewinding.take());
+        // An instance that ends may have loaded nothing: the next one polls with the same consent.
+        if let Some(wish) = wish.filter(|_| !self.session.surveyor.cx.stop.is_set()) {
+            self.wishes.done(&wish);
         }
     }
 
@@ -44,9 +75,9 @@ impl Loop {
         let in_force = in_force.unwrap_or_default().commit;
         let now = self.session.surveyor.cx.clock.now();
         let event = |pushed: &Pushed| event(name, pushed, pushed.commit == in_force, now);
-        let writes = source.pushes.iter().map(|pushed| Write::Event(event(pushed))).collect();
+        let writes = source.pushes().map(|pushed| Write::Event(event(pushed))).collect();
         match self.writing.db.commit(writes).await {
-            Ok(()) => source.pushes.clear(),
+            Ok(()) => source.pushes.drain(..).for_each(|wish| self.wishes.done(&wish)),
             Err(error) => {
                 tracing::warn!(source = &**name, %error, "who pushed cannot be put down, and is with a later poll");
             }

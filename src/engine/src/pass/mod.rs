@@ -125,8 +125,8 @@ impl Engine {
         });
         let scopes: BTreeSet<Scope> = desired.scopes.keys().cloned().collect();
         let place = |claim: &Claim, owner: Option<&ManifestKey>| self.place(claim, owner, desired, &scopes);
-        let jobs = survey.scopes.into_iter().map(|(scope, view)| {
-            let entry = scope.provider.clone();
+        let jobs = survey.scopes.into_iter().map(|job| (job.0.provider.clone(), job));
+        let work = |(scope, view): (Scope, Result<_, Error>)| {
             let (fences, place, leave) = (&fences, &place, domains.leave(&scope));
             let span = tracing::info_span!(
                 telemetry::SCOPE,
@@ -151,9 +151,9 @@ impl Engine {
                 }
                 (scope, result)
             };
-            (entry, job.instrument(outside).boxed())
-        });
-        for (scope, result) in beside(jobs, |_| WIDTH).await {
+            job.instrument(outside).boxed()
+        };
+        for (scope, result) in beside(jobs, |_| WIDTH, work).await {
             let result = match result {
                 Ok(done) => done,
                 // The store failed, or another process is the writer: this scope is tried again, others go on.

@@ -138,6 +138,16 @@ mod tests {
     }
 
     #[test]
+    fn a_clock_that_went_back_makes_no_wait_longer() {
+        let mut breaker = open();
+        let (day, first) = (Duration::from_secs(900), Duration::from_secs(16));
+        breaker.rewind(day);
+        assert_eq!(breaker.state(), BreakerState::Open(NOW - day + first));
+        breaker.advance(NOW - day + first);
+        assert_eq!(breaker.state(), BreakerState::HalfOpen);
+    }
+
+    #[test]
     fn a_person_need_not_wait_and_an_answer_closes_it() {
         let mut breaker = open();
         breaker.half_open();

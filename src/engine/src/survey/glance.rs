@@ -122,13 +122,16 @@ impl Surveyor {
             let is_apt = self.entries.get(&scope.provider).is_some_and(|e| e.observer.info().reads_ahead);
             is_apt && versions.get(*scope) != Some(&known.version)
         });
-        let reads = moved.map(|(scope, _)| {
-            let list = async move { (scope.clone(), self.list(scope).await) };
-            (scope.provider.clone(), list.boxed())
-        });
         // Gathered: what maps borrowed scopes is not `Send` for every lifetime.
-        let reads = reads.collect::<Vec<_>>();
-        beside(reads, |entry| self.width(entry, options)).await.into_iter().collect()
+        let scopes: Vec<_> = moved.map(|(scope, _)| (scope.provider.clone(), scope.clone())).collect();
+        let list = |scope: Scope| {
+            async move {
+                let listed = self.list(&scope).await;
+                (scope, listed)
+            }
+            .boxed()
+        };
+        beside(scopes, |entry| self.width(entry, options), list).await.into_iter().collect()
     }
 
     /// Reads a scope of an entry that can list without being told what to look for.

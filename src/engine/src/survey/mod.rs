@@ -319,11 +319,11 @@ impl Surveyor {
         let suspensions = self.suspensions(store).await?;
         let recovering = store.is_recovering().await?;
         let for_person: Vec<_> = suspensions.iter().filter(|one| !one.lets_person()).cloned().collect();
-        let views = jobs.into_iter().map(|(scope, memory, seen)| {
-            let entry = scope.provider.clone();
+        let jobs = jobs.into_iter().map(|job| (job.0.provider.clone(), job));
+        let view = |(scope, memory, seen): (Scope, ScopeMemory, Option<_>)| {
             let (versions, moves) = (&versions, &moves.moved);
             let suspensions = if options.by_person.is_for(&scope) { &*for_person } else { &*suspensions };
-            let view = async move {
+            async move {
                 let version = versions.get(&scope);
                 if options.unhurried {
                     self.hurry.make_way(&*self.cx.clock).await;
@@ -348,10 +348,10 @@ impl Surveyor {
                 // What fails may do so after a minute each.
                 options.answered.0.fetch_add(usize::from(view.is_ok()), Ordering::Relaxed);
                 (scope, view)
-            };
-            (entry, view.boxed())
-        });
-        survey.scopes = beside(views, |entry| self.width(entry, options)).await.into_iter().collect();
+            }
+            .boxed()
+        };
+        survey.scopes = beside(jobs, |entry| self.width(entry, options), view).await.into_iter().collect();
         let unknown = twins::unknown(desired, &remembered, &survey);
         twins::wait(desired, &unknown, &mut survey);
         twins::former::keep(&self.entries, desired, (&remembered, &unknown), &mut survey);
@@ -489,17 +489,21 @@ impl Surveyor {
 }
 
 /// Does the jobs of each entry beside those of all others, `width` of them at once: an entry that is slow, or takes one at a
-/// time, keeps no other waiting.
-pub(crate) async fn beside<'a, T>(
-    jobs: impl IntoIterator<Item = (Arc<str>, BoxFuture<'a, T>)>,
+/// time, keeps no other waiting. What `work` makes of a job is made once there is room for it, so that it takes no memory and
+/// is not timed before.
+pub(crate) async fn beside<'a, J, T>(
+    jobs: impl IntoIterator<Item = (Arc<str>, J)>,
     width: impl Fn(&str) -> usize,
+    work: impl Fn(J) -> BoxFuture<'a, T>,
 ) -> Vec<T> {
-    let mut entries: BTreeMap<Arc<str>, Vec<BoxFuture<'a, T>>> = BTreeMap::new();
+    let mut entries: BTreeMap<Arc<str>, Vec<J>> = BTreeMap::new();
     for (entry, job) in jobs {
         entries.entry(entry).or_default().push(job);
     }
-    let streams =
-        entries.into_iter().map(|(entry, jobs)| stream::iter(jobs).buffer_unordered(width(&entry).max(1)));
+    let streams = entries.into_iter().map(|(entry, jobs)| {
+        let width = width(&entry).max(1);
+        stream::iter(jobs).map(&work).buffer_unordered(width)
+    });
     stream::select_all(streams).collect().await
 }
 
@@ -544,3 +548,37 @@ pub(crate) fn claim_state(row: &ClaimRow) -> ClaimState {
 
 /// How long a survey may wait for one read when nobody said otherwise.
 pub const READ_LIMIT: Duration = Duration::from_secs(60);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_executor::block_on;
+    use std::{future, task::Poll};
+
+    #[test]
+    fn what_a_job_takes_is_made_once_there_is_room_for_it() {
+        let (made, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let jobs = (0..100).map(|number| (Arc::from(if number % 2 == 0 { "a" } else { "b" }), number));
+        let width = |entry: &str| if entry == "a" { 3 } else { 1 };
+        let work = |number: usize| {
+            let under_way = made.fetch_add(1, Ordering::Relaxed) + 1;
+            most.fetch_max(under_way, Ordering::Relaxed);
+            let mut turns = number % 5;
+            let made = &made;
+            future::poll_fn(move |cx| {
+                cx.waker().wake_by_ref();
+                if turns == 0 {
+                    made.fetch_sub(1, Ordering::Relaxed);
+                    return Poll::Ready(number);
+                }
+                turns -= 1;
+                Poll::Pending
+            })
+            .boxed()
+        };
+        let mut done = block_on(beside(jobs, width, work));
+        done.sort_unstable();
+        assert_eq!(done, (0..100).collect::<Vec<_>>());
+        assert_eq!(most.into_inner(), 4);
+    }
+}

@@ -1,0 +1,125 @@
+//! Which source and which scopes a question is about.
+
+use super::{Instance, sync::is_at_rest};
+use crate::{
+    operation::{SyncAsk, pattern},
+    session::Failure,
+};
+use reconciled_engine::{
+    Store,
+    scheduler::{Stance, Standing},
+};
+use reconciled_provider::{Pattern, Scope};
+use std::{collections::BTreeSet, sync::Arc};
+
+/// The scopes in which something is held that somebody consented to.
+pub(super) async fn released(instance: &Instance) -> Result<BTreeSet<Scope>, Failure> {
+    let db = &instance.writing.db;
+    let mut domains = BTreeSet::new();
+    for hold in db.holds().await? {
+        if db.approval(hold.digest).await?.is_some() {
+            domains.insert(hold.domain);
+        }
+    }
+    let is_in = |scope: &Scope| domains.contains(&scope.provider) || domains.contains(&*scope.to_string());
+    Ok(instance.scheduler.standing().into_keys().filter(is_in).collect())
+}
+
+/// The source that a commit is of where none is named: the only one there is.
+pub(super) fn sole(instance: &Instance) -> Result<Arc<str>, Failure> {
+    match &instance.session.config.sources[..] {
+        [source] => Ok(source.name.clone()),
+        sources => {
+            let names: Vec<&str> = sources.iter().map(|source| &*source.name).collect();
+            let hint = match names.is_empty() {
+                true => "there is none in the configuration".to_owned(),
+                false => format!("write --source with one of {}", names.join(", ")),
+            };
+            Err(Failure::hinted("it is not said which source the commit is of", hint))
+        }
+    }
+}
+
+pub(super) fn named(instance: &Instance, name: &str) -> Result<Arc<str>, Failure> {
+    let sources = &instance.session.config.sources;
+    let found = sources.iter().find(|source| *source.name == *name);
+    let names: Vec<&str> = sources.iter().map(|source| &*source.name).collect();
+    found.map(|source| source.name.clone()).ok_or_else(|| {
+        Failure::hinted(
+            format!("no source is called `{name}`"),
+            format!("configured sources: {}", names.join(", ")),
+        )
+    })
+}
+
+/// The scopes that `ask` means.
+pub(super) async fn meant(
+    instance: &Instance,
+    ask: &SyncAsk,
+    source: Option<&str>,
+) -> Result<BTreeSet<Scope>, Failure> {
+    let desired = instance.follower.desired();
+    let of_source = |scope: &Scope| {
+        let from = |resource: &reconciled_provider::Resource| {
+            source.is_none_or(|source| desired.manifest(resource.origin).key.source() == source)
+        };
+        source.is_none() || desired.in_scope(scope).iter().any(from)
+    };
+    let of_provider = |scope: &Scope| ask.provider.as_deref().is_none_or(|name| *scope.provider == *name);
+    let patterns = ask.addresses.iter().map(|text| pattern(text)).collect::<Result<Vec<Pattern>, _>>()?;
+    let mut tracked = BTreeSet::new();
+    for pattern in &patterns {
+        let rows = instance.writing.db.reader().rows(Some(pattern)).await?;
+        tracked.extend(rows.iter().filter_map(|row| row.scope.parse::<Scope>().ok()));
+    }
+    let named = |scope: &Scope| {
+        let observer = instance.session.observer(&scope.provider);
+        patterns.is_empty()
+            || tracked.contains(scope)
+            || desired.in_scope(scope).iter().any(|resource| {
+                let manifest = desired.manifest(resource.origin);
+                let part = observer.and_then(|observer| observer.part(scope, &resource.id));
+                let address = reconciled_provider::Address { part, ..manifest.address.clone() };
+                patterns.iter().any(|pattern| pattern.matches(&address, manifest.key.group()))
+            })
+    };
+    let known: BTreeSet<Scope> =
+        desired.scopes.keys().cloned().chain(instance.scheduler.standing().into_keys()).collect();
+    let found: BTreeSet<Scope> =
+        known.into_iter().filter(|scope| of_source(scope) && of_provider(scope) && named(scope)).collect();
+    if found.is_empty() && (!patterns.is_empty() || ask.provider.is_some()) {
+        return Err(Failure::hinted(
+            "nothing that is declared or tracked is meant by that",
+            "to see what is tracked: reconciled status '*/*'",
+        ));
+    }
+    Ok(found)
+}
+
+/// The scopes in which something of `source`, or what nobody desires any more, is about to be looked at.
+pub(super) fn busy(instance: &Instance, source: Option<&str>) -> Vec<Scope> {
+    of_source(instance, source, |s| s.is_queued || s.running_since.is_some())
+}
+
+/// The same of what is at rest and not in sync: held, stalled, failed or suspended. What nobody desires any more may
+/// be another source's, where there are several.
+pub(super) fn left_over(instance: &Instance, source: Option<&str>) -> Vec<Scope> {
+    let desired = instance.follower.desired();
+    let mut scopes = of_source(instance, source, |s| is_at_rest(s) && s.stance != Stance::InSync);
+    scopes
+        .retain(|scope| source.is_none() || desired.sources.len() < 2 || !desired.in_scope(scope).is_empty());
+    scopes
+}
+
+fn of_source(instance: &Instance, source: Option<&str>, is_meant: impl Fn(&Standing) -> bool) -> Vec<Scope> {
+    let desired = instance.follower.desired();
+    let is_of_source = |scope: &Scope| {
+        let declared = desired.in_scope(scope);
+        let of = |resource: &reconciled_provider::Resource| {
+            Some(desired.manifest(resource.origin).key.source()) == source
+        };
+        declared.is_empty() || declared.iter().any(of)
+    };
+    let standing = instance.scheduler.standing().into_iter();
+    standing.filter(|(scope, s)| is_meant(s) && is_of_source(scope)).map(|(scope, _)| scope).collect()
+}
