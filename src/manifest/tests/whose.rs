@@ -156,6 +156,35 @@ fn what_two_sources_declare_belongs_to_the_one_it_is_tracked_for() {
 }
 
 #[test]
+fn what_another_source_has_of_a_file_says_nothing_against_the_rest_of_it() {
+    let mut setup = Setup::new(&[("a.yaml", &thing("a", "{records: [{name: x}]}"))]);
+    let theirs = thing("a", "{records: [{name: x}, {name: y}]}");
+    setup.sources.push(("apps", folder(&[("b.yaml", &theirs)]), SourceRules::default()));
+    let loaded = setup.once();
+    assert_eq!(loaded.problems.len(), 2);
+    let declared: Vec<_> = loaded.desired.scopes.values().flat_map(|list| list.iter()).collect();
+    let source = |id: &str| {
+        let of = declared.iter().filter(|resource| &*resource.id.0 == id);
+        of.map(|resource| loaded.desired.manifest(resource.origin).key.source()).collect::<Vec<_>>()
+    };
+    // What `infra` lets go of is declared all the same, so that nothing deletes it in between.
+    assert_eq!((source("x"), source("y")), (vec!["infra"], vec!["apps"]));
+    assert!(!loaded.desired.sources["apps"].prunes);
+}
+
+#[test]
+fn what_a_file_declares_that_is_in_error_is_set_aside() {
+    let text = format!(
+        "{}---\nkind: Thing\napiVersion: test/v1\nmetadata: {{nam: b}}\n",
+        thing("a", "{records: [{name: x}]}")
+    );
+    let loaded = Setup::new(&[("a.yaml", &text)]).once();
+    assert!(loaded.desired.scopes.is_empty());
+    let aside: Vec<&str> = loaded.desired.set_aside.iter().map(|(_, id)| &*id.0).collect();
+    assert!(aside.contains(&"x"), "{aside:?}");
+}
+
+#[test]
 fn a_host_that_is_not_selected_wants_nothing_of_the_manifest() {
     let text = "apiVersion: test/v1\nkind: Thing\nmetadata: {name: a, annotations: {reconciled/hosts: \"role=db\"}}\nspec: {nonsense: 1}\n";
     let loaded = Setup::new(&[("a.yaml", text)]).once();
@@ -315,6 +344,13 @@ fn a_later_path_extends_a_manifest_if_it_says_so() {
     let loaded = setup.once();
     let meta = &loaded.desired.manifests[0];
     assert_eq!((&*meta.file, meta.line), ("env/prod/a.yaml", 2));
+    let place = |id: &str| {
+        let mut all = loaded.desired.scopes.values().flat_map(|list| list.iter());
+        let place = loaded.desired.place(all.find(|resource| &*resource.id.0 == id).unwrap());
+        (place.file.to_string(), place.line)
+    };
+    assert_eq!(place("x"), ("common/a.yaml".into(), 6));
+    assert_eq!(place("z"), ("env/prod/a.yaml".into(), 8));
     assert!(
         loaded.desired.scopes.values().flat_map(|list| list.iter()).all(|r| !loaded
             .desired

@@ -62,7 +62,7 @@ pub(crate) async fn apply(
     let creates = batch.actions.iter().any(is_creation);
     let entries = match &old {
         Some(old) => observe::entries(backend, zone, old)?,
-        None if creates => new_zone(backend, zone),
+        None if creates => new_zone(backend, zone, write::serial_before(cx.clock.now())),
         None => return Err(Error::conflict(format!("{} does not exist", path.display()))),
     };
     let all: Vec<&Action> = batch.actions.iter().collect();
@@ -227,12 +227,12 @@ async fn lock(backend: &Arc<Backend>, cx: &Cx) -> Result<fs::File, Error> {
 }
 
 /// The records of a zone that is new: a SOA, and the name servers the entry names.
-fn new_zone(backend: &Backend, zone: &str) -> Vec<Entry> {
+fn new_zone(backend: &Backend, zone: &str, serial: u32) -> Vec<Entry> {
     let entry = |kind: &str, value: &str, ttl: u32| Entry {
         name: format!("{zone}.").into(),
         ttl,
         kind: kind.into(),
-        content: write::content(kind, value, 0).into(),
+        content: write::content(kind, value, serial).into(),
         origin: None,
         mark: None,
     };

@@ -5,7 +5,7 @@ use crate::{
     name::{escape_for_master as escape, labels, relative},
     rdata, record,
 };
-use std::fmt::Write;
+use std::{fmt::Write, time::Duration};
 
 /// First lines of each file.
 const HEADER: &str = "\
@@ -62,6 +62,22 @@ pub(crate) fn next_serial(serial: u32) -> u32 {
     serial.wrapping_add(1).max(1)
 }
 
+/// The serial before the first one of a file that is made now. It may be made again, and whoever has the zone already takes
+/// nothing that is older: the last of this day, in the custom of RFC 1912 §2.2 (`YYYYMMDDnn`).
+pub(crate) fn serial_before(now: Duration) -> u32 {
+    let seconds = i64::try_from(now.as_secs()).unwrap_or(0);
+    let date = time::OffsetDateTime::from_unix_timestamp(seconds).map(|at| at.date());
+    let Ok((year, month, day)) =
+        date.map(|date| (date.year(), u32::from(u8::from(date.month())), date.day()))
+    else {
+        return 0;
+    };
+    // From 4295 on no such number has room.
+    let number =
+        |year: u32| year.checked_mul(1_000_000)?.checked_add(month * 10_000 + u32::from(day) * 100 + 98);
+    u32::try_from(year).ok().and_then(number).unwrap_or(0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -103,6 +119,14 @@ mod tests {
     #[test]
     fn serials_go_on_after_the_largest() {
         assert_eq!((next_serial(7), next_serial(u32::MAX)), (8, 1));
+    }
+
+    #[test]
+    fn a_file_that_is_made_again_is_newer_than_one_that_was_counted_by_days() {
+        let serial = |seconds| next_serial(serial_before(Duration::from_secs(seconds)));
+        assert_eq!(serial(1_795_824_000), 2_026_112_799);
+        assert_eq!(serial(0), 1_970_010_199);
+        assert_eq!(serial(u64::MAX), 1);
     }
 
     proptest! {
