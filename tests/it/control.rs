@@ -150,3 +150,36 @@ fn what_was_changed_by_hand_meanwhile_is_held_once_the_time_is_over() {
     env.run(&["status"]).exits(0).hides(&["SUSPENDED", "NEEDS A PERSON"]);
     daemon.stop();
 }
+
+#[test]
+fn a_state_that_may_not_be_read_is_not_taken_for_none() {
+    if fs::metadata("/proc/self").map(|meta| std::os::unix::fs::MetadataExt::uid(&meta)).unwrap() != 0 {
+        // Only root can become somebody else; the store has a test of its own.
+        return;
+    }
+    let env = Env::zonefile();
+    env.push("zone.yaml", &zone(ZONE, "zones", &[WWW]));
+    env.apply();
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs::set_permissions(env.dir.path(), open).unwrap();
+    let config = env.path("config.yaml");
+    let as_nobody = |verb: &[&str]| {
+        let mut command = env.command(&[&["--config", config.to_str().unwrap()], verb].concat());
+        std::os::unix::process::CommandExt::uid(&mut command, 65_534);
+        std::os::unix::process::CommandExt::gid(&mut command, 65_534);
+        env.finish(command)
+    };
+    let verbs: [&[&str]; 6] = [
+        &["status"],
+        &["status", "--exit-code"],
+        &["history"],
+        &["approvals"],
+        &["events", "--verify"],
+        &["suspend", "--all", "--reason", "x"],
+    ];
+    for verb in verbs {
+        let told = ["the state in DIR/state may not be read by this user", "hint: ask as root", "api.group"];
+        as_nobody(verb).exits(1).says(&told).hides(&["no state", "state init"]);
+    }
+    as_nobody(&["check"]).exits(1).says(&["FAIL  database: the state in DIR/state"]).hides(&["none yet"]);
+}
