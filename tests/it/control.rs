@@ -183,3 +183,24 @@ fn a_state_that_may_not_be_read_is_not_taken_for_none() {
     }
     as_nobody(&["check"]).exits(1).says(&["FAIL  database: the state in DIR/state"]).hides(&["none yet"]);
 }
+
+#[test]
+fn a_daemon_is_asked_also_while_its_configuration_is_broken() {
+    let env = Env::zonefile();
+    env.push("zone.yaml", &zone(ZONE, "zones", &[WWW]));
+    let daemon = Daemon::ready(&env);
+    let good = fs::read_to_string(env.path("config.yaml")).unwrap();
+    for broken in ["bogus: 1\n", "secrets: {a: {\n"] {
+        env.write("config.yaml", &format!("{good}{broken}"));
+        let told = ["warning: the configuration cannot be used", "config.yaml:", "using daemon at"];
+        env.run(&["suspend", "--all", "--reason", "incident"]).exits(0).says(&told);
+        env.run(&["status"]).exits(0).says(&told).says(&["SUSPENDED (1)", "incident"]);
+        env.run(&["approvals"]).exits(0).says(&told);
+        env.run(&["resume", "--all"]).exits(0).says(&told);
+        sync(&env).exits(0).says(&told);
+        env.run(&["--standalone", "status"]).exits(1).hides(&["using daemon"]);
+        env.run(&["check"]).exits(1).says(&["FAIL  config"]);
+    }
+    daemon.stop();
+    env.run(&["status"]).exits(1).says(&["config.yaml:"]).hides(&["warning", "daemon"]);
+}
