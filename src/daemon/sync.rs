@@ -116,7 +116,7 @@ async fn follow(
     let request = instance.requests.name(ask.request.as_deref(), began)?;
     let source = match &ask.source {
         Some(name) => Some(named(instance, name)?),
-        None if ask.rev.is_some() => Some(sole(instance)?),
+        None if ask.rev.is_some() || ask.accept_rewind.is_some() => Some(sole(instance)?),
         None => None,
     };
     let is_push = pushed.is_some();

@@ -204,3 +204,20 @@ fn a_daemon_is_asked_also_while_its_configuration_is_broken() {
     daemon.stop();
     env.run(&["status"]).exits(1).says(&["config.yaml:"]).hides(&["warning", "daemon"]);
 }
+
+#[test]
+fn a_daemon_that_hangs_is_not_well() {
+    let env = Env::zonefile();
+    env.push("zone.yaml", &zone(ZONE, "zones", &[WWW]));
+    let daemon = Daemon::ready(&env);
+    let is = "ok    api.socket: DIR/state/api.sock answers: instance it, version";
+    env.run(&["check"]).exits(0).says(&[is, "state DIR/state"]);
+    daemon.signal("STOP");
+    let said = ["FAIL  api.socket", "does not answer in time: 1s were given", "systemctl restart"];
+    env.run(&["check", "--timeout", "1s"]).exits(1).says(&said);
+    let said = ["does not answer within 1s", "it is there and hangs"];
+    env.run(&["sync", "--wait", "--timeout", "1s"]).exits(5).says(&said);
+    daemon.signal("CONT");
+    env.run(&["check"]).exits(0);
+    daemon.stop();
+}
