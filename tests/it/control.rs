@@ -221,3 +221,17 @@ fn a_daemon_that_hangs_is_not_well() {
     env.run(&["check"]).exits(0);
     daemon.stop();
 }
+
+#[test]
+fn consent_to_what_nothing_held_has_is_told_as_such() {
+    let env = Env::zonefile();
+    env.push("zone.yaml", &zone(ZONE, "zones", &[WWW]));
+    env.apply();
+    let digest = "0123456789abcdef0123456789abcdef";
+    let early = env.run(&["approve", digest, "--reason", "x"]).exits(0);
+    early.says(&["is approved for 24 hours", "nothing that is held has this digest", "reconciled approvals"]);
+    let daemon = Daemon::ready(&env);
+    let early = env.run(&["approve", digest, "--reason", "x"]).exits(0);
+    early.says(&["nothing that is held has this digest"]).hides(&["goes on with it now"]);
+    daemon.stop();
+}
