@@ -235,3 +235,10 @@ fn consent_to_what_nothing_held_has_is_told_as_such() {
     early.says(&["nothing that is held has this digest"]).hides(&["goes on with it now"]);
     daemon.stop();
 }
+
+#[test]
+fn nothing_can_be_stopped_that_never_began_and_it_is_said_what_can() {
+    let env = Env::zonefile();
+    let said = ["no state in DIR/state yet: nothing was applied", "touch /etc/reconciled/suspended"];
+    env.run(&["suspend", "--all", "--reason", "x"]).exits(1).says(&said).hides(&["restore"]);
+}
