@@ -128,7 +128,12 @@ impl Client {
     ///
     /// Errors: somebody is there and does not let us in, or is no reconciled.
     pub async fn identity(&self) -> Result<Option<Identity>, Failure> {
-        match self.request(Method::GET, "/v1/instance").timeout(IDENTITY_TIMEOUT).send().await {
+        self.identity_within(IDENTITY_TIMEOUT).await
+    }
+
+    /// As [`Client::identity`], for who does not wait longer than `limit`.
+    pub async fn identity_within(&self, limit: Duration) -> Result<Option<Identity>, Failure> {
+        match self.request(Method::GET, "/v1/instance").timeout(limit).send().await {
             Err(error) => match io_kind(&error) {
                 Some(io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) if !self.is_away => Ok(None),
                 Some(io::ErrorKind::PermissionDenied) => Err(Failure::hinted(

@@ -260,7 +260,7 @@ fn report(
     format: Format,
     out: &mut Out,
 ) -> Result<Exit, Failure> {
-    let mut exit = Exit::Good;
+    let (mut exit, mut is_given_up) = (Exit::Good, false);
     let mut lines = Vec::new();
     for (scope, report) in &converge.round.scopes {
         for condition in &report.conditions {
@@ -282,7 +282,10 @@ fn report(
             lines.extend(condition.hint.iter().map(|hint| format!("hint: {hint}")));
         }
         if matches!(report.state, ScopeState::DueAt(_) | ScopeState::DueNow) {
-            exit = exit.worst(Exit::Late);
+            // What failed is not tried again once this process has ended; what is on its way goes on at the remote.
+            let has_failed = report.error.is_some();
+            exit = exit.worst(if has_failed { Exit::Error } else { Exit::Late });
+            is_given_up |= has_failed;
         }
     }
     for domain in &converge.round.held {
@@ -311,6 +314,10 @@ fn report(
     }
     if converge.timed_out {
         exit = exit.worst(Exit::Late);
+    }
+    if is_given_up {
+        lines
+            .push("hint: what failed is not tried again by itself without a daemon: reconciled apply".into());
     }
     let failed = converge.outcomes.count("failed") + converge.outcomes.count("partial");
     // What failed and was made good since is as declared, as what only had to wait.

@@ -42,6 +42,11 @@ pub(super) async fn run(
     approve.answer.tell(&approved, out, |_, _| {})?;
     out.talk(&format!("{} is approved for 24 hours, to be used once", approved.domain));
     match host {
+        // A digest that was mistyped is one that nothing has.
+        _ if !approved.held => {
+            out.talk("nothing that is held has this digest: it counts once a plan with just this digest is held, and nothing is done now");
+            out.talk("hint: to see what is held: reconciled approvals");
+        }
         Host::Daemon(_) => out.talk("the daemon goes on with it now"),
         Host::Alone(_) => out.talk("now: reconciled apply"),
     }

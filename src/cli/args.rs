@@ -11,8 +11,11 @@ use super::{
     sync::SyncArgs,
 };
 use crate::session::Failure;
-use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
-use std::path::PathBuf;
+use clap::{
+    Args as ClapArgs, CommandFactory, Parser, Subcommand, ValueEnum,
+    error::{ContextKind, ContextValue},
+};
+use std::{ffi::OsString, path::PathBuf};
 
 /// Makes DNS and other things outside a Kubernetes cluster match a Git repository, and keeps them so.
 #[derive(Debug, Parser)]
@@ -110,6 +113,24 @@ pub enum Command {
 }
 
 impl Args {
+    /// Reads the arguments. For a verb that there is not, none is suggested that only other programs start.
+    pub(super) fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Args, clap::Error> {
+        let mut error = match Args::try_parse_from(arguments) {
+            Ok(args) => return Ok(args),
+            Err(error) => error,
+        };
+        let verbs = Args::command();
+        let hidden: Vec<&str> =
+            verbs.get_subcommands().filter(|verb| verb.is_hide_set()).map(clap::Command::get_name).collect();
+        if let Some(ContextValue::Strings(mut near)) = error.remove(ContextKind::SuggestedSubcommand) {
+            near.retain(|verb| !hidden.contains(&verb.as_str()));
+            if !near.is_empty() {
+                error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(near));
+            }
+        }
+        Err(error)
+    }
+
     /// Refuses `--server` for what no daemon elsewhere can be asked.
     pub(super) fn only_here(&self) -> Result<(), Failure> {
         let why = match &self.command {
@@ -222,4 +243,18 @@ pub struct ApplyArgs {
     /// How long to wait for what is on its way
     #[arg(long, value_name = "DURATION", default_value = "5m")]
     pub timeout: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_only_programs_start_is_not_suggested_to_people() {
+        let read = |verb: &str| Args::read(["reconciled", verb].map(OsString::from)).unwrap_err().to_string();
+        let text = read("pln");
+        assert!(text.contains("'plan'") && !text.contains("plugin"), "{text}");
+        let text = read("plugin-srv");
+        assert!(text.contains("unrecognized subcommand") && !text.contains("plugin-serve"), "{text}");
+    }
 }

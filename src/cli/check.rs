@@ -8,6 +8,7 @@ use super::{
 };
 use crate::{
     api,
+    client::{Client, Identity},
     config::{
         self, Config, Environment, HostSecrets, Place, ProviderEntry, SecretPlace, Way, describe_secret,
     },
@@ -30,6 +31,9 @@ use std::{
     path::Path,
     time::{Duration, Instant},
 };
+
+/// How long a daemon may take to say who it is: it needs no work for that.
+const LONGEST_ANSWER: Duration = Duration::from_secs(3);
 
 /// Arguments of `check`.
 #[derive(Clone, Debug, ClapArgs)]
@@ -134,7 +138,7 @@ pub(super) async fn run(
     signatures(&config, &mut report);
     upkeep(&config, &mut report);
     spans(&config, &mut report).await;
-    socket(&config, &mut report);
+    socket(&config, check.timeout.0, &mut report).await;
     let clock = crate::clock::SystemClock;
     state(&config, std::sync::Arc::new(clock), &mut report).await;
     match Session::open(args.config.as_deref(), environment).await {
@@ -319,14 +323,33 @@ fn secrets_in(entry: &ProviderEntry, node: &Node, path: &str, found: &mut Vec<(S
     }
 }
 
-/// Whether a daemon could make its socket where it is configured.
-fn socket(config: &Config, report: &mut Report<'_>) {
+/// Whether a daemon could make its socket where it is configured, or one that is there answers: the system connects to a
+/// process that hangs as well.
+async fn socket(config: &Config, limit: Duration, report: &mut Report<'_>) {
     let path = &config.api.socket;
     let shown = path.display();
-    match api::look_at(path) {
-        Ok(api::Found::Answering) => report.ok("api.socket", &format!("{shown} answers")),
-        Ok(api::Found::Nothing | api::Found::Left) => {
-            report.ok("api.socket", &format!("{shown} is free; `run` makes it"));
+    let limit = limit.min(LONGEST_ANSWER);
+    let found = async {
+        match api::look_at(path)? {
+            api::Found::Answering => Client::unix(path)?.identity_within(limit).await,
+            api::Found::Nothing | api::Found::Left => Ok(None),
+        }
+    };
+    match found.await {
+        Ok(Some(Identity { instance, version, state_dir, .. })) => {
+            let text = format!("{shown} answers: instance {instance}, version {version}, state {state_dir}");
+            match Path::new(&state_dir) == config.state_dir {
+                true => report.ok("api.socket", &text),
+                false => {
+                    let hint = "it is the daemon of another configuration; name another `api.socket` here";
+                    report.say(Verdict::Fail, "api.socket", &text, Some(hint));
+                }
+            }
+        }
+        Ok(None) => report.ok("api.socket", &format!("{shown} is free; `run` makes it")),
+        Err(Failure::Silent(message)) => {
+            let text = format!("{message}: {} were given", crate::render::time::span(limit));
+            report.failure("api.socket", &Failure::Silent(text));
         }
         Err(failure) => report.failure("api.socket", &failure),
     }

@@ -3,7 +3,7 @@
 use super::{Args, Out};
 use crate::{
     client::{Client, Identity},
-    config::{Config, Environment},
+    config::{self, Config, Environment},
     operation::{self, EventsAsk, HistoryAsk},
     session::{Failure, HostState},
     store::{Approvals, EventEntry, HistoryEntry, Verification},
@@ -21,7 +21,7 @@ pub(super) enum Host {
 impl Host {
     /// Looks for the daemon that `--server` names, which needs no configuration; else for that of this one.
     ///
-    /// Errors: no configuration; `--standalone` while a daemon has the state; a daemon that lets us not in, or is
+    /// Errors: no configuration, or one that cannot be used while no daemon answers; `--standalone` while a daemon has the state; a daemon that lets us not in, or is
     /// not there although it was named.
     pub(super) async fn find(args: &Args, environment: &Environment, out: &mut Out) -> Result<Host, Failure> {
         let host = Host::look(args, environment, out).await?;
@@ -41,8 +41,15 @@ impl Host {
             }
             return Ok(Host::Daemon(client));
         }
-        let state = HostState::open(args.config.as_deref(), environment)?;
-        match daemon(&state).await? {
+        let state = match HostState::open(args.config.as_deref(), environment) {
+            Ok(state) => state,
+            Err(failure @ Failure::Problems(_)) if !args.standalone => {
+                return Host::in_spite_of(failure, args, environment, out).await;
+            }
+            Err(failure) => return Err(failure),
+        };
+        let Config { api, state_dir, .. } = &state.config;
+        match daemon(&api.socket, Some(state_dir.as_path())).await? {
             Some((client, _)) if args.standalone => Err(Failure::hinted(
                 format!("a daemon has the state: it answers at {}", client.place),
                 "leave out --standalone, or stop it: systemctl stop reconciled",
@@ -53,6 +60,29 @@ impl Host {
             }
             None => Ok(Host::Alone(Box::new(state))),
         }
+    }
+
+    /// The daemon of a configuration that is broken by now: it goes on with what it has read, and so does whoever asks it,
+    /// above all to stop it.
+    ///
+    /// Errors: what is wrong with the configuration, where no daemon answers.
+    async fn in_spite_of(
+        broken: Failure,
+        args: &Args,
+        environment: &Environment,
+        out: &mut Out,
+    ) -> Result<Host, Failure> {
+        let path = config::locate(args.config.as_deref(), environment)?;
+        let config::Whereabouts { socket, state_dir } = config::whereabouts(&path, environment);
+        // A daemon that lets us not in, or hangs, is no answer either; the file is what can be mended.
+        let Ok(Some((client, identity))) = daemon(&socket, state_dir.as_deref()).await else {
+            return Err(broken);
+        };
+        out.talk(&format!(
+            "warning: the configuration cannot be used, the daemon goes on with the one it has: {broken}"
+        ));
+        out.talk(&using(&client, &identity));
+        Ok(Host::Daemon(client))
     }
 }
 
@@ -113,9 +143,8 @@ impl Host {
     }
 }
 
-/// The daemon of `state`, if it answers.
-async fn daemon(state: &HostState) -> Result<Option<(Client, Identity)>, Failure> {
-    let socket = &state.config.api.socket;
+/// The daemon behind `socket`, if it answers and its state is in `dir`, where that is known.
+async fn daemon(socket: &Path, dir: Option<&Path>) -> Result<Option<(Client, Identity)>, Failure> {
     // A socket's file outlives its daemon, but no daemon is without one.
     if !socket.exists() {
         return Ok(None);
@@ -123,7 +152,7 @@ async fn daemon(state: &HostState) -> Result<Option<(Client, Identity)>, Failure
     let client = Client::unix(socket)?;
     let identity = client.identity().await?;
     // Two configurations may name one socket; the state decides whose daemon it is.
-    let ours = |identity: &Identity| state.config.state_dir.to_string_lossy() == identity.state_dir;
+    let ours = |identity: &Identity| dir.is_none_or(|dir| dir.to_string_lossy() == identity.state_dir);
     Ok(identity.filter(ours).map(|identity| (client, identity)))
 }
 

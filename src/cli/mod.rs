@@ -52,13 +52,12 @@ use crate::{
     session::Failure,
     telemetry::{self, Telemetry},
 };
-use clap::Parser;
 use std::ffi::OsString;
 use tracing_subscriber::EnvFilter;
 
 /// Runs one invocation and returns its exit code.
 pub async fn main(arguments: impl IntoIterator<Item = OsString>) -> u8 {
-    let args = match Args::try_parse_from(arguments) {
+    let args = match Args::read(arguments) {
         Ok(args) => args,
         Err(error) => {
             // Usage errors are 1: clap's 2 would read as "changes pending".

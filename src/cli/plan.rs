@@ -180,12 +180,10 @@ impl PlanFile {
     }
     /// Reads a plan file.
     pub(super) fn read(path: &Path) -> Result<PlanFile, Failure> {
-        let text = fs::read(path).map_err(|e| Failure::plain(format!("read {}: {e}", path.display())))?;
-        serde_json::from_slice(&text).map_err(|e| {
-            Failure::hinted(
-                format!("{} is no plan: {e}", path.display()),
-                format!("write one: reconciled plan --out {}", path.display()),
-            )
-        })
+        let made = || format!("write one: reconciled plan --out {}", path.display());
+        let text = fs::read(path)
+            .map_err(|e| Failure::hinted(format!("read the plan file {}: {e}", path.display()), made()))?;
+        serde_json::from_slice(&text)
+            .map_err(|e| Failure::hinted(format!("{} is no plan: {e}", path.display()), made()))
     }
 }

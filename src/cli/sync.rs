@@ -12,6 +12,7 @@ use crate::{
     session::{Ask, Failure, Session, Snapshot, rewound},
 };
 use clap::Args as ClapArgs;
+use std::time::Duration;
 
 /// Arguments of `sync`.
 #[derive(Clone, Debug, ClapArgs)]
@@ -34,8 +35,9 @@ pub struct SyncArgs {
     /// How long to follow
     #[arg(long, value_name = "DURATION", default_value = "5m")]
     pub timeout: String,
-    /// Accept that the source now is at this commit, by all of its digits, which does not descend from the one in force
-    #[arg(long, value_name = "SHA", requires = "source")]
+    /// Accept that the source that is named, or the only one, now is at this commit, by all of its digits, which does not
+    /// descend from the one in force
+    #[arg(long, value_name = "SHA")]
     pub accept_rewind: Option<String>,
     /// How the request is called in `status -o json`, for those who look later
     #[arg(long, value_name = "NAME")]
@@ -52,26 +54,44 @@ pub(super) async fn run(
     environment: Environment,
     out: &mut Out,
 ) -> Result<Exit, Failure> {
-    let host = Host::find(args, &environment, out).await?;
+    let limit = timeout(&sync.timeout)?;
+    let finding = Host::find(args, &environment, out);
+    // A daemon that hangs is waited for no longer than what it would be followed for.
+    let host = match sync.wait {
+        true => tokio::time::timeout(Duration::from_millis(limit), finding).await.unwrap_or_else(|_| {
+            Err(Failure::Silent(format!("the daemon does not answer within {}", sync.timeout)))
+        })?,
+        false => finding.await?,
+    };
     let accept_rewind = sync.accept_rewind.as_ref().map(|commit| commit.to_lowercase());
-    if let Host::Daemon(client) = host {
-        let timeout = timeout(&sync.timeout)?;
-        let ask = SyncAsk {
-            addresses: sync.address.clone(),
-            provider: sync.provider.clone(),
-            source: sync.source.clone(),
-            accept_rewind,
-            only_changes: false,
-            scopes: Vec::new(),
-            follows_up: false,
-            wait: sync.wait.then_some(timeout),
-            rev: sync.rev.as_ref().map(|commit| commit.to_lowercase()),
-            request: sync.request.clone(),
-        };
-        return follow(&client, &ask, sync.json, out).await;
-    }
-    let (Some(source), Some(accept_rewind)) = (&sync.source, accept_rewind) else {
+    let state = match host {
+        Host::Daemon(client) => {
+            let ask = SyncAsk {
+                addresses: sync.address.clone(),
+                provider: sync.provider.clone(),
+                source: sync.source.clone(),
+                accept_rewind,
+                only_changes: false,
+                scopes: Vec::new(),
+                follows_up: false,
+                wait: sync.wait.then_some(limit),
+                rev: sync.rev.as_ref().map(|commit| commit.to_lowercase()),
+                request: sync.request.clone(),
+            };
+            return follow(&client, &ask, sync.json, out).await;
+        }
+        Host::Alone(state) => state,
+    };
+    let Some(accept_rewind) = accept_rewind else {
         return Err(Failure::Unreachable("no daemon has the state, so nothing can be asked of it".into()));
+    };
+    let source = match (&sync.source, &state.config.sources[..]) {
+        (Some(name), _) => name.clone(),
+        (None, [one]) => one.name.to_string(),
+        (None, _) => {
+            let hint = "name it: --source NAME";
+            return Err(Failure::hinted("several sources are configured, and a rewind is that of one", hint));
+        }
     };
     let actor = actor(&environment);
     let session = Session::open(args.config.as_deref(), environment).await?;

@@ -51,6 +51,10 @@ pub(super) struct RawApi {
 }
 
 impl RawApi {
+    /// Nothing is known but where the socket is, if even that.
+    pub(super) fn at(socket: Option<String>) -> RawApi {
+        RawApi { socket, ..RawApi::default() }
+    }
     pub(super) fn address(&self) -> Option<SocketAddr> {
         self.listen.as_ref().map(|listen| listen.0)
     }

@@ -35,6 +35,9 @@ pub struct Approved {
     pub domain: String,
     /// The whole digest.
     pub digest: String,
+    /// A plan with this digest is held. Otherwise it is consent ahead of time, which counts once one is.
+    #[serde(default)]
+    pub held: bool,
 }
 
 /// Whether somebody who may use the API, and has no other right here, may consent: where `approve` of a source that the
@@ -90,14 +93,14 @@ pub async fn approve(
 ) -> Result<Approved, Failure> {
     reasoned(&ask.reason)?;
     let holds = store.holds().await?;
-    let hold = match (find(&holds, &ask.digest), Hash::from_hex(&ask.digest.to_lowercase())) {
-        (Ok(hold), _) => hold.clone(),
+    let (hold, held) = match (find(&holds, &ask.digest), Hash::from_hex(&ask.digest.to_lowercase())) {
+        (Ok(hold), _) => (hold.clone(), true),
         // A whole digest is what a plan made elsewhere showed, and binds as much as a recorded hold.
-        (Err(_), Some(digest)) => unrecorded(digest),
+        (Err(_), Some(digest)) => (unrecorded(digest), false),
         (Err(failure), None) => return Err(failure),
     };
     store.commit(consent(&hold, &ask.reason, actor, at)).await?;
-    Ok(Approved { domain: hold.domain.to_string(), digest: hold.digest.to_string() })
+    Ok(Approved { domain: hold.domain.to_string(), digest: hold.digest.to_string(), held })
 }
 
 /// What is written when `actor` consents to `hold`.

@@ -16,7 +16,7 @@ pub struct SyncAsk {
     pub provider: Option<String>,
     /// Only this source.
     pub source: Option<String>,
-    /// Consent to a rewind of the source to this commit.
+    /// Consent to a rewind of the source, or of the only one, to this commit.
     pub accept_rewind: Option<String>,
     /// Only what a new revision changed: nothing else is read anew.
     #[serde(default)]

@@ -37,6 +37,8 @@ impl HostState {
     }
 
     /// Opens the state for writing. Never makes one.
+    ///
+    /// Errors: there never was one, so that there is nothing yet to say anything about; and as [`HostState::reader`].
     pub async fn writer(&self) -> Result<Db, Failure> {
         let db = self.writer_as_named().await?;
         take_along(&self.config, &db).await?;
@@ -46,6 +48,13 @@ impl HostState {
     /// The same, where all keeps the names that it has in the state: to let go of what keeps it from being renamed.
     pub async fn writer_as_named(&self) -> Result<Db, Failure> {
         let options = OpenOptions { create: false, clock: self.clock.clone() };
-        Ok(Db::open_writer(&self.config.state_dir, options).await?)
+        let dir = &self.config.state_dir;
+        match Db::open_writer(dir, options).await {
+            Err(StoreError::NotThere(_)) if !dir.join(KEY_FILE).exists() => Err(Failure::hinted(
+                format!("no state in {} yet: nothing was applied", dir.display()),
+                "`reconciled apply` or a daemon makes it; to have either write nothing, also at its first start: touch /etc/reconciled/suspended",
+            )),
+            other => Ok(other?),
+        }
     }
 }

@@ -78,7 +78,7 @@ impl FolderTree {
             reader.take(&path, content)?;
         }
         for (path, reason) in refused {
-            reader.listing.refuse(path, Reason::Unreadable(reason));
+            reader.listing.refuse(path, Reason::Told(reason));
         }
         let (entries, refused) = reader.listing.finish(String::new)?;
         Ok(Self { entries, refused, contents: reader.contents })

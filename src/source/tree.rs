@@ -48,6 +48,9 @@ pub enum Reason {
     NotAFile,
     #[error("it cannot be read: {0}")]
     Unreadable(String),
+    /// As whoever sent the other files says.
+    #[error("{0}")]
+    Told(String),
 }
 
 /// A set of files that does not change while it is looked at.

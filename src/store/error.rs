@@ -3,7 +3,8 @@
 use super::rename::Rename;
 use reconciled_provider::{Error, ErrorKind, Hash};
 use std::{
-    fmt, io,
+    fmt, fs, io,
+    os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
 };
 
@@ -97,6 +98,16 @@ pub enum StoreError {
         /// Why it failed.
         source: io::Error,
     },
+    /// This user may not look at the state, so nothing is known of it.
+    #[error("the state in {} may not be read by this user", dir.display())]
+    Barred {
+        /// The state directory.
+        dir: PathBuf,
+        /// Id of the user it belongs to; none where not even that can be seen.
+        owner: Option<u32>,
+        /// What the system says.
+        source: io::Error,
+    },
     /// The sealing key is gone while the database holds sealed data.
     #[error("the sealing key {} is missing, and the database holds data sealed with it", .0.display())]
     SealKeyMissing(PathBuf),
@@ -180,16 +191,30 @@ impl fmt::Display for Trouble {
     }
 }
 
-/// Sorts SQLite's primary result codes (sqlite.org/rescode.html).
+/// Extended code of SQLite: the memory it shares beside the database cannot be made as large as it must be, for which it needs
+/// nothing but room (IOERR_SHMSIZE).
+const NO_ROOM: i32 = 4874;
+
 fn trouble_of(error: &sqlx::Error) -> Trouble {
-    let code = error.as_database_error().and_then(|e| e.code()).and_then(|code| code.parse::<i32>().ok());
-    match (code.map(|code| code & 0xff), error) {
-        (Some(13), _) => Trouble::Full,
-        (Some(5 | 6), _) | (None, sqlx::Error::PoolTimedOut) => Trouble::Busy,
-        (Some(8), _) => Trouble::ReadOnly,
-        (Some(14), _) => Trouble::CannotOpen,
-        (Some(11 | 26), _) => Trouble::Damaged,
-        (Some(10), _) | (None, sqlx::Error::Io(_)) => Trouble::Io,
+    let code = error.as_database_error().and_then(|e| e.code()).and_then(|code| code.parse().ok());
+    match (code, error) {
+        (Some(code), _) => trouble_of_code(code),
+        (None, sqlx::Error::PoolTimedOut) => Trouble::Busy,
+        (None, sqlx::Error::Io(_)) => Trouble::Io,
+        _ => Trouble::Other,
+    }
+}
+
+/// Sorts SQLite's result codes (sqlite.org/rescode.html), by the primary one where the extended one says no more.
+pub(super) fn trouble_of_code(code: i32) -> Trouble {
+    match code & 0xff {
+        _ if code == NO_ROOM => Trouble::Full,
+        13 => Trouble::Full,
+        5 | 6 => Trouble::Busy,
+        8 => Trouble::ReadOnly,
+        14 => Trouble::CannotOpen,
+        11 | 26 => Trouble::Damaged,
+        10 => Trouble::Io,
         _ => Trouble::Other,
     }
 }
@@ -214,6 +239,13 @@ impl StoreError {
     /// An error of doing something to a file.
     pub(super) fn file(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> StoreError {
         move |source| StoreError::File { doing, path: path.to_path_buf(), source }
+    }
+
+    /// The error where this user may not look at `file` of a state.
+    pub(super) fn barred(file: &Path, source: io::Error) -> StoreError {
+        let dir = file.parent().unwrap_or(file).to_path_buf();
+        let owner = fs::metadata(&dir).ok().map(|found| found.uid());
+        StoreError::Barred { dir, owner, source }
     }
 
     /// The same of a file that was to be restored: what helps a database is no help for its backup.
@@ -268,6 +300,16 @@ impl StoreError {
                 "run as the user that owns the state directory, and check that it is mounted for writing"
             }
             StoreError::Database { trouble: Trouble::Io, .. } => "check the disk (`dmesg`) and make a backup",
+            StoreError::Barred { owner, .. } => {
+                let who = match owner {
+                    Some(0) => "as root: `sudo reconciled …`".to_string(),
+                    Some(uid) => format!(
+                        "as the user with the id {uid}, which it belongs to: `sudo -u '#{uid}' reconciled …`"
+                    ),
+                    None => "as the user that owns it".to_string(),
+                };
+                return Some(format!("ask {who}; of a daemon that runs, members of `api.group` may ask"));
+            }
             StoreError::File { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
                 "run as the user that owns the state directory"
             }
@@ -308,7 +350,7 @@ impl From<StoreError> for Error {
             StoreError::Superseded { .. } | StoreError::Moved { .. } | StoreError::NotApproved(_) => {
                 ErrorKind::Conflict
             }
-            StoreError::ReadOnly => ErrorKind::PermissionDenied,
+            StoreError::ReadOnly | StoreError::Barred { .. } => ErrorKind::PermissionDenied,
             StoreError::Damaged { .. }
             | StoreError::Unreadable(_)
             | StoreError::Unsealable(_)
@@ -322,7 +364,9 @@ impl From<StoreError> for Error {
         converted.hint = hint;
         match error {
             StoreError::Database { source, .. } => converted.caused_by(source),
-            StoreError::File { source, .. } => converted.caused_by(source),
+            StoreError::File { source, .. } | StoreError::Barred { source, .. } => {
+                converted.caused_by(source)
+            }
             _ => converted,
         }
     }

@@ -105,7 +105,7 @@ pub async fn make(dir: &Path, how: Init, clock: Arc<dyn Clock>) -> Result<(Db, O
     open::make_dir(dir)?;
     let lock = Lock::take(dir)?;
     let file = dir.join(DATABASE);
-    let aside = match (file.exists(), how) {
+    let aside = match (open::is_there(&file)?, how) {
         (false, _) => None,
         (true, Init::New) => return Err(StoreError::AlreadyThere(dir.to_path_buf())),
         (true, Init::Recover) => Some(backup::put_aside(dir, clock.now())?),
@@ -136,7 +136,7 @@ impl Db {
     pub async fn open_writer(dir: &Path, options: OpenOptions) -> Result<Db> {
         if options.create {
             open::make_dir(dir)?;
-        } else if !dir.join(DATABASE).exists() {
+        } else if !open::is_there(&dir.join(DATABASE))? {
             return Err(StoreError::NotThere(dir.to_path_buf()));
         }
         let lock = Lock::take(dir)?;
@@ -255,10 +255,10 @@ impl Reader {
     /// Opens the state in `dir` for reading, beside a running writer too. Changes nothing on disk but SQLite's
     /// shared-memory file.
     ///
-    /// Errors: `NotThere` without a database, `OlderSchema` and `NewerSchema` when it is not of this program.
+    /// Errors: `NotThere` without a database, `Barred` where this user may not look, `OlderSchema` and `NewerSchema` when it is not of this program.
     pub async fn open(dir: &Path, clock: Arc<dyn Clock>) -> Result<Reader> {
         let file = dir.join(DATABASE);
-        if !file.exists() {
+        if !open::is_there(&file)? {
             return Err(StoreError::NotThere(dir.to_path_buf()));
         }
         let pool = open::read_pool(&file).await?;

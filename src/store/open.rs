@@ -19,7 +19,7 @@ use sqlx::{
 };
 use std::{
     fs::{self, DirBuilder, File, TryLockError},
-    io::{Read as _, Seek as _, Write as _},
+    io::{ErrorKind, Read as _, Seek as _, Write as _},
     os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
     time::Duration,
@@ -88,7 +88,7 @@ pub fn holder(dir: &Path) -> Result<Holder> {
     let path = dir.join("lock");
     let mut file = match File::open(&path) {
         Ok(file) => file,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Holder::Nobody),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Holder::Nobody),
         Err(error) => return Err(StoreError::file("open the lock", &path)(error)),
     };
     match file.try_lock_shared() {
@@ -110,6 +110,18 @@ pub(super) fn make_dir(dir: &Path) -> Result<()> {
 pub(super) fn is_new(file: &Path) -> bool {
     let is_empty = |file: &Path| fs::metadata(file).map_or(true, |data| data.len() == 0);
     is_empty(file) && is_empty(&file.with_extension("db-wal"))
+}
+
+/// True where something is at `path`.
+///
+/// Errors: that cannot be told, as below a directory that this user may not enter: nobody takes that for nothing.
+pub(super) fn is_there(path: &Path) -> Result<bool> {
+    let Err(error) = fs::metadata(path) else { return Ok(true) };
+    match error.kind() {
+        ErrorKind::NotFound => Ok(false),
+        ErrorKind::PermissionDenied => Err(StoreError::barred(path, error)),
+        _ => Err(StoreError::file("look at", path)(error)),
+    }
 }
 
 /// Makes an empty file for its owner only; SQLite gives the files beside it the same mode.

@@ -245,7 +245,9 @@ async fn scopes(conn: &mut SqliteConnection) -> Result<Vec<ScopeStatus>> {
                     sum(state = 'pending') AS pending, NULL AS foreigners, 0 AS well FROM inventory_now GROUP BY scope
              UNION ALL SELECT scope, 0, 0, 0, foreigners, 0 FROM scope_version
              UNION ALL SELECT scope, 0, 0, 0, NULL, count(*) FROM inventory_now WHERE state = 'settled'
-                 AND scope NOT IN (SELECT scope FROM condition WHERE id IS NULL AND kind IN ('waiting', 'stalled')) AND (scope, id) NOT IN
+                 AND scope NOT IN (SELECT scope FROM health WHERE id = ''
+                  UNION ALL SELECT scope FROM condition WHERE id IS NULL AND reason = 'OutOfDate')
+                 AND (scope, id) NOT IN
                  (SELECT scope, id FROM condition WHERE id IS NOT NULL
                   UNION ALL SELECT scope, id FROM drift WHERE ended_at IS NULL
                   UNION ALL SELECT scope, id FROM health WHERE state IN ('Degraded', 'Progressing'))

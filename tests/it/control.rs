@@ -192,3 +192,95 @@ fn what_was_changed_by_hand_meanwhile_is_held_once_the_time_is_over() {
     env.run(&["status"]).exits(0).hides(&["SUSPENDED", "NEEDS A PERSON"]);
     daemon.stop();
 }
+
+#[test]
+fn a_state_that_may_not_be_read_is_not_taken_for_none() {
+    if fs::metadata("/proc/self").map(|meta| std::os::unix::fs::MetadataExt::uid(&meta)).unwrap() != 0 {
+        // Only root can become somebody else; the store has a test of its own.
+        return;
+    }
+    let env = Env::zonefile();
+    env.push("zone.yaml", &zone(ZONE, "zones", &[WWW]));
+    env.apply();
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs::set_permissions(env.dir.path(), open).unwrap();
+    let config = env.path("config.yaml");
+    let as_nobody = |verb: &[&str]| {
+        let mut command = env.command(&[&["--config", config.to_str().unwrap()], verb].concat());
+        std::os::unix::process::CommandExt::uid(&mut command, 65_534);
+        std::os::unix::process::CommandExt::gid(&mut command, 65_534);
+        env.finish(command)
+    };
+    let verbs: [&[&str]; 6] = [
+        &["status"],
+        &["status", "--exit-code"],
+        &["history"],
+        &["approvals"],
+        &["events", "--verify"],
+        &["suspend", "--all", "--reason", "x"],
+    ];
+    for verb in verbs {
+        let told = ["the state in DIR/state may not be read by this user", "hint: ask as root", "api.group"];
+        as_nobody(verb).exits(1).says(&told).hides(&["no state", "state init"]);
+    }
+    as_nobody(&["check"]).exits(1).says(&["FAIL  database: the state in DIR/state"]).hides(&["none yet"]);
+}
+
+#[test]
+fn a_daemon_is_asked_also_while_its_configuration_is_broken() {
+    let env = Env::zonefile();
+    env.push("zone.yaml", &zone(ZONE, "zones", &[WWW]));
+    let daemon = Daemon::ready(&env);
+    let good = fs::read_to_string(env.path("config.yaml")).unwrap();
+    for broken in ["bogus: 1\n", "secrets: {a: {\n"] {
+        env.write("config.yaml", &format!("{good}{broken}"));
+        let told = ["warning: the configuration cannot be used", "config.yaml:", "using daemon at"];
+        env.run(&["suspend", "--all", "--reason", "incident"]).exits(0).says(&told);
+        env.run(&["status"]).exits(0).says(&told).says(&["SUSPENDED (1)", "incident"]);
+        env.run(&["approvals"]).exits(0).says(&told);
+        env.run(&["resume", "--all"]).exits(0).says(&told);
+        sync(&env).exits(0).says(&told);
+        env.run(&["--standalone", "status"]).exits(1).hides(&["using daemon"]);
+        env.run(&["check"]).exits(1).says(&["FAIL  config"]);
+    }
+    daemon.stop();
+    env.run(&["status"]).exits(1).says(&["config.yaml:"]).hides(&["warning", "daemon"]);
+}
+
+#[test]
+fn a_daemon_that_hangs_is_not_well() {
+    let env = Env::zonefile();
+    env.push("zone.yaml", &zone(ZONE, "zones", &[WWW]));
+    let daemon = Daemon::ready(&env);
+    let is = "ok    api.socket: DIR/state/api.sock answers: instance it, version";
+    env.run(&["check"]).exits(0).says(&[is, "state DIR/state"]);
+    daemon.signal("STOP");
+    let said = ["FAIL  api.socket", "does not answer in time: 1s were given", "systemctl restart"];
+    env.run(&["check", "--timeout", "1s"]).exits(1).says(&said);
+    let said = ["does not answer within 1s", "it is there and hangs"];
+    env.run(&["sync", "--wait", "--timeout", "1s"]).exits(5).says(&said);
+    daemon.signal("CONT");
+    env.run(&["check"]).exits(0);
+    daemon.stop();
+}
+
+#[test]
+fn consent_to_what_nothing_held_has_is_told_as_such() {
+    let env = Env::zonefile();
+    env.push("zone.yaml", &zone(ZONE, "zones", &[WWW]));
+    env.apply();
+    let digest = "0123456789abcdef0123456789abcdef";
+    let early = env.run(&["approve", digest, "--reason", "x"]).exits(0);
+    early.says(&["is approved for 24 hours", "nothing that is held has this digest", "reconciled approvals"]);
+    let daemon = Daemon::ready(&env);
+    let early = env.run(&["approve", digest, "--reason", "x"]).exits(0);
+    early.says(&["nothing that is held has this digest"]).hides(&["goes on with it now"]);
+    daemon.stop();
+}
+
+#[test]
+fn nothing_can_be_stopped_that_never_began_and_it_is_said_what_can() {
+    let env = Env::zonefile();
+    let said = ["no state in DIR/state yet: nothing was applied", "touch /etc/reconciled/suspended"];
+    env.run(&["suspend", "--all", "--reason", "x"]).exits(1).says(&said).hides(&["restore"]);
+}

@@ -152,3 +152,25 @@ fn nothing_is_written_that_cannot_be_put_down_and_it_goes_on_once_there_is_room(
     env.run(&["sync", "--wait"]).exits(0).says(&["in sync"]);
     daemon.stop();
 }
+
+#[test]
+fn a_full_disk_is_told_as_such_also_where_no_daemon_has_the_state_open() {
+    let env = Env::zonefile();
+    env.push("zone.yaml", &zone(ZONE, "zones", &["{name: www, type: A, values: [192.0.2.1]}"]));
+    let disk = env.path("state");
+    fs::create_dir(&disk).unwrap();
+    let script = "mount -t tmpfs -o size=4m tmpfs \"$1\" || exit 100; disk=$1; shift; \"$@\" apply --yes || exit 101; \
+                  dd if=/dev/zero of=\"$disk/fill\" bs=1k status=none; exec \"$@\" status";
+    let config = env.path("config.yaml");
+    let run = env.command(&["--config", config.to_str().unwrap()]);
+    let values = run.get_envs().filter_map(|(name, value)| Some((name, value?)));
+    let mut command = Command::new("unshare");
+    command.env_clear().envs(values).args(["--mount", "sh", "-c", script, "sh"]).arg(&disk);
+    command.arg(run.get_program()).args(run.get_args());
+    let told = env.finish(command);
+    // In a container that may make no namespaces nothing can be mounted.
+    if told.code == Some(100) || told.stderr.contains("unshare failed") {
+        return;
+    }
+    told.exits(1).says(&["DIR/state/state.db: no space left", "hint: free space"]).hides(&["dmesg"]);
+}

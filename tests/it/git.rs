@@ -144,7 +144,7 @@ fn a_rewind_is_consented_to_although_what_is_in_force_is_nowhere_any_more() {
         env.run(verb).exits(1).says(&["rewound", "sync --source infra --accept-rewind", &offered]);
     }
     assert_eq!(env.zone_rrsets(ZONE), rrsets(&[("www A", "300 192.0.2.1")]));
-    env.run(&["sync", "--source", "infra", "--accept-rewind", &offered]).exits(0);
+    env.run(&["sync", "--accept-rewind", &offered]).exits(0);
     env.apply();
     assert_eq!(env.zone_rrsets(ZONE), rrsets(&[("www A", "300 192.0.2.66")]));
 }

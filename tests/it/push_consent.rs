@@ -74,7 +74,10 @@ fn where_held_pushes_are_taken_what_is_held_waits() {
     push(&env, &[]).exits(0);
     let before = server.rrsets(ZONE);
     let sha = commit(&env, &[WWW]);
-    push(&env, &[]).exits(0).says(&["waits for consent", "infra is held at", "reconciled approve"]);
+    let taken = push(&env, &[]).exits(0);
+    taken
+        .says(&["waits for consent", "infra is held at", "nothing changed so far", "reconciled approve"])
+        .hides(&["nothing to change"]);
     assert_eq!((tip(&env, "main"), server.rrsets(ZONE)), (sha, before));
     // The next push is not about that.
     env.write("work/other.yaml", &zone("example.net", "pdns", &[WWW]));

@@ -97,7 +97,11 @@ async fn follow(
                 for (scope, stance) in left {
                     out.talk(&format!("{scope} is {stance}"));
                 }
-                let did = if outcomes.is_empty() { "nothing to change".into() } else { counts(outcomes) };
+                let did = match outcomes.is_empty() {
+                    true if *outcome == SyncOutcome::Converged => "nothing to change".into(),
+                    true => "nothing changed so far".into(),
+                    false => counts(outcomes),
+                };
                 out.talk(&match *outcome == SyncOutcome::Held && is_suspended(left) {
                     true => format!(
                         "{} is suspended at {label}: {did}; it goes on once that is over (reconciled status)",

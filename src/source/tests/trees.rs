@@ -136,7 +136,7 @@ fn what_was_sent_of_a_tree_stands_upon_the_commit_that_has_the_rest() {
     let tree = AmendedTree::new(base(), &same, sent("new\n"), limits).unwrap();
     assert_eq!(names(&tree), ["a.yaml", "b.yaml", "c.yaml"]);
     assert_eq!(["a.yaml", "b.yaml", "c.yaml"].map(|path| read(&tree, path)), ["a\n", "new\n", "c\n"]);
-    assert_eq!(refused(&tree), [("link", Reason::Unreadable("it is one".into()))]);
+    assert_eq!(refused(&tree), [("link", Reason::Told("it is one".into()))]);
     let foreign = base();
     let foreign = (&foreign as &dyn Tree).find("gone.yaml").unwrap();
     assert!(matches!(tree.read(foreign), Err(SourceError::NotListed { .. })), "nobody said it is there");

@@ -317,3 +317,31 @@ async fn a_new_database_is_whole_before_it_has_its_name() {
     let mut conn = open::connect(&file).await.unwrap();
     assert_eq!(open::identify(&mut conn, &file).await.unwrap(), Schema::Ours(open::newest_schema()));
 }
+
+#[tokio::test]
+async fn a_state_that_cannot_be_looked_at_is_not_taken_for_none() {
+    let parent = tempfile::tempdir().unwrap();
+    let dir = parent.path().join("round");
+    std::os::unix::fs::symlink(&dir, &dir).unwrap();
+    let clock = Arc::new(At(NOW));
+    let read = Reader::open(&dir, clock.clone()).await.unwrap_err();
+    let write = Db::open_writer(&dir, existing()).await.unwrap_err();
+    for error in [read, write] {
+        assert!(matches!(error, StoreError::File { .. }), "{error:?}");
+    }
+    // Where only the rights are missing, it is said whose they are; root has all of them, so that the system says nothing.
+    let denied = std::io::ErrorKind::PermissionDenied;
+    let error = StoreError::barred(&parent.path().join(DATABASE), denied.into());
+    assert!(error.to_string().contains("may not be read by this user"), "{error}");
+    let owner = std::os::unix::fs::MetadataExt::uid(&fs::metadata(parent.path()).unwrap());
+    let hint = error.hint().unwrap();
+    assert!(hint.contains(if owner == 0 { "as root" } else { "as the user with the id" }), "{hint}");
+}
+
+#[test]
+fn what_has_no_room_beside_the_database_is_a_full_disk() {
+    let trouble = |code| error::trouble_of_code(code);
+    assert_eq!(trouble(4874), Trouble::Full, "IOERR_SHMSIZE");
+    assert_eq!(trouble(13), Trouble::Full);
+    assert_eq!(trouble(266), Trouble::Io, "IOERR_READ");
+}

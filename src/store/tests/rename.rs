@@ -15,6 +15,7 @@ async fn what_is_known_of_an_entry_goes_along_and_can_be_opened() {
     db.commit(vec![
         Write::Rows(vec![settled.clone()]),
         Write::Conditions(zone(), vec![unwell]),
+        Write::Ailments(zone(), vec![Ailment { id: None, ..ailment("", HealthState::Unknown) }]),
         Write::Hold(hold("x")),
         Write::Pin(pin("a", None)),
         Write::Consent(zone(), "b".into(), Consent::Barred),

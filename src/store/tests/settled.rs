@@ -187,6 +187,22 @@ async fn who_is_marked_as_settled_and_put_as_settled_stays_so_since_then() {
 }
 
 #[tokio::test]
+async fn what_a_scope_that_was_read_fails_at_leaves_the_rest_of_it_well() {
+    let (_dir, db, _) = whole(MARKED).await;
+    let well = async |writes| {
+        db.commit(writes).await.unwrap();
+        db.reader().status().await.unwrap().well
+    };
+    let of_all = |reason| vec![Condition { id: None, ..condition(reason, "the reload failed", NOW) }];
+    assert_eq!(well(vec![Write::Conditions(zone(), of_all("unavailable"))]).await, MARKED as u64);
+    // What it was for an older commit says nothing of this one, and what cannot be read says nothing at all.
+    assert_eq!(well(vec![Write::Conditions(zone(), of_all("OutOfDate"))]).await, 0);
+    let unseen = Ailment { id: None, ..ailment("", HealthState::Unknown) };
+    let writes = vec![Write::Conditions(zone(), vec![]), Write::Ailments(zone(), vec![unseen])];
+    assert_eq!(well(writes).await, 0);
+}
+
+#[tokio::test]
 async fn times_of_one_row_move_alone() {
     let (_dir, db, clock) = whole(MARKED).await;
     let stalled = |id: &str| Condition { id: Some(id.into()), ..condition("Invalid", "no", NOW) };

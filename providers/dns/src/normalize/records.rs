@@ -15,7 +15,7 @@ use crate::{
     record,
 };
 use reconciled_provider::{
-    Adopt, At, Deletion, Each, Hash, Manifest, Normalized, PolicyId, Problem, Span, Spec,
+    Adopt, At, Deletion, Each, Hash, Manifest, Node, Normalized, PolicyId, Problem, Span, Spec,
     problem::did_you_mean,
 };
 use std::{
@@ -188,8 +188,18 @@ fn content(cx: &Context<'_>, at: &At<RecordSpec>, kind: Type, problems: &mut Vec
     });
     let Settled { ttl, extra, values: given } = settled;
     // Elements of `values` that are no text were reported when decoding; the record cannot stand then.
-    let written = manifest_values(manifest, at, spec.values.len());
+    let node = record_node(manifest, at);
+    let written =
+        node.and_then(|node| node.get("values")).map_or(spec.values.len(), |node| node.elements().len());
+    // Who wrote `valuess` was told of that.
+    let is_misspelt = || {
+        let mut keys = node.into_iter().flat_map(|node| node.entries()).filter_map(|(key, _)| key.as_str());
+        keys.any(|key| key != "values" && did_you_mean(key, ["values"]).is_some())
+    };
     if spec.values.is_empty() && written == 0 && given.is_none() {
+        if is_misspelt() {
+            return None;
+        }
         let example = "remove the record, or write at least one value";
         problems.push(manifest.error(at.span, "the record has no values").hint(example));
     }
@@ -255,12 +265,11 @@ fn as_written(data: &Data) -> Cow<'_, str> {
     }
 }
 
-/// How many values the document has for a record of which `decoded` were good.
-fn manifest_values(manifest: &Manifest, at: &At<RecordSpec>, decoded: usize) -> usize {
+/// The record as it is written.
+fn record_node<'a>(manifest: &'a Manifest, at: &At<RecordSpec>) -> Option<&'a Node> {
     let records = manifest.spec.get("records").map(|node| node.elements()).unwrap_or_default();
     let found = records.binary_search_by(|node| node.span.cmp(&at.span));
-    let node = found.ok().and_then(|index| records.get(index)).and_then(|node| node.get("values"));
-    node.map_or(decoded, |node| node.elements().len())
+    found.ok().and_then(|index| records.get(index))
 }
 
 fn own_policy(cx: &Context<'_>, spec: &RecordSpec, problems: &mut Vec<Problem>) -> PolicyId {

@@ -173,7 +173,10 @@ fn refused(what: &str, answer: &Answer, is_write: bool) -> Failure {
         404 => (ErrorKind::Conflict, Some("was the zone removed? if every zone is missing, check `url`")),
         409 => (ErrorKind::Conflict, Some("the zone was created by somebody else meanwhile")),
         422 => (ErrorKind::Invalid, None),
-        429 => (ErrorKind::RateLimited, None),
+        429 => (
+            ErrorKind::RateLimited,
+            Some("set `rate` of this entry below what the server takes: `rate: 5/s`"),
+        ),
         400 | 413 => (
             ErrorKind::Invalid,
             Some("if the request is large, lower `maxBody` below the server's `webserver-max-bodysize`"),

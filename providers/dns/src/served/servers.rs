@@ -64,9 +64,15 @@ pub(super) async fn published(scope: &Scope, resolvers: &[SocketAddr]) -> Result
     let resolver = resolver(resolvers)?;
     let doing = format!("looking for the name servers of {zone}");
     let lost = |error: hickory_resolver::net::NetError| {
-        Error::unavailable(doing.clone())
-            .hint("is the zone delegated? Else name its servers: `verify: {servers: [ns1.example.com]}`")
-            .caused_by(error)
+        let lost = |what: &str| {
+            Error::unavailable(format!("{doing}{what}"))
+                .hint("is the zone delegated? Else name its servers: `verify: {servers: [ns1.example.com]}`")
+        };
+        // What the resolver says of this shows its question as Rust writes it.
+        match error.is_no_records_found() {
+            true => lost(": there are none"),
+            false => lost("").caused_by(error),
+        }
     };
     let found = resolver.ns_lookup(zone.as_str()).await.map_err(lost)?;
     let names: BTreeSet<String> = found

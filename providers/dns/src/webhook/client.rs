@@ -133,7 +133,7 @@ impl Remote {
         let kind = http::kind_of(answer.status);
         let mut error = Error::new(kind, format!("{what}: answered {}{told}", answer.status.as_u16()));
         error.hint = match answer.status.as_u16() {
-            429 => None,
+            429 => Some("set `rate` of the entry below what the provider takes: `rate: 5/s`".into()),
             401 | 403 => Some(
                 "the protocol has no credentials: look at what stands before the provider, and at its own"
                     .into(),

@@ -258,6 +258,10 @@ async fn without_servers_those_are_asked_that_the_zone_names() {
     let names: Vec<&str> = facts.iter().map(|fact| &*fact.name).collect();
     assert_eq!(names, ["ns1.example.com (127.0.0.1)", "ns2.example.com (::1)"]);
 
+    let error = provider.facts(&bind.cx(), &scope("none.example.com")).await.unwrap_err().chain();
+    let told = "looking for the name servers of none.example.com.: there are none";
+    assert!(error.contains(told) && !error.contains("Query"), "{error}");
+
     let lost = watching(&bind, &[], |verify| {
         verify.resolver = vec![([127, 0, 0, 1], crate::pdns::free_port()).into()];
     });

@@ -56,6 +56,7 @@ fn each_mistake_is_one_problem_at_its_place_and_the_others_stand() {
     refuse("{name: x, type: A, values: [192.0.2.1, ^nope]}", &["not an IPv4"], false);
     refuse("{name: x, type: ^AAA, values: [\"::1\"]}", &["did you mean `AAAA`"], false);
     refuse("^{name: x, type: A, values: []}", &["no values"], false);
+    refuse("{name: x, type: A, ^valuess: [192.0.2.1]}", &["unknown field `valuess`", "`values`"], false);
     refuse("{name: x, type: A, values: [192.0.2.1], ttl: ^4000000000}", &["out of range"], false);
     refuse(
         "{name: \"@\", type: ^CNAME, values: [a.example.org.]}",
