@@ -257,7 +257,7 @@ mod tests {
                 for found in &response.answers {
                     let _ = response.name(found);
                     let _ = response.soa(found);
-                    let _ = crate::rdata::octets::decode(found.number, &octets, found.start, found.end);
+                    let _ = octets::decode(found.number, &octets, found.start, found.end);
                 }
             }
         }
