@@ -44,7 +44,8 @@ impl Facts {
         loop {
             let (late, others): (Vec<_>, Vec<_>) =
                 reads.into_iter().partition(|m| !m.after.iter().all(|key| self.ready.contains(key)));
-            if !late.iter().fold(false, |any, m| self.ready.remove(&m.key) || any) {
+            // All of them, and not just up to the first that was.
+            if late.iter().filter(|m| self.ready.remove(&m.key)).count() == 0 {
                 return;
             }
             reads = others;
