@@ -49,7 +49,7 @@ impl Host {
             Err(failure) => return Err(failure),
         };
         let Config { api, state_dir, .. } = &state.config;
-        match daemon(&api.socket, Some(state_dir.as_path())).await? {
+        match daemon(&api.socket, state_dir.as_path()).await? {
             Some((client, _)) if args.standalone => Err(Failure::hinted(
                 format!("a daemon has the state: it answers at {}", client.place),
                 "leave out --standalone, or stop it: systemctl stop reconciled",
@@ -75,7 +75,7 @@ impl Host {
         let path = config::locate(args.config.as_deref(), environment)?;
         let config::Whereabouts { socket, state_dir } = config::whereabouts(&path, environment);
         // A daemon that lets us not in, or hangs, is no answer either; the file is what can be mended.
-        let Ok(Some((client, identity))) = daemon(&socket, state_dir.as_deref()).await else {
+        let Ok(Some((client, identity))) = daemon(&socket, &state_dir).await else {
             return Err(broken);
         };
         out.talk(&format!(
@@ -143,8 +143,8 @@ impl Host {
     }
 }
 
-/// The daemon behind `socket`, if it answers and its state is in `dir`, where that is known.
-async fn daemon(socket: &Path, dir: Option<&Path>) -> Result<Option<(Client, Identity)>, Failure> {
+/// The daemon behind `socket`, if it answers and its state is in `dir`.
+async fn daemon(socket: &Path, dir: &Path) -> Result<Option<(Client, Identity)>, Failure> {
     // A socket's file outlives its daemon, but no daemon is without one.
     if !socket.exists() {
         return Ok(None);
@@ -152,7 +152,7 @@ async fn daemon(socket: &Path, dir: Option<&Path>) -> Result<Option<(Client, Ide
     let client = Client::unix(socket)?;
     let identity = client.identity().await?;
     // Two configurations may name one socket; the state decides whose daemon it is.
-    let ours = |identity: &Identity| dir.is_none_or(|dir| dir.to_string_lossy() == identity.state_dir);
+    let ours = |identity: &Identity| dir.to_string_lossy() == identity.state_dir;
     Ok(identity.filter(ours).map(|identity| (client, identity)))
 }
 

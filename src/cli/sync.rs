@@ -128,7 +128,7 @@ async fn accept(
     if moved_path {
         return Err(Failure::hinted(
             "the source's `path` or `ignore` changed too, which is held on its own",
-            "put the old `path` back until the rewind is in force",
+            "put back what it was until the rewind is in force",
         ));
     }
     let invalid = outlook.is_invalid();

@@ -22,8 +22,9 @@ use std::{
 pub struct Whereabouts {
     /// Its socket.
     pub socket: PathBuf,
-    /// Its state, where the file says so: of a file that says nothing, whoever answers is the one.
-    pub state_dir: Option<PathBuf>,
+    /// Its state: that of the file, or where it says nothing that can be read, the one it would be by default. Whoever answers
+    /// and has another is the daemon of somebody else.
+    pub state_dir: PathBuf,
 }
 
 /// Looks for the daemon of the configuration at `path`, whatever else is wrong with that file.
@@ -43,7 +44,7 @@ fn in_text(text: &str, path: &Path, environment: &Environment) -> Whereabouts {
     let named = written(&["stateDir"]).map(PathBuf::from);
     let state = state_dir(named.as_deref(), Some(path), environment);
     let api = Api::of(RawApi::at(written(&["api", "socket"])), &state, environment);
-    Whereabouts { socket: api.socket, state_dir: named }
+    Whereabouts { socket: api.socket, state_dir: state }
 }
 
 fn below<'a>(node: &'a Node, keys: &[&str]) -> Option<&'a Node> {
@@ -74,23 +75,27 @@ mod tests {
     #[test]
     fn the_daemon_is_found_whatever_else_is_wrong_with_the_file() {
         let environment = Environment::default();
-        let check = |text: &str, socket: &str, state: Option<&str>| {
+        let check = |text: &str, socket: &str, state: &str| {
             let found = in_text(text, Path::new("/etc/reconciled/config.yaml"), &environment);
-            let expect = Whereabouts { socket: socket.into(), state_dir: state.map(PathBuf::from) };
+            let expect = Whereabouts { socket: socket.into(), state_dir: state.into() };
             assert_eq!(found, expect, "{text}");
         };
         let good = "stateDir: /srv/state\napi:\n  # here\n  socket: /run/r/s\nsources: []\n";
-        check(good, "/run/r/s", Some("/srv/state"));
-        check(&format!("{good}bogus: 1\n"), "/run/r/s", Some("/srv/state"));
+        check(good, "/run/r/s", "/srv/state");
+        check(&format!("{good}bogus: 1\n"), "/run/r/s", "/srv/state");
         for broken in ["providers: [\n", "providers:\n  - {name: a\n", "- x\n", "a: b: c\n", "\tx\n", "api\n"]
         {
-            check(&format!("{good}{broken}"), "/run/r/s", Some("/srv/state"));
-            check(&format!("sources:\n  - 'x\n{good}"), "/run/r/s", Some("/srv/state"));
+            check(&format!("{good}{broken}"), "/run/r/s", "/srv/state");
+            check(&format!("sources:\n  - 'x\n{good}"), "/run/r/s", "/srv/state");
         }
-        check("{stateDir: /srv/state, bogus: 1}", "/srv/state/api.sock", Some("/srv/state"));
-        check("api: {socket: [7], x: y}\nstateDir: [/x]\n", "/run/reconciled/api.sock", None);
+        check("{stateDir: /srv/state, bogus: 1}", "/srv/state/api.sock", "/srv/state");
+        check(
+            "api: {socket: [7], x: y}\nstateDir: [/x]\n",
+            "/run/reconciled/api.sock",
+            "/var/lib/reconciled",
+        );
         for nothing in ["", "bogus: 1\n", "{", "api: [\n", "stateDir:\n"] {
-            check(nothing, "/run/reconciled/api.sock", None);
+            check(nothing, "/run/reconciled/api.sock", "/var/lib/reconciled");
         }
     }
 }

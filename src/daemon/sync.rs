@@ -150,8 +150,11 @@ async fn follow_on(
         if followed.is_ok() || !instance.is_ending() {
             return followed;
         }
-        let text = "note: the configuration is read anew; what was asked for goes on after that".to_owned();
-        tell(lines, SyncLine::Message { text }).await;
+        if !daemon.stop.is_set() {
+            let text =
+                "note: the configuration is read anew; what was asked for goes on after that".to_owned();
+            tell(lines, SyncLine::Message { text }).await;
+        }
         instance = daemon.after(&instance).await.ok_or_else(stopping)?;
     }
 }

@@ -32,7 +32,8 @@ pub(crate) fn changed(before: &Desired, after: &Desired) -> Option<BTreeSet<Scop
 }
 
 fn same_sources(before: &Desired, after: &Desired) -> bool {
-    before.sources.len() == after.sources.len()
+    before.set_aside == after.set_aside
+        && before.sources.len() == after.sources.len()
         && before.sources.iter().zip(&after.sources).all(|((a, old), (b, new))| {
             a == b
                 && old.prunes == new.prunes

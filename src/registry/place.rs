@@ -173,7 +173,15 @@ impl Place for Helped {
     }
 
     async fn remove(&self, at: &Path) -> Result<(), Error> {
-        self.take(&self.at(&path(at)?).await?).await
+        let seen = self.at(&path(at)?).await?;
+        if matches!(seen.what, What::Absent)
+            && let Some(above) = at.parent()
+            && matches!(self.at(&path(above)?).await?.what, What::Absent)
+        {
+            // Where no directory is, nobody left a draft either.
+            return Ok(());
+        }
+        self.take(&seen).await
     }
 
     /// Each answer of the helper says that the disk has it.

@@ -294,9 +294,12 @@ impl Session {
         }
         // A secret that can be had by now may be what the newest one lacks.
         let offered = loaded.secrets;
+        // What the newest one declares it does so all the same: what another source lets go of is handed over to it.
+        let aside = loaded.desired.set_aside;
         let (kept, loaded, outputs) = self.read(kept, &entries, store).await?;
         let mut outlook = self.outlook_of(kept, loaded, outputs, store).await?;
         outlook.secrets.extend(offered);
+        outlook.desired.set_aside.extend(aside);
         outlook.reported = reported;
         outlook.withheld = withheld;
         outlook.broken = broken;
@@ -394,8 +397,7 @@ impl Session {
         for snapshot in &snapshots {
             let before = store.in_force(&snapshot.name).await?;
             if let Some(state) = loaded.desired.sources.get_mut(&snapshot.name) {
-                state.path_changed =
-                    before.is_some_and(|r| !r.path.is_empty() && *r.path != *snapshot.path());
+                state.path_changed = before.is_some_and(|r| !r.path.is_empty() && !snapshot.is_path(&r.path));
             }
         }
         // A configured source that could not be had declares something, nobody knows what: nothing of it is gone,

@@ -51,8 +51,14 @@ pub struct Snapshot {
 impl Snapshot {
     /// Which files are meant, as it is remembered with the revision in force: `path`, and what `ignore` leaves out of it.
     pub fn path(&self) -> String {
-        let left_out = self.rules.ignore.iter().map(|glob| format!("!{glob}"));
-        self.rules.paths.iter().map(|path| path.to_string()).chain(left_out).collect::<Vec<_>>().join(",")
+        format!("{}|{}", self.rules.paths.join(","), self.rules.ignore.join(","))
+    }
+    /// True when these are the files that `known` means. Before `ignore` was remembered it had no `|`, and says nothing of that.
+    pub fn is_path(&self, known: &str) -> bool {
+        match known.contains('|') {
+            true => self.path() == known,
+            false => self.rules.paths.join(",") == known,
+        }
     }
 }
 

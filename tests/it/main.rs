@@ -48,6 +48,7 @@ mod http;
 mod input;
 mod loop_;
 mod notify;
+mod over;
 mod ownership;
 mod pdns;
 mod pebble;

@@ -88,6 +88,11 @@ impl Desired {
         let to = from + all[from..].partition_point(|resource| resource.id == *id);
         &all[from..to]
     }
+    /// True when all that any source declares at an entry is known: what is not desired there is not declared.
+    pub fn is_known(&self, entry: &str) -> bool {
+        let is_known = |source: &SourceState| source.is_whole() && source.unassigned.is_empty();
+        !self.sources.is_empty() && self.sources.values().all(is_known) && !self.ailing.contains(entry)
+    }
     /// True when all that a manifest declares at an entry is known, so that what it does not declare is known too.
     pub fn knows(&self, manifest: &ManifestKey, entry: &str) -> bool {
         // A declaration may have moved into a file that is broken: one broken file keeps all of the source.

@@ -86,8 +86,9 @@ pub(crate) async fn remove(place: &dyn Place, attempt: &Attempt) -> Result<(), E
             Ok(Spot::Nothing) => place.remove(path).await?,
             Ok(spot) if is_ours(path, &spot) => place.remove(path).await?,
             Ok(_) => {}
-            // Where a directory of the way is none any more there is nothing of ours.
-            Err(error) if error.kind == ErrorKind::Invalid => {}
+            // Where a directory of the way is none any more there is nothing of ours. What may not be looked at may not be removed
+            // either: an answer proves nothing without its key, and keeps no certificate from being put in place.
+            Err(error) if matches!(error.kind, ErrorKind::Invalid | ErrorKind::PermissionDenied) => {}
             Err(error) => return Err(error),
         }
     }

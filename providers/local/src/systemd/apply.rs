@@ -1,7 +1,7 @@
 //! Carrying out a batch of units: files of all, links of all, one reload of the manager, then the jobs.
 //!
-//! In this order, and never "stop, write, start": whatever starts a unit meanwhile (a timer, a socket) would start the old
-//! one. A death in between leaves files that the running unit does not have, which the next look sees as stale: that the files
+//! In this order, and never "stop, write, start", but where `onChange: stop-start` asks for it: whatever starts a unit meanwhile
+//! (a timer, a socket) would start the old one. A death in between leaves files that the running unit does not have, which the next look sees as stale: that the files
 //! are ours, and as which files the unit runs, is remembered before the first of them is written. A failure keeps that, so that
 //! what it wrote is taken away once it is no longer declared.
 
@@ -318,8 +318,16 @@ impl<'a> Work<'a> {
                     manager.job(self.name, Job::Stop, &self.run).await?;
                     (self.is_running, self.is_stopped) = (false, true);
                 }
-                self.write_files(hands, manager.places(), &unit, look).await?;
-                self.set_links(manager, &unit, look).await
+                let written = match self.write_files(hands, manager.places(), &unit, look).await {
+                    Ok(()) => self.set_links(manager, &unit, look).await,
+                    failed => failed,
+                };
+                // It goes on as it was: systemd has not read anew yet, and a person may be needed for what went wrong.
+                if written.is_err() && self.is_stopped {
+                    let is_started = manager.job(self.name, Job::Start, "").await.is_ok();
+                    (self.is_running, self.is_stopped) = (is_started, !is_started);
+                }
+                written
             }
             None => self.take_away(hands, manager, look).await,
         }

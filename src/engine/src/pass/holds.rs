@@ -6,7 +6,7 @@
 
 use super::{Engine, bookkeeping::event};
 use crate::{
-    desired::{Desired, SourceState},
+    desired::Desired,
     plan::{Blocked, Step, digest},
     store::{Approval, Begun, Event, Hold, Write},
     survey::{Domain, Survey, View},
@@ -122,6 +122,7 @@ impl Engine {
             }
         }
         writes.extend(begun.iter().flat_map(|one| over(one, survey)));
+        writes.extend(survey.over.iter().map(|scope| Write::Conditions(scope.clone(), Vec::new())));
         if !writes.is_empty() {
             self.store.commit(writes).await?;
         }
@@ -133,7 +134,8 @@ impl Engine {
     async fn is_nothing(&self, desired: &Desired, domain: &str) -> Result<bool, Error> {
         let is_of = |scope: &Scope| domain == scope.to_string() || domain == &*scope.provider;
         // What was not read may be what it is held for.
-        if !desired.sources.values().all(SourceState::is_whole) || desired.scopes.keys().any(is_of) {
+        let entry = domain.split_once('/').map_or(domain, |(entry, _)| entry);
+        if !desired.is_known(entry) || desired.scopes.keys().any(is_of) {
             return Ok(false);
         }
         let all = self.store.all().await?;

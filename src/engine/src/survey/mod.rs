@@ -192,6 +192,9 @@ pub struct Survey {
     pub unassigned: Vec<(Scope, usize)>,
     /// Guard domains of which not all could be read: what one is held for may be there.
     pub unread: BTreeSet<Arc<str>>,
+    /// Scopes that nobody declares anything in any more and in which nothing is tracked: what kept something from being done
+    /// there is over, and nobody need look.
+    pub over: Vec<Scope>,
 }
 
 impl Survey {
@@ -278,6 +281,15 @@ impl Surveyor {
         let mut names: BTreeSet<Scope> = desired.scopes.keys().cloned().collect();
         names.extend(memories.iter().filter(|(_, m)| m.is_remembered()).map(|(scope, _)| scope.clone()));
         let mut survey = Survey::default();
+        let is_over = |(scope, memory): &(&Scope, &ScopeMemory)| {
+            !memory.conditions.is_empty()
+                && !memory.is_remembered()
+                && !desired.scopes.contains_key(*scope)
+                && self.entries.contains_key(&scope.provider)
+                && options.only.as_ref().is_none_or(|only| only.contains(*scope))
+                && desired.is_known(&scope.provider)
+        };
+        survey.over = memories.iter().filter(is_over).map(|(scope, _)| scope.clone()).collect();
         // A guard domain is judged whole, or its limits could be evaded one scope at a time.
         let whole = |scope: &Scope| {
             self.entries
@@ -536,8 +548,6 @@ impl ScopeMemory {
             && self.open.is_empty()
             && self.claims_here.is_empty()
             && self.consents.is_empty()
-            // What kept something from being done is over once nobody wants it: whoever looks says so.
-            && self.conditions.is_empty()
             && self.drifts.is_empty())
     }
 }
