@@ -76,8 +76,6 @@ pub struct ScopeInput<'a> {
     pub selection: &'a Selection,
     /// What persons stopped, and what they stopped and whose time is over.
     pub suspensions: &'a [Arc<Suspension>],
-    /// The state was lost or restored: what bears our mark may be a write that it knows nothing of.
-    pub recovering: bool,
     /// Now, since the epoch: only for what waits on time.
     pub now: Duration,
 }

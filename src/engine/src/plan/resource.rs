@@ -286,11 +286,9 @@ impl Planner<'_> {
         let difference = self.difference(desired, observed);
         let agreed = self.is_agreed(desired, observed);
         let barred = matches!(consent, Some(Consent::Barred)) || policy.adopt == Adopt::Never;
-        // Shared values leave those of others alone. A mark of this instance alone is what it said of what it let go of since, and
-        // others may have changed: what it says of a write of ours is told by an open intent, or where the state was lost.
-        let is_own_write = observed.owner == Owner::Ours
-            && (self.input.recovering || self.unanswered(&desired.id).is_some());
-        let needs_consent = !(self.is_shared(desired) || observed.owner == Owner::System || is_own_write);
+        // Shared values leave those of others alone; a mark of this instance is its own earlier word.
+        let needs_consent =
+            !(self.is_shared(desired) || matches!(observed.owner, Owner::System | Owner::Ours));
         if barred && !agreed {
             out.conditions.push(not_ours(
                 desired,

@@ -50,7 +50,6 @@ impl Surveyor {
         facts: &ready::Facts,
         moves: &BTreeMap<(Scope, ResourceId), Address>,
         suspensions: &[Arc<Suspension>],
-        recovering: bool,
         options: &SurveyOptions,
     ) -> Result<View, Error> {
         let entry = &self.entries[&scope.provider];
@@ -164,7 +163,6 @@ impl Surveyor {
             needed: &facts.needed_outside(scope),
             selection: &options.selection,
             suspensions,
-            recovering,
             now: self.cx.clock.now(),
         };
         let mut plan = plan::plan(&input);

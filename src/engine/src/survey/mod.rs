@@ -340,18 +340,8 @@ impl Surveyor {
                 if options.unhurried {
                     self.hurry.make_way(&*self.cx.clock).await;
                 }
-                let look = self.look(
-                    desired,
-                    &scope,
-                    memory,
-                    version,
-                    seen,
-                    facts,
-                    moves,
-                    suspensions,
-                    recovering,
-                    options,
-                );
+                let look =
+                    self.look(desired, &scope, memory, version, seen, facts, moves, suspensions, options);
                 let view = match AssertUnwindSafe(look).catch_unwind().await {
                     Ok(view) => view,
                     Err(_) => Err(Error::unexpected(format!("looking at {scope} panicked"))

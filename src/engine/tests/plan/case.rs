@@ -573,7 +573,6 @@ impl Case {
                 needed: &self.needed,
                 selection: &self.selection,
                 suspensions: &self.suspensions,
-                recovering: self.recovering,
                 now: self.now,
             });
             answer.known.push(plan.known_version(&place.seen).is_some());
