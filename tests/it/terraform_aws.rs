@@ -1,9 +1,9 @@
-//! Drift at AWS, as a server plays it: what a hand that is not ours changed or deleted, under each word that a manifest may say
-//! about drift.
+//! AWS, as a server plays it: what is made there, and what a hand that is not ours changed or deleted, under each word that a
+//! manifest may say about drift.
 
 use crate::{
     env::Env,
-    terraform::{Moto, aws_entry},
+    terraform::{Aws, Moto, aws, aws_entry, aws_entry_of, newer_aws},
 };
 use std::process::Command;
 
@@ -63,4 +63,47 @@ fn what_a_hand_changes_at_aws_is_healed_told_or_left_as_its_manifest_says() {
     env.apply();
     env.in_sync();
     assert_eq!(QUEUES.map(|(name, _)| timeout(&moto, name)), ["60", "60", "60"]);
+}
+
+#[test]
+fn the_provider_for_aws_makes_queues_parameters_and_buckets() {
+    queues_parameters_and_buckets_are_made(&aws());
+}
+
+#[test]
+fn a_newer_provider_for_aws_makes_queues_parameters_and_buckets() {
+    let Some(aws) = newer_aws() else { return };
+    queues_parameters_and_buckets_are_made(&aws);
+}
+
+fn queues_parameters_and_buckets_are_made(aws: &Aws) {
+    let moto = Moto::start();
+    let env = Env::new();
+    aws_entry_of(aws, &env, &moto, "");
+    let queue = |timeout: u32| {
+        format!(
+            "apiVersion: aws/v1\nkind: SqsQueue\nmetadata: {{name: jobs}}\nspec: {{name: jobs, visibility_timeout_seconds: {timeout}}}\n---\n"
+        )
+    };
+    let rest = "apiVersion: aws/v1\nkind: SsmParameter\nmetadata: {name: arn}\nspec: {name: /jobs/arn, type: String, value: \"${SqsQueue.aws/jobs:status.arn}\"}\n---\napiVersion: aws/v1\nkind: S3Bucket\nmetadata: {name: data}\nspec: {bucket: data-bucket, tags: {team: web}}\n";
+    env.push("a.yaml", &format!("{}{rest}", queue(60)));
+    env.run(&["plan"]).exits(0).says(&[
+        "+ SqsQueue/jobs",
+        "arn: (none) → (known after apply)",
+        "waiting: for an output of SqsQueue/jobs",
+    ]);
+    env.apply();
+    env.in_sync();
+    env.push("a.yaml", &format!("{}{rest}", queue(90)));
+    env.run(&["plan"]).exits(0).says(&["~ SqsQueue/jobs", "visibility_timeout_seconds: 60 → 90"]);
+    env.apply();
+    env.in_sync();
+    // A bucket may hold data: without its declaration it stays.
+    env.push("a.yaml", &queue(90));
+    env.run(&["plan"])
+        .exits(0)
+        .says(&["- SsmParameter/arn", "S3Bucket/data"])
+        .hides(&["- S3Bucket/data", "canary-of-aws"]);
+    env.apply();
+    env.in_sync();
 }
