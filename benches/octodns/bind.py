@@ -43,6 +43,19 @@ def program(name):
     return path
 
 
+def free_port():
+    """A port that is free for both transports: BIND goes on without the one that it cannot listen on."""
+    while True:
+        with socket.socket() as stream, socket.socket(type=socket.SOCK_DGRAM) as datagrams:
+            stream.bind(("127.0.0.1", 0))
+            port = stream.getsockname()[1]
+            try:
+                datagrams.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+
+
 class Server:
     """A fresh BIND with empty zones and one key that may transfer and update them."""
 
@@ -52,9 +65,7 @@ class Server:
         (place / "zones").mkdir(parents=True)
         self.place, self.log, self.sentinels = place, place / "named.log", 0
         self.secret = base64.b64encode(secrets.token_bytes(32)).decode()
-        with socket.socket(type=socket.SOCK_DGRAM) as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        self.port = free_port()
         names = [zone.removesuffix(".") for zone in zones] + [SENTINEL.lower()]
         # The bench's own questions are in capitals, which no tool writes.
         (place / "serials.txt").write_text("".join(f"+short SOA {name.upper()}\n" for name in names), encoding="utf-8")
@@ -68,7 +79,7 @@ class Server:
                 [program("named"), "-f", "-c", place / "named.conf"], stdin=subprocess.DEVNULL, stdout=output, stderr=output
             )
         deadline = time.monotonic() + 60
-        while not self.dig("+short", "SOA", SENTINEL):
+        while not all(self.dig(transport, "+short", "SOA", SENTINEL) for transport in ("+notcp", "+tcp")):
             if self.process.poll() is not None or time.monotonic() > deadline:
                 said = (place / "output.txt").read_text(encoding="utf-8", errors="replace")
                 raise SystemExit(f"error: BIND did not start\n{said[-2000:]}")

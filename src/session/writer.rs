@@ -12,7 +12,7 @@ use reconciled_engine::{
     Desired, Store, Write,
     pass::Engine,
     plan::guard,
-    store::{Approval, Event, Revision},
+    store::{Approval, Consent, Event, Revision},
     survey::SurveyOptions,
 };
 use reconciled_provider::{Hash, ManifestKey, ResourceId, Scope};
@@ -278,7 +278,7 @@ fn lifted(
         is_configured(&scope.provider)
             && desired.in_scope(scope).binary_search_by(|resource| resource.id.cmp(id)).is_err()
     };
-    bars.into_iter().filter(is_gone).map(|(scope, id)| Write::ConsentSpent(scope, id)).collect()
+    bars.into_iter().filter(is_gone).map(|(scope, id)| Write::Consent(scope, id, Consent::LetGo)).collect()
 }
 
 #[cfg(test)]
@@ -307,6 +307,6 @@ mod tests {
             (elsewhere, "old".into()),
         ];
         let writes = lifted(bars, &desired, |entry| entry == "pdns");
-        assert_eq!(writes, [Write::ConsentSpent(zone, "old".into())]);
+        assert_eq!(writes, [Write::Consent(zone, "old".into(), Consent::LetGo)]);
     }
 }

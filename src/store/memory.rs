@@ -195,7 +195,7 @@ fn claim(row: &SqliteRow) -> Result<ClaimRow> {
 
 async fn consents(conn: &mut SqliteConnection, (first, last): (&str, &str), many: &mut Many) -> Result<()> {
     let found = sqlx::query(
-        "SELECT scope, id, observed, instance FROM consent WHERE scope BETWEEN ?1 AND ?2 ORDER BY scope, id",
+        "SELECT scope, id, observed, instance, word FROM consent WHERE scope BETWEEN ?1 AND ?2 ORDER BY scope, id",
     )
     .bind(first)
     .bind(last)
@@ -204,6 +204,7 @@ async fn consents(conn: &mut SqliteConnection, (first, last): (&str, &str), many
     for row in &found {
         let consent = match row.try_get::<Option<&[u8]>, _>(2)? {
             Some(observed) => Consent::Adopt { observed: hash(observed)?, from: optional(row, 3)? },
+            None if row.try_get::<&str, _>(4)? == "let-go" => Consent::LetGo,
             None => Consent::Barred,
         };
         let id = ResourceId::from(row.try_get::<&str, _>(1)?);

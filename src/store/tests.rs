@@ -399,6 +399,7 @@ async fn the_other_words_read_back_as_they_were_written() {
         Write::Hold(Hold { domain: "host".into(), ..hold("two") }),
         Write::Consent(zone(), "x".into(), adopt.clone()),
         Write::Consent(zone(), "y".into(), Consent::Barred),
+        Write::Consent(zone(), "z".into(), Consent::LetGo),
         Write::Rows(vec![Row { scope: certs.clone(), ..row("web") }]),
         Write::Claims(certs.clone(), "web".into(), vec![here.clone(), there.clone()]),
         Write::Version(zone(), Some(known(b"1"))),
@@ -422,7 +423,8 @@ async fn the_other_words_read_back_as_they_were_written() {
     let there = ClaimRow { synced: true, ..there };
     let memory = db.scope(&zone()).await.unwrap();
     assert_eq!(memory.conditions, [condition("Conflict", "differs", NOW), plain]);
-    assert_eq!(memory.consents, [("x".into(), adopt), ("y".into(), Consent::Barred)]);
+    let words = [("x".into(), adopt), ("y".into(), Consent::Barred), ("z".into(), Consent::LetGo)];
+    assert_eq!(memory.consents, words);
     assert_eq!(memory.claims_here, [here.clone(), there.clone()]);
     assert_eq!((memory.claims_made.len(), memory.version.clone()), (0, Some(known(b"2"))));
     assert_eq!(db.scope(&certs).await.unwrap().claims_made, [here, there.clone()]);
@@ -442,7 +444,7 @@ async fn the_other_words_read_back_as_they_were_written() {
     .await
     .unwrap();
     let memory = db.scope(&zone()).await.unwrap();
-    assert_eq!((memory.conditions.len(), memory.consents.len()), (0, 1));
+    assert_eq!((memory.conditions.len(), memory.consents.len()), (0, 2));
     assert_eq!(memory.claims_here, [there]);
     assert_eq!(db.converged("infra").await.unwrap(), None);
 }

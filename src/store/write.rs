@@ -334,6 +334,7 @@ async fn put_consent(
     let (word, observed, from) = match consent {
         Consent::Adopt { observed, from } => ("adopt", Some(&observed.0[..]), from.clone()),
         Consent::Barred => ("barred", None, None),
+        Consent::LetGo => ("let-go", None, None),
     };
     sqlx::query(
         "INSERT INTO consent (scope, id, word, observed, instance) VALUES (?1, ?2, ?3, ?4, ?5)

@@ -1,6 +1,9 @@
-//! What is over once nobody declares it any more.
+//! What is over once nobody declares it any more, and what was ours once and is not by its mark alone.
 
-use crate::env::{Env, zone};
+use crate::{
+    env::{Env, rrsets, zone},
+    pdns::Pdns,
+};
 use std::fs;
 
 const ZONE: &str = "example.com";
@@ -36,4 +39,22 @@ fn what_kept_something_from_being_done_ends_with_its_declaration() {
     env.run(&["apply", "--yes"]).exits(0);
     env.run(&["status", "--exit-code"]).exits(0).hides(&["File/a"]);
     assert_eq!(fs::read_to_string(env.path("machine/etc/a")).unwrap(), "somebody else's");
+}
+
+#[test]
+fn what_was_let_go_of_is_not_overwritten_because_it_bears_our_mark() {
+    let server = Pdns::start();
+    let env = Env::pdns(&server);
+    let (kept, let_go) =
+        ("{name: a, type: A, values: [192.0.2.1]}", "{name: x, type: A, values: [192.0.2.2]");
+    env.push("zone.yaml", &zone(ZONE, "pdns", &[kept, &format!("{let_go}, deletion: abandon}}")]));
+    env.run(&["apply", "--yes"]).exits(0);
+    env.push("zone.yaml", &zone(ZONE, "pdns", &[kept]));
+    env.run(&["apply", "--yes"]).exits(0);
+    // The server keeps the comment with our mark.
+    server.set(ZONE, "x", "A", "198.51.100.7");
+    env.push("zone.yaml", &zone(ZONE, "pdns", &[kept, "{name: x, type: A, values: [192.0.2.3]}"]));
+    env.run(&["apply", "--yes"]).exits(3).says(&["differs from the manifest"]);
+    let theirs = ("x A", "300 198.51.100.7");
+    assert_eq!(server.rrsets(ZONE), rrsets(&[("a A", "300 192.0.2.1"), theirs]));
 }

@@ -224,6 +224,8 @@ pub enum Consent {
     },
     /// Forgotten: not adopted again until its manifest is gone or `adopt` is said.
     Barred,
+    /// Was tracked, and was left to others with our mark on it: the mark is no word of ours any more.
+    LetGo,
 }
 
 /// What of a generation counts the revisions; what is above counts pins.

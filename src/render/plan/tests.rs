@@ -159,6 +159,7 @@ fn view(scope: &Scope, steps: Vec<Step>) -> View {
             ignored_count: 0,
             conditions: Vec::new(),
             spent: Vec::new(),
+            let_go: Vec::new(),
             tracked: 0,
             in_sync: 0,
             unlike: 0,

@@ -8,10 +8,10 @@ use crate::{
     drift,
     health::HealthState,
     plan::{Blocked, Change, Step},
-    store::{Ailment, Ending, Event, OpenIntent, Row, RowState, Write},
+    store::{Ailment, Consent, Ending, Event, OpenIntent, Row, RowState, Write},
     survey::View,
 };
-use reconciled_provider::{ActionId, Address, ResourceId, Scope};
+use reconciled_provider::{ActionId, Address, Owner, ResourceId, Scope};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -32,6 +32,7 @@ pub(super) fn bookkeeping(
     let plan = &view.plan;
     let mut rows: Vec<Row> = plan.refreshed.clone();
     let mut gone: Vec<ResourceId> = plan.lapsed.iter().map(|row| row.tracked.id.clone()).collect();
+    let mut let_go: Vec<&ResourceId> = plan.let_go.iter().collect();
     let mut events = Vec::new();
     for step in &plan.steps {
         match &step.change {
@@ -49,7 +50,12 @@ pub(super) fn bookkeeping(
                     rows.push(row);
                 }
             }
-            Change::Forget => gone.push(step.id.clone()),
+            Change::Forget => {
+                gone.push(step.id.clone());
+                if view.seen.get(&step.id).is_some_and(|observed| observed.owner == Owner::Ours) {
+                    let_go.push(&step.id);
+                }
+            }
             Change::Move { .. } => {
                 // Where it was refreshed, that row has all of it: the manifest that declares it now, and its policy.
                 let is_refreshed = plan.refreshed.iter().any(|row| row.tracked.id == step.id);
@@ -135,6 +141,7 @@ pub(super) fn bookkeeping(
     if !endings.is_empty() {
         writes.push(Write::End(endings));
     }
+    writes.extend(let_go.into_iter().map(|id| Write::Consent(scope.clone(), id.clone(), Consent::LetGo)));
     writes.extend(plan.spent.iter().map(|id| Write::ConsentSpent(scope.clone(), id.clone())));
     for suspension in &plan.looked {
         writes.push(Write::Looked(suspension.clone(), scope.clone()));

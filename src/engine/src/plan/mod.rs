@@ -152,6 +152,8 @@ pub struct ScopePlan {
     pub conditions: Vec<Condition>,
     /// Consents that the steps use up.
     pub spent: Vec<ResourceId>,
+    /// Forgotten, and declared no more: left to others with our mark on it.
+    pub let_go: Vec<ResourceId>,
     /// Rows in the scope, for the guard's percentages.
     pub tracked: usize,
     /// Resources that are in sync.
@@ -204,6 +206,7 @@ pub fn plan(input: &ScopeInput<'_>) -> ScopePlan {
         ignored_count: 0,
         conditions: Vec::new(),
         spent: Vec::new(),
+        let_go: Vec::new(),
         tracked: input.memory.rows.len(),
         in_sync: 0,
         frozen: BTreeMap::new(),
@@ -232,7 +235,7 @@ pub fn plan(input: &ScopeInput<'_>) -> ScopePlan {
     }
     prune::tracked_and_no_longer_desired(&planner, &mut out);
     shared::tell_what_is_kept(&planner, &mut out);
-    prune::bars_that_end(&planner, &mut out);
+    prune::words_that_end(&planner, &mut out);
     prune::foreign(&planner, &mut out);
     suspended::suspend(&planner, &mut out);
     unanswered::stay_open(&planner, &mut out);
@@ -254,6 +257,7 @@ pub fn plan(input: &ScopeInput<'_>) -> ScopePlan {
     }
     out.conditions.sort_by(|a, b| (&a.id, &a.reason).cmp(&(&b.id, &b.reason)));
     out.spent.sort();
+    out.let_go.sort();
     out.documents = documents::changed(&planner, &out.lapsed);
     out
 }

@@ -253,14 +253,28 @@ fn ambiguous(
     }
 }
 
-/// `forget` bars adoption until the manifest is gone: known only when every source was read whole.
-pub(super) fn bars_that_end(planner: &Planner<'_>, out: &mut ScopePlan) {
+/// `forget` bars adoption until the manifest is gone: known only when every source was read whole. What bears our mark is
+/// remembered as let go of from then on, until it is tracked again, or is gone, or bears the mark no more.
+pub(super) fn words_that_end(planner: &Planner<'_>, out: &mut ScopePlan) {
     let sources = &planner.input.desired.sources;
     let whole = !sources.is_empty() && sources.values().all(|s| s.is_whole() && s.unassigned.is_empty());
     for (id, consent) in &planner.input.memory.consents {
-        if whole && matches!(consent, Consent::Barred) && !planner.is_desired(id) {
-            out.spent.push(id.clone());
+        match consent {
+            Consent::Adopt { .. } => {}
+            Consent::Barred if !whole || planner.is_desired(id) => {}
+            Consent::Barred if !is_ours_no_more(planner, id) => out.let_go.push(id.clone()),
+            Consent::LetGo if planner.row(id).is_none() && !is_ours_no_more(planner, id) => {}
+            Consent::Barred | Consent::LetGo => out.spent.push(id.clone()),
         }
+    }
+}
+
+/// True where it is seen not to bear our mark, or not to be there.
+fn is_ours_no_more(planner: &Planner<'_>, id: &ResourceId) -> bool {
+    let seen = &planner.input.seen;
+    match planner.seen.get(id) {
+        Some(observed) => observed.owner != Owner::Ours,
+        None => seen.complete && seen.covered.covers(id),
     }
 }
 

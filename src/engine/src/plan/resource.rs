@@ -286,9 +286,10 @@ impl Planner<'_> {
         let difference = self.difference(desired, observed);
         let agreed = self.is_agreed(desired, observed);
         let barred = matches!(consent, Some(Consent::Barred)) || policy.adopt == Adopt::Never;
-        // Shared values leave those of others alone; a mark of this instance is its own earlier word.
-        let needs_consent =
-            !(self.is_shared(desired) || matches!(observed.owner, Owner::System | Owner::Ours));
+        // Shared values leave those of others alone. A mark of this instance is its own earlier word, unless a later one took it
+        // back, or a person was asked: they said yes to what they were shown.
+        let is_own_word = observed.owner == Owner::Ours && consent.is_none();
+        let needs_consent = !(self.is_shared(desired) || observed.owner == Owner::System || is_own_word);
         if barred && !agreed {
             out.conditions.push(not_ours(
                 desired,
@@ -319,6 +320,7 @@ impl Planner<'_> {
         if needs_consent && !agreed && !always {
             let why = match consent {
                 Some(Consent::Adopt { .. }) => "it changed after `adopt` was said",
+                Some(Consent::LetGo) => "it was left to others, and differs from the manifest",
                 _ => "it exists, differs from the manifest, and is not tracked",
             };
             let mut found = not_ours(desired, address, why);

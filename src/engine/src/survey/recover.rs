@@ -17,15 +17,15 @@ pub(super) fn recover(
     now: Duration,
 ) -> bool {
     let mut found = Vec::new();
-    let barred = memory.consents.iter().filter(|(_, consent)| *consent == Consent::Barred);
-    let barred: BTreeSet<&ResourceId> = barred.map(|(id, _)| id).collect();
+    let left = memory.consents.iter().filter(|(_, word)| matches!(word, Consent::Barred | Consent::LetGo));
+    let left: BTreeSet<&ResourceId> = left.map(|(id, _)| id).collect();
     for open in &memory.open {
         let row = &open.intent.row;
         let known = memory.rows.binary_search_by(|r| r.tracked.id.cmp(&row.tracked.id)).is_ok();
         let Some(observed) = seen.get(&row.tracked.id) else { continue };
         let is_left = || row.merge && !is_wanted(&row.tracked.id);
         let ours = open.intent.after == Some(observed.hash) || observed.owner == Owner::Ours || is_left();
-        let forgotten = barred.contains(&row.tracked.id);
+        let forgotten = left.contains(&row.tracked.id);
         if !known && ours && !forgotten && &*open.intent.op != "delete" {
             let mut row = Row::clone(row);
             row.tracked.applied = observed.hash;

@@ -14,7 +14,7 @@
 //! observed ID CONTENT owner=ours|system|NAME outputs=JSON news=PRIVATE
 //! observation incomplete | only=ID,ID | version=N
 //! open OP ID CONTENT started=SECONDS
-//! consent ID barred | adopt=CONTENT from=NAME
+//! consent ID barred | let-go | adopt=CONTENT from=NAME
 //! document MANIFEST NAME (planned from before)
 //! ailing         (the entry of the scope)       aside ID (declared where something else is wrong)
 //! exclusive [M]  rule PATTERN     target PATTERN      label K=V      only-source S      ready M      there M      needed M      moved ID ADDRESS
@@ -337,6 +337,7 @@ impl Case {
                     Some(shown) => {
                         Consent::Adopt { observed: hash(shown), from: line.get("from").map(Arc::from) }
                     }
+                    None if line.has("let-go") => Consent::LetGo,
                     None => Consent::Barred,
                 };
                 self.place(scope).memory.consents.push((line.at(1).into(), word));

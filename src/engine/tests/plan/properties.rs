@@ -5,7 +5,10 @@
 
 use crate::case::{Answer, Case};
 use proptest::prelude::*;
-use reconciled_engine::plan::{Blocked, Change, Step};
+use reconciled_engine::{
+    plan::{Blocked, Change, Step},
+    store::Consent,
+};
 use reconciled_provider::{Observed, Owner, ResourceId};
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -35,7 +38,8 @@ fn resource(id: &'static str) -> impl Strategy<Value = Vec<String>> {
         "source=other",
         "normalizer=0",
     ]);
-    let consent = prop::sample::select(vec!["", "", "", "barred", "adopt=one", "adopt=two from=dns2"]);
+    let consent =
+        prop::sample::select(vec!["", "", "", "barred", "let-go", "adopt=one", "adopt=two from=dns2"]);
     (content(), said, content(), row, content(), owner, consent).prop_map(
         move |(desired, said, tracked, row, observed, owner, consent)| {
             let line = |word: &str, content: Option<&str>, rest: &str| {
@@ -144,6 +148,11 @@ fn bookkeeping(case: &mut Case, answer: &Answer) {
         }
     }
     memory.consents.retain(|(id, _)| !plan.spent.contains(id));
+    for (id, word) in &mut memory.consents {
+        if plan.let_go.contains(id) {
+            *word = Consent::LetGo;
+        }
+    }
 }
 
 proptest! {

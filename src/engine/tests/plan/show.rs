@@ -38,7 +38,7 @@ fn scope(out: &mut String, plan: &ScopePlan, known: bool) {
     }
     let ids = |list: Vec<String>| list.join(", ");
     let rows = |rows: &[reconciled_engine::Row]| rows.iter().map(|r| r.tracked.id.to_string()).collect();
-    let lists: [(&str, Vec<String>); 8] = [
+    let lists: [(&str, Vec<String>); 9] = [
         ("refreshed", rows(&plan.refreshed)),
         ("settled", plan.settled.iter().map(ToString::to_string).collect()),
         ("lapsed", rows(&plan.lapsed)),
@@ -53,6 +53,7 @@ fn scope(out: &mut String, plan: &ScopePlan, known: bool) {
                 })
                 .collect(),
         ),
+        ("let go of", plan.let_go.iter().map(ToString::to_string).collect()),
         ("spent", plan.spent.iter().map(ToString::to_string).collect()),
         ("without an answer", plan.unanswered.iter().map(|action| action.0.to_string()).collect()),
         ("looked at since", plan.looked.iter().map(ToString::to_string).collect()),
