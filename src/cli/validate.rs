@@ -18,6 +18,9 @@ pub struct ValidateArgs {
     /// The folder; `-` reads manifests from standard input
     #[arg(value_name = "DIR")]
     dir: PathBuf,
+    /// Only this folder below DIR, as `path` of a source says it; of several, later ones override earlier ones
+    #[arg(long = "path", value_name = "PATH")]
+    paths: Vec<String>,
     /// Form of output
     #[arg(short, long, value_enum, default_value_t)]
     output: Form,
@@ -42,12 +45,20 @@ enum Form {
 /// Runs the verb.
 pub(super) fn run(validate: &ValidateArgs, out: &mut Out) -> Result<Exit, Failure> {
     let is_stream = validate.dir == Path::new("-");
+    let mut rules = SourceRules::default();
     let tree = if is_stream {
         FolderTree::from_stream(std::io::stdin().lock(), Limits::default())?
-    } else {
+    } else if validate.paths.is_empty() {
         FolderTree::open(&validate.dir, &Paths::all(), Limits::default())?
+    } else {
+        if let Some(missing) = validate.paths.iter().find(|path| !validate.dir.join(path).is_dir()) {
+            let hint = "`--path` is a folder below DIR, as `path` of a source in the configuration";
+            return Err(Failure::hinted(format!("{} has no folder {missing}", validate.dir.display()), hint));
+        }
+        rules.paths = validate.paths.iter().map(|path| path.as_str().into()).collect();
+        FolderTree::open(&validate.dir, &Paths::new(&validate.paths)?, Limits::default())?
     };
-    let loaded = check(&tree, SourceRules::default());
+    let loaded = check(&tree, rules);
     let found: Vec<Problem> = loaded.problems.iter().map(|reported| reported.problem.clone()).collect();
     let base = if is_stream { String::new() } else { validate.dir.display().to_string() };
     out.data(&match validate.output {

@@ -321,6 +321,23 @@ fn at<'a>(root: &'a serde_json::Value, path: &str) -> Vec<&'a serde_json::Value>
 }
 
 #[test]
+fn layers_are_checked_as_the_source_reads_them() {
+    let env = Env::new();
+    let record = |address: &str| format!("{{name: www, type: A, values: [{address}]}}");
+    let layer = zone(ZONE, "zones", &[&record("192.0.2.2")]);
+    env.write("in/common/z.yaml", &zone(ZONE, "zones", &[&record("192.0.2.1")]));
+    env.write(
+        "in/prod/z.yaml",
+        &layer.replace("metadata: {", "metadata: {annotations: {reconciled/merge: \"true\"}, "),
+    );
+    // All of it at once, one declares what the other one declares.
+    env.run(&["validate", "in"]).exits(1).says(&["is declared twice"]);
+    env.run(&["validate", "in", "--path", "common", "--path", "prod"]).exits(0).says(&["2 files"]);
+    env.run(&["validate", "in", "--path", "common"]).exits(0).says(&["1 file"]);
+    env.run(&["validate", "in", "--path", "staging"]).exits(1).says(&["in has no folder staging", "hint: "]);
+}
+
+#[test]
 fn a_report_for_code_scanning_is_sarif_2_1_0() {
     let env = Env::new();
     let duplicate = ["{name: www, type: A, values: [192.0.2.1]}"; 2];
