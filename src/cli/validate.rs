@@ -47,6 +47,9 @@ pub(super) fn run(validate: &ValidateArgs, out: &mut Out) -> Result<Exit, Failur
     let is_stream = validate.dir == Path::new("-");
     let mut rules = SourceRules::default();
     let tree = if is_stream {
+        if !validate.paths.is_empty() {
+            return Err(Failure::plain("standard input has no folders: leave `--path` out"));
+        }
         FolderTree::from_stream(std::io::stdin().lock(), Limits::default())?
     } else if validate.paths.is_empty() {
         FolderTree::open(&validate.dir, &Paths::all(), Limits::default())?

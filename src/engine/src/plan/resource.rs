@@ -291,11 +291,11 @@ impl Planner<'_> {
         let is_own_word = observed.owner == Owner::Ours && consent.is_none();
         let needs_consent = !(self.is_shared(desired) || observed.owner == Owner::System || is_own_word);
         if barred && !agreed {
-            out.conditions.push(not_ours(
-                desired,
-                address,
-                "it was forgotten, or its manifest says `adopt: never`",
-            ));
+            let why = match consent {
+                Some(Consent::Barred) => "it was forgotten",
+                _ => "its manifest says `adopt: never`",
+            };
+            out.conditions.push(not_ours(desired, address, why));
             return;
         }
         let always = matches!(policy.adopt, Adopt::Always | Adopt::From(_));
