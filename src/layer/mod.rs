@@ -62,6 +62,14 @@ macro_rules! forward_observer {
             ) -> Vec<(std::sync::Arc<str>, String)> {
                 self.inner.show(id, bytes)
             }
+            fn keep(
+                &self,
+                desired: &reconciled_provider::Resource,
+                observed: &reconciled_provider::Observed,
+                ignored: &[std::sync::Arc<str>],
+            ) -> Result<Vec<u8>, reconciled_provider::Error> {
+                self.inner.keep(desired, observed, ignored)
+            }
             fn place(
                 &self,
                 claim: &reconciled_provider::Claim,

@@ -263,6 +263,9 @@ impl Observer for Fake {
     fn show(&self, _: &ResourceId, _: &[u8]) -> Vec<(Arc<str>, String)> {
         Vec::new()
     }
+    fn keep(&self, _: &Resource, _: &Observed, _: &[Arc<str>]) -> Result<Vec<u8>, Error> {
+        Err(Error::unsupported("the fake only normalizes"))
+    }
     fn place(&self, _: &Claim, _: &BTreeSet<Scope>) -> Result<(Scope, ResourceId), Error> {
         Err(Error::unsupported("the fake only normalizes"))
     }

@@ -6,14 +6,14 @@ use crate::{
     session::{Ask, Failure, Outlook, Session},
 };
 use reconciled_engine::{
-    Store, Write,
+    Store, Write, plan,
     store::{Condition, ConditionKind, Consent, Event},
     survey::{Survey, SurveyOptions},
 };
-use reconciled_provider::{Hash, Owner, Pattern, Scope, Shown, Spec};
+use reconciled_provider::{Hash, Owner, Pattern, Scope, Shown};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::{sync::Arc, time::Duration};
+use std::{slice, sync::Arc, time::Duration};
 
 /// Conditions that this resolves.
 const RESOLVES: [&str; 2] = ["Conflict", "ManagementConflict"];
@@ -122,9 +122,11 @@ fn conflicts(
             let Some(observed) = view.seen.get(id).filter(|_| pattern.matches(address, group)) else {
                 continue;
             };
-            let delta = declared
-                .filter(|d| matches!(d.spec, Spec::Known { .. }))
-                .and_then(|declared| observer.compare(declared, observed));
+            // What is ignored stays as it is.
+            let declared = declared.map(slice::from_ref).unwrap_or_default();
+            let kept = plan::kept(observer, &outlook.desired, declared, &view.seen);
+            let written = plan::written(declared, &kept);
+            let delta = written.first().and_then(|written| observer.compare(written, observed));
             let fields = delta.map(|delta| delta.fields).unwrap_or_default();
             let mut lines: Vec<String> = fields
                 .iter()

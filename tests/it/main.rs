@@ -45,6 +45,7 @@ mod host;
 mod hostd;
 mod hostile;
 mod http;
+mod ignored;
 mod input;
 mod loop_;
 mod notify;

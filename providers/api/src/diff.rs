@@ -84,6 +84,18 @@ pub struct Delta {
     pub planned: Sealed,
 }
 
+/// True when the path of a field is one of those that are `ignored`, or below one; `*` is every path.
+///
+/// ```
+/// use reconciled_provider::is_ignored;
+/// let ignored = ["tags".into(), "ttl".into()];
+/// assert!(is_ignored(&ignored, "tags.owner") && is_ignored(&ignored, "ttl") && !is_ignored(&ignored, "tagset"));
+/// ```
+pub fn is_ignored(ignored: &[Arc<str>], field: &str) -> bool {
+    let is_below = |rest: &str| rest.is_empty() || rest.starts_with(['.', '[', '/']);
+    ignored.iter().any(|path| &**path == "*" || field.strip_prefix(&**path).is_some_and(is_below))
+}
+
 /// A delta, or why there is none, for each desired resource that differs from an observed one, and for those
 /// that do not exist where the remote plans creates. A delta counts also where the hashes are equal.
 pub type Deltas = BTreeMap<ResourceId, Result<Delta, Error>>;

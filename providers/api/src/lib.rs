@@ -30,7 +30,7 @@ pub mod yaml;
 pub use address::{Address, Pattern};
 pub use apply::{Action, ActionId, Batch, Claim, ClaimState, Journal, Lives, Op, Outcome};
 pub use context::{Answers, Clock, Cx, Listener, Pace, Stop, Turns, Warnings};
-pub use diff::{Delta, Deltas, FieldChange, OWNER_FIELD, PENDING_FIELD, Shown, diff_by_compare};
+pub use diff::{Delta, Deltas, FieldChange, OWNER_FIELD, PENDING_FIELD, Shown, diff_by_compare, is_ignored};
 pub use error::{Error, ErrorKind};
 pub use kind::{Kind, Kinds};
 pub use lint::{Around, Finding, Linted};

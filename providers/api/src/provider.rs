@@ -311,6 +311,18 @@ pub trait Observer: Send + Sync + fmt::Debug {
     /// Canonical bytes as fields and values a person can read, for plans.
     fn show(&self, id: &ResourceId, bytes: &[u8]) -> Vec<(Arc<str>, String)>;
 
+    /// The content of `desired` with what is at `ignored` paths ([`Policy::ignore`](crate::Policy::ignore), `*` for all of it)
+    /// as it was observed: that is compared and written in its place, so that a write leaves alone what nobody asked to have
+    /// changed. Asked only where [`Observer::compare`] tells of such a path. Pure.
+    ///
+    /// What [`Observer::diff`] then still tells of such a path is no reason to write; where there is another one, the plan shows
+    /// it, and it is overwritten. So it is with what cannot be left while the rest is written, such as the names in a
+    /// certificate. A remote whose `diff` heeds by itself what is ignored gives the content of `desired`.
+    ///
+    /// Errors: it cannot be left as it is, and must not be overwritten either, as a content that may not be read. Nothing is
+    /// written then, and a person is told.
+    fn keep(&self, desired: &Resource, observed: &Observed, ignored: &[Arc<str>]) -> Result<Vec<u8>, Error>;
+
     /// Which scope and resource carry a claim. Default: none does.
     fn place(&self, claim: &Claim, _scopes: &BTreeSet<Scope>) -> Result<(Scope, ResourceId), Error> {
         let (entry, kind) = (&claim.provider, &claim.kind);

@@ -181,6 +181,11 @@ impl Observer for Certificates {
         compare::show(bytes)
     }
 
+    fn keep(&self, desired: &Resource, _: &Observed, _: &[Arc<str>]) -> Result<Vec<u8>, Error> {
+        // Another certificate has what is declared, or it would be another one again.
+        Ok(desired.spec.bytes().unwrap_or_default().to_vec())
+    }
+
     fn woken(&self) -> BTreeSet<Scope> {
         let scope = |name| Scope::new(self.entry.clone(), name);
         self.watches.take_woken().into_iter().map(scope).collect()

@@ -265,6 +265,11 @@ impl Observer for Terraform {
         shown.collect()
     }
 
+    fn keep(&self, desired: &Resource, _: &Observed, _: &[Arc<str>]) -> Result<Vec<u8>, Error> {
+        // What is ignored is part of the content, and a plan asks for it as it was.
+        Ok(desired.spec.so_far().unwrap_or_default().to_vec())
+    }
+
     fn place(&self, claim: &Claim, _: &BTreeSet<Scope>) -> Result<(Scope, ResourceId), Error> {
         Err(Error::unsupported(format!("a Terraform provider carries no claim of kind `{}`", claim.kind)))
     }

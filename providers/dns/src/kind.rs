@@ -215,7 +215,7 @@ pub struct RecordSpec {
     pub suspend: bool,
     /// The hosts that it is for, as `role=web,env!=staging`; on others it is not declared. Default: all that the manifest is for.
     pub hosts: Option<Box<At<String>>>,
-    /// Fields that may differ: `ttl`, `values`. A change of anything else of the record writes all of it as declared, these too.
+    /// Fields that are left as they are, also when the others are written: `ttl`, `values`.
     pub ignore: Option<Box<Words>>,
     /// Rules of `reconciled validate` that are not told of this record; only warnings can be silenced.
     #[serde(rename = "lintIgnore")]

@@ -19,6 +19,7 @@ pub mod family;
 pub mod foreign;
 mod http;
 pub mod ignore;
+mod keep;
 pub mod kind;
 pub mod lint;
 pub mod merge;

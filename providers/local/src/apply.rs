@@ -133,8 +133,8 @@ fn shape_of(desired: &Resource) -> Result<Shape, Error> {
         .ok_or_else(|| Error::unexpected(format!("what is declared of {} cannot be read", desired.id)))
 }
 
-/// The content in clear, for the one call that needs it.
-fn reveal(cx: &Cx, content: &Content) -> Result<Secret, Error> {
+/// The content in clear, for the one call that needs it. What is to stay as it is, and is known by its mark alone, is in `there`.
+fn reveal(cx: &Cx, content: &Content, there: Option<&[u8]>) -> Result<Secret, Error> {
     match content {
         Content::Clear(bytes) => Ok(Secret::new(bytes.to_vec())),
         Content::Secret { name, mark } => {
@@ -145,7 +145,17 @@ fn reveal(cx: &Cx, content: &Content) -> Result<Secret, Error> {
                 false => Err(Error::conflict(format!("secret `{name}` changed since it was planned"))),
             }
         }
-        Content::Mark { .. } => Err(Error::unexpected("a declared content is only a mark")),
+        Content::Mark { mark, .. } => match there {
+            Some(there) if cx.secrets.mark(there).0 == *mark => Ok(Secret::new(there.to_vec())),
+            _ => Err(Error::conflict("a content that is to be left as it is changed since it was planned")),
+        },
+    }
+}
+
+fn content_of(seen: &Seen) -> Option<&[u8]> {
+    match &seen.what {
+        What::File { content, .. } => Some(content.reveal()),
+        _ => None,
     }
 }
 
@@ -153,7 +163,7 @@ fn reveal(cx: &Cx, content: &Content) -> Result<Secret, Error> {
 fn put(cx: &Cx, desired: &Resource, block: Option<&str>, seen: &Seen, keep: bool) -> Result<Put, Error> {
     let make = match shape_of(desired)? {
         Shape::File(file) => Make::File {
-            content: reveal(cx, &file.content)?,
+            content: reveal(cx, &file.content, content_of(seen))?,
             is_public: file.access.is_public() && matches!(file.content, Content::Clear(_)),
             access: file.access,
             validate: file.validate,
@@ -162,8 +172,9 @@ fn put(cx: &Cx, desired: &Resource, block: Option<&str>, seen: &Seen, keep: bool
         Shape::Directory(directory) => Make::Directory { access: directory.access },
         Shape::Block(declared) => {
             let name = block.ok_or_else(|| Error::unexpected(format!("{} names no block", desired.id)))?;
-            let inner = reveal(cx, &declared.content)?;
             let (old, access) = surroundings(seen)?;
+            let there = block::find(old, name).ok().flatten().map(|found| &old[found.inner]);
+            let inner = reveal(cx, &declared.content, there)?;
             let content = block::put(old, name, &declared.comment, inner.reveal());
             let content = content.map_err(|line| observe::broken_block(&seen.path, name, line))?;
             Make::File {
@@ -234,6 +245,7 @@ fn done(cx: &Cx, desired: &Resource) -> Result<Outcome, Error> {
     let mark = match (&shape, observe::content(&shape)) {
         (_, Some(Content::Secret { mark, .. })) => Some(reconciled_provider::SecretMark(*mark)),
         (_, Some(Content::Clear(bytes))) => Some(cx.secrets.mark(bytes)),
+        (_, Some(Content::Mark { mark, .. })) => Some(reconciled_provider::SecretMark(*mark)),
         (Shape::Link { target }, _) => Some(cx.secrets.mark(target.as_bytes())),
         _ => None,
     };

@@ -19,6 +19,7 @@ pub mod deployment;
 pub mod export;
 pub mod hands;
 pub mod hostd;
+mod keep;
 pub mod kind;
 pub mod normalize;
 mod observe;

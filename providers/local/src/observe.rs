@@ -231,12 +231,13 @@ impl Form<'_> {
             What::Absent => return None,
             What::File { meta, content } => {
                 let desired = match self.desired {
-                    Some(Shape::File(file)) => Some(&file.access),
+                    Some(Shape::File(file)) => Some(file),
                     _ => None,
                 };
                 let file = File {
-                    access: access(meta, desired),
-                    validate: None,
+                    access: access(meta, desired.map(|file| &file.access)),
+                    // It is no matter of what is there.
+                    validate: desired.and_then(|file| file.validate.clone()),
                     content: self.content(content.reveal()),
                 };
                 (Shape::File(file), Some(content.reveal().to_vec()))
@@ -246,10 +247,12 @@ impl Form<'_> {
             }
             What::Directory { meta } => {
                 let desired = match self.desired {
-                    Some(Shape::Directory(directory)) => Some(&directory.access),
+                    Some(Shape::Directory(directory)) => Some(directory),
                     _ => None,
                 };
-                (Shape::Directory(Directory { access: access(meta, desired), purge: false }), None)
+                let access = access(meta, desired.map(|directory| &directory.access));
+                let purge = desired.is_some_and(|directory| directory.purge);
+                (Shape::Directory(Directory { access, purge }), None)
             }
             What::Other(word) => (Shape::Other { word: word.clone() }, None),
             What::Refused(refusal) => (Shape::Refused(refusal.clone()), None),
@@ -275,11 +278,11 @@ impl Form<'_> {
             Ok(Some(found)) => self.without_added_line_end(&content[found.inner]),
             Err(line) => return Some((Shape::Refused(broken_block(&seen.path, name, line)), None)),
         };
-        let comment = match self.desired {
-            Some(Shape::Block(block)) => block.comment.clone(),
-            _ => "#".into(),
+        let (comment, validate) = match self.desired {
+            Some(Shape::Block(block)) => (block.comment.clone(), block.validate.clone()),
+            _ => ("#".into(), None),
         };
-        let block = Block { comment, validate: None, content: self.content(inner) };
+        let block = Block { comment, validate, content: self.content(inner) };
         Some((Shape::Block(block), Some(inner.to_vec())))
     }
 
@@ -299,6 +302,10 @@ impl Form<'_> {
             Some(Content::Clear(desired)) if desired[..] == *seen => return Content::Clear(desired.clone()),
             Some(secret @ Content::Secret { mark: desired, .. }) if *desired == mark() => {
                 return secret.clone();
+            }
+            // What is ignored is wanted as it was seen.
+            Some(Content::Mark { mark: kept, length }) if *kept == mark() => {
+                return Content::Mark { mark: *kept, length: *length };
             }
             _ => {}
         }

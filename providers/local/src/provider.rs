@@ -8,7 +8,7 @@ use crate::{
     deployment::{self, DEPLOYMENTS},
     export::export,
     hands::{Afar, Bus, Change, Hands, Here, Manager},
-    kind,
+    keep, kind,
     normalize::{self, FILES, LEFT_BELOW},
     observe::{self, Target},
     path::FilePath,
@@ -368,6 +368,15 @@ impl Observer for Host {
                 .or_else(|| balancer::show(bytes))
                 .unwrap_or_else(|| systemd::show(bytes)),
             _ => Shape::decode(bytes).map(|shape| shape.show()).unwrap_or_default(),
+        }
+    }
+
+    fn keep(&self, desired: &Resource, observed: &Observed, ignored: &[Arc<str>]) -> Result<Vec<u8>, Error> {
+        let (wanted, seen) = (desired.spec.bytes().unwrap_or_default(), &observed.bytes[..]);
+        match &*desired.scope.name {
+            SYSTEMD | CRON => systemd::keep(&desired.id, wanted, seen, ignored),
+            DEPLOYMENTS => Ok(deployment::keep(wanted, seen, ignored)),
+            _ => Ok(keep::keep(wanted, seen, ignored)),
         }
     }
 

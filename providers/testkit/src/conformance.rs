@@ -181,6 +181,7 @@ const LAWS: &[(&str, Run)] = laws![
     writing::one_batch_creates_updates_and_deletes,
     writing::one_batch_swaps_what_cannot_coexist,
     writing::what_was_changed_by_hand_is_restored,
+    writing::an_update_leaves_what_is_ignored_as_it_is,
     writing::everything_created_can_be_deleted,
     writing::a_batch_that_took_effect_is_done_again_without_harm,
     writing::a_refused_write_had_no_effect_and_says_so,

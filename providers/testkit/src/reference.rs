@@ -18,7 +18,7 @@ use reconciled_provider::{
     GuardDomain, Health, Hint, Identity, Inputs, Journal, Kind, Kinds, Lives, Manifest, Marking, Merged,
     Normalized, Observation, Observed, Observer, Op, Origin, Outcome, Owner, PolicyId, Provider,
     ProviderInfo, Resource, ResourceId, Scope, Sealed, Shown, Slot, Spec, Tracked, Version, Want,
-    diff_by_compare, no_hints,
+    diff_by_compare, is_ignored, no_hints,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},

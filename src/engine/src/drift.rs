@@ -197,11 +197,12 @@ impl<'v> Found<'v> {
 
 /// What became of an entry, if a look shows that it is over.
 fn ended(entry: &Drifted, found: &Found<'_>, view: &View) -> Option<DriftEnd> {
-    if found.as_declared.contains(&entry.id) {
-        return Some(if entry.action.is_some() { DriftEnd::Healed } else { DriftEnd::Gone });
-    }
-    if found.ignored.contains(&entry.id) {
-        return Some(DriftEnd::Ignored);
+    // What was written is as declared also where something stays that is ignored.
+    match (found.as_declared.contains(&entry.id), found.ignored.contains(&entry.id)) {
+        (true, _) | (_, true) if entry.action.is_some() => return Some(DriftEnd::Healed),
+        (true, _) => return Some(DriftEnd::Gone),
+        (_, true) => return Some(DriftEnd::Ignored),
+        _ => {}
     }
     if let Some(steps) = found.steps.get(&entry.id) {
         // Something else is declared now: what differs is no drift any more. What goes on heals.

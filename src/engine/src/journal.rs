@@ -120,7 +120,8 @@ impl BatchJournal<'_> {
     /// The row after an outcome: the provider's memory, our bookkeeping.
     fn row(&self, step: &Step, tracked: Tracked, state: RowState, written_at: Duration) -> Option<Row> {
         let row = step.work.row.as_ref()?;
-        let applied = step.work.desired.as_ref().and_then(|d| d.spec.hash()).unwrap_or(row.tracked.applied);
+        // Of the declaration, of which what is ignored is not written.
+        let applied = row.tracked.applied;
         let private = if row.merge { row.tracked.private.clone() } else { tracked.private.clone() };
         let tracked =
             Tracked { private, applied, after: row.tracked.after.clone(), id: step.id.clone(), ..tracked };

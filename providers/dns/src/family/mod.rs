@@ -6,7 +6,7 @@ mod gap;
 mod provider;
 
 use crate::{
-    kind,
+    keep, kind,
     normalize::{self, Served},
     ownership::{Marker, Ownership},
     record,
@@ -70,6 +70,11 @@ pub(crate) trait Backend: Send + Sync + fmt::Debug {
     /// How `observed` differs from `desired`. Pure.
     fn compare(&self, desired: &Resource, observed: &Observed) -> Option<Delta> {
         record::compare(desired.spec.bytes()?, &observed.bytes)
+    }
+
+    /// The content of `desired` with what is ignored as it was seen.
+    fn keep(&self, desired: &Resource, observed: &Observed, ignored: &[Arc<str>]) -> Vec<u8> {
+        keep::keep(desired.spec.bytes().unwrap_or_default(), &observed.bytes, ignored)
     }
 
     /// Differences of all desired resources that exist.

@@ -139,6 +139,10 @@ impl Observer for Family {
         self.backend.show(bytes)
     }
 
+    fn keep(&self, desired: &Resource, observed: &Observed, ignored: &[Arc<str>]) -> Result<Vec<u8>, Error> {
+        Ok(self.backend.keep(desired, observed, ignored))
+    }
+
     fn place(&self, claim: &Claim, scopes: &BTreeSet<Scope>) -> Result<(Scope, ResourceId), Error> {
         merge::place(self.backend.entry(), claim, scopes)
     }

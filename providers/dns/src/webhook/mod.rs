@@ -20,7 +20,7 @@ mod observe;
 pub use config::{Config, TxtForm};
 
 use crate::{
-    family,
+    family, keep,
     kind::RecordSpec,
     name::Name,
     normalize::{self, Served, Settled},
@@ -150,6 +150,11 @@ impl family::Backend for Backend {
 
     fn compare(&self, desired: &Resource, observed: &Observed) -> Option<Delta> {
         record::compare(desired.spec.bytes()?, &adjust::seen_with(observed, adjust::ttl(desired)))
+    }
+
+    fn keep(&self, desired: &Resource, observed: &Observed, ignored: &[Arc<str>]) -> Vec<u8> {
+        let seen = adjust::seen_with(observed, adjust::ttl(desired));
+        keep::keep(desired.spec.bytes().unwrap_or_default(), &seen, ignored)
     }
 
     async fn diff(&self, cx: &Cx, want: &Want<'_>, seen: &Observation) -> Result<Deltas, Error> {

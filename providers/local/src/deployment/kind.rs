@@ -5,7 +5,7 @@ use crate::{
     hands::Check,
     systemd::{RunState, Why},
 };
-use reconciled_provider::{At, Delta, FieldChange, Hash, Observed, Resource};
+use reconciled_provider::{At, Delta, FieldChange, Hash, Observed, Resource, is_ignored};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -240,6 +240,28 @@ impl Deployment {
 /// Canonical bytes for people; none where they are of another form.
 pub(crate) fn show(bytes: &[u8]) -> Option<Vec<(Arc<str>, String)>> {
     Declared::decode(bytes).map(|declared| declared.fields())
+}
+
+/// The canonical bytes `desired` with what is at `ignored` paths as in `observed`. What instances are started from, how many
+/// there are, and the file of a balancer are as declared, also where they are ignored: that they are written is in the plan.
+pub(crate) fn keep(desired: &[u8], observed: &[u8], ignored: &[Arc<str>]) -> Vec<u8> {
+    let is_left = |path: &str| is_ignored(ignored, path);
+    match (Declared::decode(desired), Declared::decode(observed)) {
+        (Some(Declared::Deployment(wanted)), Some(Declared::Deployment(seen))) => {
+            let beside = seen.beside.into_iter().filter(|(path, _)| is_left(path)).collect();
+            Declared::Deployment(Deployment { beside, ..wanted }).encode()
+        }
+        (Some(Declared::Instance(mut wanted)), Some(Declared::Instance(seen))) => {
+            if is_left("state") {
+                wanted.state = seen.state;
+            }
+            if is_left("enabled") {
+                wanted.enabled = seen.enabled;
+            }
+            Declared::Instance(wanted).encode()
+        }
+        _ => desired.to_vec(),
+    }
 }
 
 /// How `observed` differs from `desired`, if it does.

@@ -21,7 +21,7 @@ mod turn;
 
 pub(crate) use apply::apply;
 pub use kind::{CheckSpec, DEPLOYMENT, DeploymentSpec, StrategySpec};
-pub(crate) use kind::{compare, show};
+pub(crate) use kind::{compare, keep, show};
 pub(crate) use normalize::{normalize, numbers_of};
 pub(crate) use observe::{diff, health, observe};
 pub(crate) use turn::millis;

@@ -468,7 +468,8 @@ impl<'a> Turn<'a> {
         let over = over.filter(|number| !has_row(number));
         try_join_all(over.map(|number| group.stop(self.seat.jobs(), number))).await?;
         let had_other = self.memory.good.as_ref().is_some_and(|good| good.content != goal);
-        let mut is_changed = files::write(hands, manager.places(), &group.template, goal).await?;
+        let mut is_changed =
+            files::write(hands, manager.places(), &group.template, goal, &self.declared.beside).await?;
         for looked in group.members.values() {
             is_changed |= files::remove(hands, &looked.file).await? || looked.state.needs_reload;
         }

@@ -7,7 +7,7 @@
 
 use super::{
     Places, definition,
-    files::{is_absent, is_ours, make_directory, make_way, remove, write},
+    files::{is_absent, is_as_wanted, make_directory, make_way, remove, write},
     listen::listen,
     observe::{self, Look, Memory},
     reads::{self, Then},
@@ -263,11 +263,14 @@ impl<'a> Work<'a> {
         let Some(unit) = &self.unit else { return false };
         let is_left =
             self.memory.as_ref().is_some_and(|memory| memory.fragment) && !is_absent(&look.fragment);
-        let of_fragment = unit.content.as_ref().map_or(is_left, |content| !is_ours(&look.fragment, content));
+        let of_fragment = unit
+            .content
+            .as_ref()
+            .map_or(is_left, |content| !is_as_wanted(&look.fragment, content, &unit.beside));
         of_fragment
             || self.strays(look).next().is_some()
             || look.drop_ins.iter().any(|(name, seen)| match unit.drop_ins.get(name) {
-                Some(content) => !is_ours(seen, content),
+                Some(content) => !is_as_wanted(seen, content, &unit.beside),
                 None => !is_absent(seen),
             })
     }
@@ -341,7 +344,7 @@ impl<'a> Work<'a> {
         look: &Look,
     ) -> Result<(), Fault> {
         if let Some(content) = &unit.content {
-            self.is_changed |= write(hands, places, &look.fragment, content).await?;
+            self.is_changed |= write(hands, places, &look.fragment, content, &unit.beside).await?;
         } else if self.memory.as_ref().is_some_and(|memory| memory.fragment)
             && matches!(look.fragment.what, What::File { .. })
         {
@@ -354,7 +357,7 @@ impl<'a> Work<'a> {
         }
         for (name, seen) in &look.drop_ins {
             match unit.drop_ins.get(name) {
-                Some(content) => self.is_changed |= write(hands, places, seen, content).await?,
+                Some(content) => self.is_changed |= write(hands, places, seen, content, &unit.beside).await?,
                 None => self.is_changed |= remove(hands, seen).await?,
             }
         }

@@ -5,11 +5,12 @@ use super::{
     observe::{self, ACCESS},
 };
 use crate::{
-    hands::{Fault, Hands, Make, Put, Remove, Seen, What},
+    hands::{Account, Fault, Hands, Make, Put, Remove, Seen, What},
     path::FilePath,
     state::Access,
 };
 use reconciled_provider::Secret;
+use std::collections::BTreeMap;
 
 pub(crate) fn is_absent(seen: &Seen) -> bool {
     matches!(seen.what, What::Absent)
@@ -25,21 +26,37 @@ pub(super) fn is_ours(seen: &Seen, content: &str) -> bool {
     has(seen, content) && observe::access(seen).is_none()
 }
 
-/// Writes a file; false where it is as wanted already.
+/// True for what is as wanted: `beside` has what a person wants left, who may do what with it among that.
+pub(super) fn is_as_wanted(seen: &Seen, content: &str, beside: &BTreeMap<String, String>) -> bool {
+    is_ours(seen, content) || has(seen, content) && left_access(seen, beside).is_some()
+}
+
+/// Who may do what with a file, where that is to be left.
+fn left_access(seen: &Seen, beside: &BTreeMap<String, String>) -> Option<Access> {
+    let What::File { meta, .. } = &seen.what else { return None };
+    let (what, _) = observe::access(seen)?;
+    let number = |account: &Account| Some(account.id.to_string().into());
+    let (owner, group) = (number(&meta.owner), number(&meta.group));
+    beside.contains_key(&what).then_some(Access { owner, group, mode: meta.mode })
+}
+
+/// Writes a file, and leaves of it what is in `beside`; false where it is as wanted already.
 pub(crate) async fn write(
     hands: &dyn Hands,
     places: &Places,
     seen: &Seen,
     content: &str,
+    beside: &BTreeMap<String, String>,
 ) -> Result<bool, Fault> {
-    if is_ours(seen, content) {
+    if is_as_wanted(seen, content, beside) {
         return Ok(false);
     }
     make_way(hands, places, &seen.path).await?;
     // What is in it is nobody's work where it is ours.
     let keep = !is_absent(seen) && !has(seen, content);
     let content = Secret::new(content.as_bytes().to_vec());
-    let make = Make::File { access: ACCESS, content, validate: None, is_public: true };
+    let access = left_access(seen, beside).unwrap_or(ACCESS);
+    let make = Make::File { access, content, validate: None, is_public: true };
     hands.put(&Put { path: seen.path.clone(), expect: seen.stamp(), make, keep }).await?;
     Ok(true)
 }

@@ -28,7 +28,7 @@ pub(crate) use observe::observe;
 pub use places::Places;
 pub(crate) use restarts::{restarted, tell_ends};
 pub use unit::{OnChange, RunState, UNIT, UnitSpec};
-pub(crate) use unit::{Unit, Why, compare, show};
+pub(crate) use unit::{Unit, Why, compare, keep, show};
 
 /// The name of the scope that all units of a host are in.
 pub const SYSTEMD: &str = "systemd";

@@ -1,10 +1,16 @@
 //! The kind `Unit`, and a unit in canonical bytes: JSON, of what is declared of it.
 
-use super::reads::{Reads, Then};
+use super::{
+    observe::is_closed,
+    reads::{Reads, Then},
+};
 use crate::cron::Limits;
-use reconciled_provider::{At, Delta, Error, FieldChange, Observed, Resource};
+use reconciled_provider::{At, Delta, Error, FieldChange, Observed, Resource, ResourceId, is_ignored};
 use serde::{Deserialize, Serialize};
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 /// Value of `kind`.
 pub const UNIT: &str = "Unit";
@@ -171,6 +177,58 @@ impl Unit {
 /// Canonical bytes for people.
 pub(crate) fn show(bytes: &[u8]) -> Vec<(Arc<str>, String)> {
     Unit::decode(bytes).map(|unit| unit.fields()).unwrap_or_default()
+}
+
+/// The canonical bytes `desired` with what is at `ignored` paths as in `observed`: also drop-ins that somebody else put beside
+/// it, and who may do what with a file.
+///
+/// Errors: a file that is to be left is none, or may not be read, so that it could not be written as it is.
+pub(crate) fn keep(
+    id: &ResourceId,
+    desired: &[u8],
+    observed: &[u8],
+    ignored: &[Arc<str>],
+) -> Result<Vec<u8>, Error> {
+    let (Some(mut unit), Some(seen)) = (Unit::decode(desired), Unit::decode(observed)) else {
+        return Ok(desired.to_vec());
+    };
+    let is_left = |path: &str| is_ignored(ignored, path);
+    if is_left("content") && unit.content != seen.content {
+        unit.content = seen.content.map(|text| left(id, "content", text)).transpose()?;
+    }
+    let names: BTreeSet<&String> = unit.drop_ins.keys().chain(seen.drop_ins.keys()).collect();
+    let names: Vec<String> = names.into_iter().cloned().collect();
+    for name in names {
+        let path = format!("dropIns.{name}");
+        match seen.drop_ins.get(&name) {
+            _ if !is_left(&path) || seen.drop_ins.get(&name) == unit.drop_ins.get(&name) => {}
+            Some(text) => drop(unit.drop_ins.insert(name, left(id, &path, text.clone())?)),
+            None => drop(unit.drop_ins.remove(&name)),
+        }
+    }
+    if is_left("enabled") {
+        unit.enabled = seen.enabled;
+    }
+    if is_left("masked") {
+        unit.masked = seen.masked;
+    }
+    if is_left("state") {
+        unit.state = seen.state;
+    }
+    unit.beside = seen.beside.into_iter().filter(|(path, _)| is_left(path)).collect();
+    Ok(unit.encode())
+}
+
+/// The text of a file that is to be written as it is.
+fn left(id: &ResourceId, path: &str, text: String) -> Result<String, Error> {
+    if !text.is_empty() && !is_closed(&text) {
+        return Ok(text);
+    }
+    let why = if text.is_empty() { "is no file with a text" } else { "may not be read by everyone" };
+    Err(Error::invalid(format!(
+        "`{path}` of {id} is ignored, and {why}: it cannot be left while the rest is written"
+    ))
+    .hint("make it what it should be by hand, or take the path out of `reconciled/ignore`"))
 }
 
 /// How `observed` differs from `desired`, if it does.

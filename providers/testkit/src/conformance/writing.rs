@@ -5,7 +5,8 @@ use super::{
     driver::Process,
     play::{Check, Play, ensure, exactly, skip},
 };
-use reconciled_provider::{Identity, Outcome, Resource};
+use reconciled_provider::{Identity, Observed, Outcome, Resource, Spec};
+use std::sync::Arc;
 
 /// Brings `desired` about in one batch that does `words` and nothing else.
 async fn in_one_batch(process: &Process<'_>, desired: &[Resource], words: &[&str]) -> Check {
@@ -56,6 +57,62 @@ pub(super) async fn what_was_changed_by_hand_is_restored(play: &Play<'_>) -> Che
     ensure!(seen.get(&victim).map(|o| o.hash) != drifted, "the change of {victim} by hand was not seen");
     ensure!(seen.get(&gone).is_none(), "{gone} was deleted by hand and is still seen");
     exactly(&process.converge(&desired).await?, &desired, &[])
+}
+
+pub(super) async fn an_update_leaves_what_is_ignored_as_it_is(play: &Play<'_>) -> Check {
+    let (process, initial) = play.start_with(Sample::Initial).await?;
+    let changed = play.desired(&process, Sample::Changed).await?;
+    let (victim, _) = play.victims(&process).await?;
+    play.subject.put_by_hand(&process.scope, &victim).await;
+    let fields = |desired: &Resource, observed: &Observed| {
+        process.provider.compare(desired, observed).map(|delta| delta.fields).unwrap_or_default()
+    };
+    let one = |list: &[Resource]| list.iter().find(|resource| resource.id == victim).cloned();
+    let seen = process.observe(&initial).await?;
+    let (Some(was), Some(by_hand)) = (one(&initial), seen.get(&victim)) else {
+        return skip("what was changed by hand is not there any more");
+    };
+    let ignored: Vec<Arc<str>> = fields(&was, by_hand).into_iter().map(|field| field.path).collect();
+    let seen = process.observe(&changed).await?;
+    let (Some(declared), Some(by_hand)) = (one(&changed), seen.get(&victim)) else {
+        return skip("Changed does not have what was changed by hand");
+    };
+    let whole = fields(&declared, by_hand);
+    let mut left = None;
+    for path in ignored {
+        let Ok(kept) = process.provider.keep(&declared, by_hand, std::slice::from_ref(&path)) else {
+            continue;
+        };
+        let kept = Resource { spec: Spec::resolved(kept, declared.spec.template()), ..declared.clone() };
+        let told = fields(&kept, by_hand);
+        for field in &told {
+            ensure!(whole.contains(field), "{victim}: keep makes a difference of its own: {field:?}");
+        }
+        let is_left = told.iter().all(|field| field.path != path);
+        // Best one where there is something else to write.
+        if is_left && (left.is_none() || !told.is_empty()) {
+            left = Some((path, kept));
+        }
+    }
+    let Some((path, kept)) = left else {
+        return skip("nothing of it can be left while the rest is written, which a plan says");
+    };
+    let written: Vec<Resource> = changed
+        .iter()
+        .map(|resource| if resource.id == victim { &kept } else { resource })
+        .cloned()
+        .collect();
+    let batch = process.plan(&written, &seen).await?;
+    process.apply(&batch).await?.expect(&batch, &["done", "gone", "pending"])?;
+    let seen = process.converge(&written).await?;
+    let Some(after) = seen.get(&victim) else {
+        ensure!(false, "{victim} is gone after an update");
+        return Ok(());
+    };
+    for field in fields(&kept, after) {
+        ensure!(field.path != path, "{victim} was written where it is ignored: {field:?}");
+    }
+    Ok(())
 }
 
 pub(super) async fn everything_created_can_be_deleted(play: &Play<'_>) -> Check {

@@ -167,6 +167,15 @@ impl Observer for Reference {
         vec![("content".into(), String::from_utf8_lossy(bytes).into_owned())]
     }
 
+    fn keep(&self, desired: &Resource, observed: &Observed, ignored: &[Arc<str>]) -> Result<Vec<u8>, Error> {
+        // The cloud carries out what it planned itself, and nothing else.
+        let is_left = is_ignored(ignored, "content") && !matches!(self.role, Role::Cloud { .. });
+        Ok(match is_left {
+            true => observed.bytes.to_vec(),
+            false => desired.spec.bytes().unwrap_or_default().to_vec(),
+        })
+    }
+
     fn place(&self, claim: &Claim, _: &BTreeSet<Scope>) -> Result<(Scope, ResourceId), Error> {
         let text = String::from_utf8_lossy(&claim.spec);
         let (id, _) =

@@ -37,6 +37,7 @@ enum Mistake {
     ClaimsTokens,
     DeletesTooMuch,
     LeavesADraft,
+    KeepsWhatNobodySaw,
 }
 
 struct Broken {
@@ -167,6 +168,13 @@ impl Observer for Broken {
     }
     fn show(&self, id: &ResourceId, bytes: &[u8]) -> Vec<(Arc<str>, String)> {
         self.inner.show(id, bytes)
+    }
+    fn keep(&self, desired: &Resource, observed: &Observed, ignored: &[Arc<str>]) -> Result<Vec<u8>, Error> {
+        let mut kept = self.inner.keep(desired, observed, ignored)?;
+        if self.mistake == Mistake::KeepsWhatNobodySaw {
+            kept.extend_from_slice(b", made up");
+        }
+        Ok(kept)
     }
     fn place(&self, claim: &Claim, scopes: &BTreeSet<Scope>) -> Result<(Scope, ResourceId), Error> {
         self.inner.place(claim, scopes)
@@ -359,6 +367,7 @@ fn a_mistake_about_what_belongs_to_others_is_found() {
 fn a_mistake_in_a_pure_function_is_found() {
     check(Role::Zone, Mistake::ExportsHalf, "what_is_exported_normalizes_to_the_same");
     check(Role::Zone, Mistake::ExportsHalf, "what_was_observed_and_exported_plans_nothing");
+    check(Role::Zone, Mistake::KeepsWhatNobodySaw, "an_update_leaves_what_is_ignored_as_it_is");
     check(Role::Zone, Mistake::ComparesNothing, "compare_finds_every_difference_and_no_other");
     check(Role::Zone, Mistake::TakesEverything, "a_manifest_for_another_entry_is_left_alone");
     check(Role::Zone, Mistake::PrintsItsKey, "no_secret_is_printed");

@@ -121,6 +121,7 @@ const STALE: &str = "a_stale_base_writes_nothing";
 const MEANWHILE: &str = "a_scope_that_came_to_be_meanwhile_is_not_overwritten";
 const SECRETS: &str = "no_secret_is_printed";
 const MARKS: &str = "marks_say_whose_it_is";
+const LEFT: &str = "an_update_leaves_what_is_ignored_as_it_is";
 const AGAIN: &str = "a_batch_that_took_effect_is_done_again_without_harm";
 
 #[test]
@@ -135,12 +136,12 @@ fn the_host_keeps_every_law_but_has_neither_versions_nor_marks() {
 
 #[test]
 fn the_cloud_keeps_every_law_but_has_no_versions() {
-    check(Role::Cloud { tokens: true }, &[SECRETS, LISTS, VERSIONS, STALE, MEANWHILE]);
+    check(Role::Cloud { tokens: true }, &[SECRETS, LISTS, VERSIONS, LEFT, STALE, MEANWHILE]);
 }
 
 #[test]
 fn the_cloud_without_tokens_is_not_asked_to_create_twice() {
-    check(Role::Cloud { tokens: false }, &[SECRETS, LISTS, VERSIONS, AGAIN, STALE, MEANWHILE]);
+    check(Role::Cloud { tokens: false }, &[SECRETS, LISTS, VERSIONS, LEFT, AGAIN, STALE, MEANWHILE]);
 }
 
 #[test]

@@ -157,6 +157,13 @@ impl Observer for Notebook {
     fn show(&self, _: &ResourceId, bytes: &[u8]) -> Vec<(Arc<str>, String)> {
         vec![("text".into(), String::from_utf8_lossy(bytes).into_owned())]
     }
+    fn keep(&self, desired: &Resource, observed: &Observed, ignored: &[Arc<str>]) -> Result<Vec<u8>, Error> {
+        // There is one field: what is ignored is all of it.
+        Ok(match is_ignored(ignored, "text") {
+            true => observed.bytes.to_vec(),
+            false => desired.spec.bytes().unwrap_or_default().to_vec(),
+        })
+    }
     fn place(&self, _: &Claim, _: &BTreeSet<Scope>) -> Result<(Scope, ResourceId), Error> {
         Err(Error::unsupported("a notebook carries no claims"))
     }

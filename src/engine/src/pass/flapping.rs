@@ -107,8 +107,10 @@ pub(super) fn is_repair(step: &Step) -> bool {
         && step.change != Change::Continue
 }
 
+/// What is declared: what of it is ignored may be another each time.
 fn hash(step: &Step) -> Option<Hash> {
-    step.work.desired.as_ref().and_then(|desired| desired.spec.hash())
+    let written = || step.work.desired.as_ref().and_then(|desired| desired.spec.hash());
+    step.work.row.as_ref().map(|row| row.tracked.applied).or_else(written)
 }
 
 fn condition(step: &Step) -> Condition {

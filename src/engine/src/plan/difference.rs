@@ -1,10 +1,10 @@
 //! How a desired resource differs from the observed one in what counts: the fields that nobody ignores.
 //!
-//! Guarantees: what is ignored is neither shown as a difference nor a reason to write. It deliberately leaves
-//! what is written to the provider: an update of other fields writes the declaration as a whole.
+//! Guarantees: what is ignored is no reason to write. Where it cannot be left while the rest is written, it is part of that
+//! difference, so that the plan shows it. It deliberately leaves to [`super::kept`] what is written.
 
 use super::Planner;
-use reconciled_provider::{Delta, Error, Observed, Resource, Spec};
+use reconciled_provider::{Delta, Error, FieldChange, Observed, Resource, Spec, is_ignored};
 
 /// How two sides differ.
 pub(super) enum Difference<'a> {
@@ -16,44 +16,37 @@ pub(super) enum Difference<'a> {
     Fields(Delta),
     /// Not known yet: the declaration waits for an output.
     Unknown,
-    /// The provider could not tell.
+    /// The provider could not tell, or cannot leave what is ignored.
     Failed(&'a Error),
 }
 
 impl<'a> Planner<'a> {
     pub(super) fn difference(&self, desired: &Resource, observed: &Observed) -> Difference<'a> {
-        let ignore = &self.input.desired.policies.get(desired.policy).ignore;
+        let ignored = self.ignored(desired);
         let delta = self.input.deltas.get(&desired.id);
         // Equal content is no difference, unless the provider knows of one that content does not show: a resource
         // that was created in part.
         if desired.spec.hash() == Some(observed.hash) && delta.is_none() {
             return Difference::Same;
         }
-        if ignore.iter().any(|path| &**path == "*") {
+        if ignored.iter().any(|path| &**path == "*") {
             return Difference::Ignored;
         }
         if matches!(desired.spec, Spec::Waiting { .. }) {
             return Difference::Unknown;
         }
-        match delta {
+        let is_left = |field: &FieldChange| is_ignored(ignored, &field.path);
+        match (delta, self.kept(desired)) {
             // The provider compared and found nothing that matters.
-            None => Difference::Same,
-            Some(Err(error)) => Difference::Failed(error),
-            Some(Ok(delta)) => {
-                let counts = |field: &str| !ignore.iter().any(|path| covers(path, field));
-                let mut left = delta.clone();
-                left.fields.retain(|field| counts(&field.path));
-                // A difference that no field tells of cannot be ignored by path.
-                if left.fields.is_empty() && !delta.fields.is_empty() {
-                    return Difference::Ignored;
-                }
-                Difference::Fields(left)
+            (None, Ok(None)) => Difference::Same,
+            (None, _) => Difference::Ignored,
+            (Some(Err(error)), _) => Difference::Failed(error),
+            // A difference that no field tells of cannot be ignored by path.
+            (Some(Ok(delta)), _) if !delta.fields.is_empty() && delta.fields.iter().all(is_left) => {
+                Difference::Ignored
             }
+            (Some(Ok(_)), Err(error)) => Difference::Failed(error),
+            (Some(Ok(delta)), Ok(_)) => Difference::Fields(delta.clone()),
         }
     }
-}
-
-/// True when `field` is `path` or below it.
-fn covers(path: &str, field: &str) -> bool {
-    field.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[', '/']))
 }

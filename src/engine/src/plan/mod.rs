@@ -10,6 +10,7 @@ mod difference;
 pub mod digest;
 mod documents;
 pub mod guard;
+mod kept;
 mod order;
 mod prune;
 mod reason;
@@ -20,6 +21,7 @@ mod step_for;
 mod suspended;
 pub(crate) mod unanswered;
 
+pub use kept::{Kept, kept, written};
 pub use reason::Reason;
 pub use reconciled_provider::EntryPolicy;
 pub use shared::Shared;
@@ -62,7 +64,9 @@ pub struct ScopeInput<'a> {
     pub moved: &'a BTreeMap<ResourceId, Address>,
     /// What was seen.
     pub seen: &'a Observation,
-    /// How desired and observed differ.
+    /// What is written in the place of what is declared, where something is ignored.
+    pub kept: &'a Kept,
+    /// How what is written and what was seen differ.
     pub deltas: &'a Deltas,
     /// Manifests that others wait for and that are ready.
     pub ready: &'a BTreeSet<ManifestKey>,

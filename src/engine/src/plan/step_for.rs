@@ -4,7 +4,8 @@
 //! It deliberately does not choose the change: that is the table in [`super::resource`].
 
 use super::{
-    Blocked, CLAIMS, Change, EntryPolicy, PROTECTED, Planner, Reason, ScopePlan, Step, Work, reason,
+    Blocked, CLAIMS, Change, EntryPolicy, PROTECTED, Planner, Reason, ScopePlan, Step, Work,
+    condition::failed_to_plan, reason,
 };
 use crate::store::{Row, RowState};
 use reconciled_provider::{
@@ -15,6 +16,16 @@ use std::{sync::Arc, time::Duration};
 impl Planner<'_> {
     /// Adds `step`, or says what keeps it from being taken.
     pub(super) fn push(&self, mut step: Step, desired: &Resource, out: &mut ScopePlan) {
+        match self.kept(desired) {
+            Ok(Some(kept)) if step.change.writes() => {
+                step.work.desired = Some(kept.clone());
+                step.after = Some(self.after_leaving(desired));
+            }
+            Err(error) if step.change.writes() => {
+                return out.conditions.push(failed_to_plan(desired, step.address, error));
+            }
+            _ => {}
+        }
         let policy = self.input.desired.policies.get(desired.policy);
         step.blocked = self.blocked(&step, desired, policy.suspend);
         match &step.blocked {

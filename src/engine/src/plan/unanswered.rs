@@ -4,7 +4,7 @@
 //! looked for; an intent that names one stays open until the inventory names it, or it is gone. It deliberately says nothing
 //! of what has one author.
 
-use super::{Change, Planner, ScopePlan};
+use super::{Change, Planner, ScopePlan, difference::Difference};
 use crate::store::OpenIntent;
 use reconciled_provider::{Error, Observed, Observer, ResourceId, Tracked};
 use std::{
@@ -63,7 +63,8 @@ pub(super) fn stay_open(planner: &Planner<'_>, out: &mut ScopePlan) {
         let (desired, row) = (planner.effective.get(id), planner.row(id));
         let is_in_row = match (desired, row) {
             (Some(desired), row) => {
-                let is_same = desired.spec.hash() == Some(seen.hash);
+                let is_same = desired.spec.hash() == Some(seen.hash)
+                    || matches!(planner.difference(desired, seen), Difference::Ignored);
                 let ours = input.shared.ours.get(id);
                 is_same && ours.is_none_or(|ours| row.is_some_and(|row| row.tracked.private == *ours))
             }

@@ -137,8 +137,9 @@ impl Surveyor {
             effective = merger.merge(&memory.rows, Some(&seen))?;
             put_off(&mut effective.resources, desired, observer, &facts.ready);
         }
-        let want =
-            Want { scope, focus: &focus, desired: &effective.resources, tracked: &tracked, claims: &claims };
+        let kept = plan::kept(observer, desired, &effective.resources, &seen);
+        let written = plan::written(&effective.resources, &kept);
+        let want = Want { scope, focus: &focus, desired: &written, tracked: &tracked, claims: &claims };
         let deltas =
             self.within(observer.diff(&self.cx, &want, &seen), &format!("comparing {scope}")).await?;
         let moved = moves
@@ -156,6 +157,7 @@ impl Surveyor {
             memory: &memory,
             moved: &moved,
             seen: &seen,
+            kept: &kept,
             deltas: &deltas,
             ready: &facts.ready,
             there: &facts.there,

@@ -34,7 +34,7 @@ use reconciled_engine::{
     plan::{
         CLAIMS, EntryPolicy, ScopeInput, ScopePlan, Selection, Shared,
         guard::{self, GuardLimits, Unread, Verdict},
-        plan,
+        kept, plan, written,
     },
     store::{ClaimRow, Consent, Intent, OpenIntent, ScopeMemory},
     suspension::{Extent, StoppedBy, Suspension},
@@ -555,7 +555,9 @@ impl Case {
         for (scope, place) in &self.places {
             let tracked: Vec<_> = place.memory.rows.iter().map(|r| r.tracked.clone()).collect();
             let focus = &place.seen.covered;
-            let want = Want { scope, focus, desired: &place.desired, tracked: &tracked, claims: &[] };
+            let kept = kept(&self.observer, &self.desired, &place.desired, &place.seen);
+            let written = written(&place.desired, &kept);
+            let want = Want { scope, focus, desired: &written, tracked: &tracked, claims: &[] };
             let deltas = block_on(self.observer.diff(&context::cx(), &want, &place.seen)).unwrap();
             let plan = plan(&ScopeInput {
                 scope,
@@ -567,6 +569,7 @@ impl Case {
                 memory: &place.memory,
                 moved: &place.moved,
                 seen: &place.seen,
+                kept: &kept,
                 deltas: &deltas,
                 ready: &self.ready,
                 there: &self.there,

@@ -59,6 +59,19 @@ fn a_touched_resource_that_moves_voids_the_digest() {
 }
 
 #[test]
+fn what_is_left_as_it_is_counts_as_seen_and_as_ignored() {
+    let world = |ignore: &str, seen: &str| {
+        digest(&format!(
+            "desired a ttl=200;values=x {ignore}\ntracked a ttl=100;values=x\nobserved a ttl=100;values={seen} owner=ours"
+        ))
+    };
+    let approved = world("ignore=values", "by-hand");
+    assert_ne!(approved, world("", "by-hand"), "all of it would be written");
+    assert_ne!(approved, world("ignore=values", "by-hand-again"), "something else would be written");
+    assert_eq!(world("", "x"), world("ignore=values", "x"), "the same is written");
+}
+
+#[test]
 fn the_order_of_rows_and_resources_leaves_the_digest() {
     let reversed = WORLD.lines().rev().collect::<Vec<_>>().join("\n");
     assert_eq!(digest(WORLD), digest(&reversed));

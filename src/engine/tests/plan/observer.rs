@@ -6,7 +6,7 @@ use futures_util::stream::BoxStream;
 use reconciled_provider::{
     Claim, Cx, Delta, Deltas, Error, FieldChange, Found, Health, Hint, Inputs, Kinds, LeftAlone, Manifest,
     Merged, Normalized, Observation, Observed, Observer, ProviderInfo, Resource, ResourceId, Scope, Slot,
-    Tracked, Version, Want, diff_by_compare,
+    Tracked, Version, Want, diff_by_compare, is_ignored,
 };
 use reconciled_testkit::{Calm, Reference, Role, World};
 use std::{
@@ -48,7 +48,7 @@ impl Spoken {
     }
 }
 
-fn fields(bytes: &[u8]) -> BTreeMap<String, String> {
+pub(crate) fn fields(bytes: &[u8]) -> BTreeMap<String, String> {
     let text = String::from_utf8_lossy(bytes);
     let pair = |item: &str| match item.split_once('=') {
         Some((name, value)) => (name.to_string(), value.to_string()),
@@ -141,6 +141,25 @@ impl Observer for Spoken {
     }
     fn show(&self, id: &ResourceId, bytes: &[u8]) -> Vec<(Arc<str>, String)> {
         self.reference.show(id, bytes)
+    }
+    fn keep(&self, desired: &Resource, observed: &Observed, ignored: &[Arc<str>]) -> Result<Vec<u8>, Error> {
+        let (seen, mut kept) = (fields(&observed.bytes), fields(desired.spec.bytes().unwrap_or_default()));
+        if seen.contains_key("sealed") && is_ignored(ignored, "sealed") {
+            return Err(Error::unsupported("what is sealed cannot be left"));
+        }
+        // Names cannot be left while the rest is written.
+        let names: BTreeSet<String> = seen.keys().chain(kept.keys()).cloned().collect();
+        for name in names.into_iter().filter(|name| name != "names" && is_ignored(ignored, name)) {
+            match seen.get(&name) {
+                Some(value) => kept.insert(name, value.clone()),
+                None => kept.remove(&name),
+            };
+        }
+        let content = |(name, value): (&String, &String)| match &**name {
+            "content" => value.clone(),
+            name => format!("{name}={value}"),
+        };
+        Ok(kept.iter().map(content).collect::<Vec<_>>().join(";").into_bytes())
     }
     fn place(&self, claim: &Claim, scopes: &BTreeSet<Scope>) -> Result<(Scope, ResourceId), Error> {
         self.reference.place(claim, scopes)

@@ -3,19 +3,23 @@
 //! A world has up to six resources, each declared or not, tracked or not, there or not, marked or not; how it
 //! was read, what was said of it and what the entry may do vary.
 
-use crate::case::{Answer, Case};
+use crate::{
+    case::{Answer, Case},
+    observer::fields,
+};
 use proptest::prelude::*;
 use reconciled_engine::{
     plan::{Blocked, Change, Step},
     store::Consent,
 };
-use reconciled_provider::{Observed, Owner, ResourceId};
+use reconciled_provider::{Observed, Owner, ResourceId, is_ignored};
 use std::{collections::BTreeSet, sync::Arc};
 
 const IDS: [&str; 6] = ["api/A", "api/CNAME", "mail", "www/A", "www/CNAME", "zone"];
 
 fn resource(id: &'static str) -> impl Strategy<Value = Vec<String>> {
-    let content = || prop::option::of(prop::sample::select(vec!["one", "two", "!three", "ttl=1;values=2"]));
+    let contents = ["one", "two", "!three", "ttl=1;values=2", "ttl=2;values=2", "ttl=2;values=3"];
+    let content = || prop::option::of(prop::sample::select(contents.to_vec()));
     let said = prop::sample::select(vec![
         "",
         "deletion=protect",
@@ -26,6 +30,7 @@ fn resource(id: &'static str) -> impl Strategy<Value = Vec<String>> {
         "adopt=never",
         "suspend",
         "ignore=ttl",
+        "ignore=values",
         "ignore=*",
     ]);
     let owner = prop::sample::select(vec!["", "owner=ours", "owner=dns2", "owner=system"]);
@@ -214,6 +219,24 @@ proptest! {
             let agreed = has_line(&lines, &format!("consent {} adopt=two from=dns2", step.id))
                 && has_line(&lines, &format!("observed {} two ", step.id));
             prop_assert!(!marked || agreed, "{} carries the mark of another", step.id);
+        }
+    }
+
+    #[test]
+    fn what_is_ignored_is_written_as_it_was_seen(lines in world()) {
+        let answer = answer(&lines);
+        for step in answer.plans[0].steps.iter().filter(|s| s.change.writes()) {
+            let (Some(desired), Some(observed)) = (&step.work.desired, &step.work.observed) else { continue };
+            let declared = lines.iter().find(|line| line.starts_with(&format!("desired {} ", step.id)));
+            let ignored = declared.and_then(|line| line.split("ignore=").nth(1)).map(|path| [Arc::from(path)]);
+            let Some(ignored) = ignored else { continue };
+            let of = |bytes: &[u8]| {
+                let mut fields = fields(bytes);
+                fields.retain(|path, _| is_ignored(&ignored, path));
+                fields
+            };
+            let written = desired.spec.bytes().unwrap_or_default();
+            prop_assert_eq!(of(written), of(&observed.bytes), "{} is overwritten", step.id);
         }
     }
 

@@ -96,6 +96,12 @@ fn line(out: &mut String, step: &Step) {
         };
         write!(out, " {}: {} → {}", field.path, side(&field.before), side(&field.after)).unwrap();
     }
+    let declared = step.work.row.as_ref().map(|row| row.tracked.applied);
+    let written = step.work.desired.as_ref().and_then(|desired| desired.spec.bytes());
+    if let Some(bytes) = written.filter(|bytes| declared.is_some_and(|declared| declared != Hash::of(bytes)))
+    {
+        write!(out, " writes: {}", String::from_utf8_lossy(bytes)).unwrap();
+    }
     if !step.guard_words.is_empty() {
         write!(out, " [{}]", step.guard_words.join(", ")).unwrap();
     }

@@ -183,6 +183,9 @@ impl Observer for Rigged {
     fn show(&self, id: &ResourceId, bytes: &[u8]) -> Vec<(Arc<str>, String)> {
         self.inner.show(id, bytes)
     }
+    fn keep(&self, desired: &Resource, observed: &Observed, ignored: &[Arc<str>]) -> Result<Vec<u8>, Error> {
+        self.inner.keep(desired, observed, ignored)
+    }
     fn place(&self, claim: &Claim, scopes: &BTreeSet<Scope>) -> Result<(Scope, ResourceId), Error> {
         self.inner.place(claim, scopes)
     }

@@ -76,7 +76,9 @@ impl Turn<'_> {
             let Some(looked) = group.members.get(number) else { continue };
             is_changed |= match is_of_template {
                 true => files::remove(hands, &looked.file).await?,
-                false => files::write(hands, manager.places(), &looked.file, goal).await?,
+                false => {
+                    files::write(hands, manager.places(), &looked.file, goal, &self.declared.beside).await?
+                }
             };
             is_changed |= looked.state.needs_reload;
         }
