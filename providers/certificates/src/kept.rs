@@ -172,7 +172,7 @@ pub struct Attempt {
     /// The key, in PEM.
     #[serde(serialize_with = "to_disk")]
     pub key: Private,
-    /// The request for an authority (CSR, base64url), from before it is handed in.
+    /// The request for an authority (CSR, base64url), from before it is handed in for this order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<String>,
     /// When it was begun, in seconds since 1970.
