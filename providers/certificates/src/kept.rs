@@ -4,6 +4,7 @@
 //! was said to be kept is there after a crash. Directories are closed to others (0700), and so are files (0600).
 //! They are not in the database, which has only what is put out of a certificate in use, sealed with a key from outside of it.
 
+mod disk;
 mod keep;
 
 use crate::{
