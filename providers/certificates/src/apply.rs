@@ -168,6 +168,7 @@ impl Desk<'_> {
         if let Some(mut issued) = self.keep.issued(name)? {
             let output = issued.wish.output.clone();
             let left = std::mem::take(&mut issued.leaving);
+            let is_of = |version: &str| issued.has_version(version);
             match self.heirs.heir(name, &output.directory) {
                 // A manifest that was renamed: there is no moment without files.
                 Some(heir) => {
@@ -177,10 +178,10 @@ impl Desk<'_> {
                     let (mark, heir) = (self.keep.mark(name), self.keep.mark(&heir));
                     deliver::hand_over(place, &mark, &heir, &output).await?;
                 }
-                None => deliver::withdraw(place, &self.keep.mark(name), &output).await?,
+                None => deliver::withdraw(place, &self.keep.mark(name), &output, is_of).await?,
             }
             for left in &left {
-                deliver::withdraw(place, &self.keep.mark(name), left).await?;
+                deliver::withdraw(place, &self.keep.mark(name), left, is_of).await?;
             }
         }
         self.end_attempts(name).await?;

@@ -154,6 +154,11 @@ impl Issued {
         Ok(self.parsed.facts.get_or_init(|| facts).clone())
     }
 
+    /// True for the beginning of a fingerprint that is its own, or that of one that it came after.
+    pub(crate) fn has_version(&self, version: &str) -> bool {
+        self.over.contains(version) || self.facts().is_ok_and(|facts| facts.fingerprint.starts_with(version))
+    }
+
     /// True when it is one of its key.
     pub(crate) fn is_of_key(&self) -> bool {
         let is_of_key = || {

@@ -23,7 +23,7 @@ use std::{
 pub use crate::directory::{Content, LARGEST, Step, Trust, judge};
 
 /// What is at a path. It may be a key, so it is not printed.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub enum Spot {
     /// Nothing.
     Nothing,
@@ -61,12 +61,18 @@ pub trait Place: fmt::Debug + Send + Sync {
     async fn make(&self, directory: &Path) -> Result<(), Error>;
     /// Makes the directory `version`, which is not there, with these files in it.
     async fn write_version(&self, version: &Path, files: &[File], owner: (u32, u32)) -> Result<(), Error>;
-    /// Writes a file that everybody may read, in place of the one that is there.
-    async fn write(&self, path: &Path, text: &str) -> Result<(), Error>;
-    /// Has a name lead to `to`, in place of the file or link that is there.
-    async fn link(&self, path: &Path, to: &Path) -> Result<(), Error>;
-    /// Removes a file or a link, where one is there, and what somebody who died left beside it.
-    async fn remove(&self, path: &Path) -> Result<(), Error>;
+    /// Writes a file that everybody may read, in place of `over`, which was there when that was decided.
+    ///
+    /// Errors: `Conflict` where something else is there.
+    async fn write(&self, path: &Path, text: &str, over: &Spot) -> Result<(), Error>;
+    /// Has a name lead to `to`, in place of `over`.
+    ///
+    /// Errors: `Conflict` where something else is there.
+    async fn link(&self, path: &Path, to: &Path, over: &Spot) -> Result<(), Error>;
+    /// Removes `what`, a file or a link or nothing, and what somebody who died left beside it.
+    ///
+    /// Errors: `Conflict` where something else is there.
+    async fn remove(&self, path: &Path, what: &Spot) -> Result<(), Error>;
     /// Has what was changed in a directory outlast a crash of the machine.
     async fn settle(&self, directory: &Path) -> Result<(), Error>;
     /// Names of the directories in a directory.
@@ -112,24 +118,45 @@ fn draft(path: &Path) -> PathBuf {
     path.with_file_name(format!("..{}.new", name.trim_start_matches('.')))
 }
 
-fn write(path: &Path, text: &str) -> io::Result<()> {
-    let draft = draft(path);
-    // That of a process that died may be there.
-    let _ = fs::remove_file(&draft);
-    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o644).open(&draft)?;
-    file.set_permissions(fs::Permissions::from_mode(0o644))?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()?;
-    fs::rename(&draft, path)?;
-    path.parent().map_or(Ok(()), settle)
+/// Has `path` be what `draft` is, unless what was there is not there any more.
+fn switch(draft: &Path, path: &Path, over: &Spot) -> Result<(), Error> {
+    let switched = expect(path, over).and_then(|()| fs::rename(draft, path).map_err(at(path)));
+    if switched.is_err() {
+        let _ = fs::remove_file(draft);
+    }
+    switched
 }
 
-fn link(path: &Path, to: &Path) -> io::Result<()> {
+/// Refuses to change what is not as it was.
+fn expect(path: &Path, before: &Spot) -> Result<(), Error> {
+    match directory::see(path).map_err(|error| failed("read", path, error))? == *before {
+        true => Ok(()),
+        false => Err(Error::conflict(format!("{} changed since it was looked at", path.display()))),
+    }
+}
+
+fn write(path: &Path, text: &str, over: &Spot) -> Result<(), Error> {
+    let draft = draft(path);
+    write_draft(&draft, text).map_err(at(path))?;
+    switch(&draft, path, over)?;
+    path.parent().map_or(Ok(()), settle).map_err(at(path))
+}
+
+fn write_draft(draft: &Path, text: &str) -> io::Result<()> {
+    // That of a process that died may be there.
+    let _ = fs::remove_file(draft);
+    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o644).open(draft)?;
+    file.set_permissions(fs::Permissions::from_mode(0o644))?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()
+}
+
+fn link(path: &Path, to: &Path, over: &Spot) -> Result<(), Error> {
     let draft = draft(path);
     // That of a process that died may be there.
     let _ = fs::remove_file(&draft);
-    symlink(to, &draft)?;
-    fs::rename(&draft, path)
+    symlink(to, &draft).map_err(at(path))?;
+    switch(&draft, path, over)
 }
 
 fn none_is_as_good(removed: io::Result<()>) -> io::Result<()> {
@@ -164,16 +191,17 @@ impl Place for Here {
         aside(|| write_version(version, files, owner)).map_err(at(version))
     }
 
-    async fn write(&self, path: &Path, text: &str) -> Result<(), Error> {
-        aside(|| write(path, text)).map_err(at(path))
+    async fn write(&self, path: &Path, text: &str, over: &Spot) -> Result<(), Error> {
+        aside(|| write(path, text, over))
     }
 
-    async fn link(&self, path: &Path, to: &Path) -> Result<(), Error> {
-        link(path, to).map_err(at(path))
+    async fn link(&self, path: &Path, to: &Path, over: &Spot) -> Result<(), Error> {
+        aside(|| link(path, to, over))
     }
 
-    async fn remove(&self, path: &Path) -> Result<(), Error> {
+    async fn remove(&self, path: &Path, what: &Spot) -> Result<(), Error> {
         let _ = fs::remove_file(draft(path));
+        expect(path, what)?;
         none_is_as_good(fs::remove_file(path)).map_err(|error| refused(path, error))
     }
 

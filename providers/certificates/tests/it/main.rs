@@ -14,6 +14,7 @@ mod keystore;
 mod leftovers;
 mod limits;
 mod manifests;
+mod meanwhile;
 mod outages;
 mod persist;
 mod place;

@@ -27,6 +27,8 @@ struct Lossy {
     called: Mutex<Vec<String>>,
     /// Which step was lost.
     lost: Mutex<&'static str>,
+    /// What has this name cannot be read.
+    blind: Mutex<&'static str>,
 }
 
 fn lost() -> Error {
@@ -74,14 +76,14 @@ impl Place for Lossy {
     async fn write_version(&self, version: &Path, files: &[File], owner: (u32, u32)) -> Result<(), Error> {
         self.take("write_version", Here.write_version(version, files, owner)).await
     }
-    async fn write(&self, path: &Path, text: &str) -> Result<(), Error> {
-        self.take("write", Here.write(path, text)).await
+    async fn write(&self, path: &Path, text: &str, over: &Spot) -> Result<(), Error> {
+        self.take("write", Here.write(path, text, over)).await
     }
-    async fn link(&self, path: &Path, to: &Path) -> Result<(), Error> {
-        self.take("link", Here.link(path, to)).await
+    async fn link(&self, path: &Path, to: &Path, over: &Spot) -> Result<(), Error> {
+        self.take("link", Here.link(path, to, over)).await
     }
-    async fn remove(&self, path: &Path) -> Result<(), Error> {
-        self.take("remove", Here.remove(path)).await
+    async fn remove(&self, path: &Path, what: &Spot) -> Result<(), Error> {
+        self.take("remove", Here.remove(path, what)).await
     }
     async fn settle(&self, directory: &Path) -> Result<(), Error> {
         self.take("settle", Here.settle(directory)).await
@@ -179,4 +181,20 @@ async fn a_step_that_is_not_taken_tears_no_pair() {
 #[tokio::test(flavor = "multi_thread")]
 async fn nor_does_one_that_was_taken_and_nobody_heard_of() {
     lives(true).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_read_is_no_other_programs() {
+    let authority = Authority::start();
+    let mut desk = Desk::new(&authority);
+    let place = Arc::new(Lossy { blind: Mutex::new("nothing"), ..Lossy::default() });
+    desk.place = place.clone();
+    desk.restart();
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    for name in ["..data", "..certificate", "tls.key"] {
+        *place.blind.lock().unwrap() = name;
+        assert!(desk.try_pass().await.is_none(), "{name}: that is no answer");
+    }
+    *place.blind.lock().unwrap() = "nothing";
+    assert!(desk.is_in_sync().await);
 }
