@@ -17,7 +17,7 @@ use crate::{
     deliver::{self, There, View},
     heirs::Heirs,
     kept::{Issued, Keep, Private},
-    observe::{self, Eye, Standing},
+    observe::{self, Standing},
     renewal,
     served::Sights,
     sign,
@@ -231,8 +231,7 @@ impl Desk<'_> {
         self.heirs.worked_on(name, &wish.output.directory);
         let view = self.view(wish).await;
         if let Some(other) = view.other_owner(&self.keep.mark(name))? {
-            let eye = Eye { keep: self.keep, watches: self.watches, heirs: self.heirs, sights: self.sights };
-            return match observe::comes_after(self.cx, &eye, name, &view)? {
+            return match observe::comes_after(self.cx, self.keep, self.heirs, name, &view)? {
                 Some(since) => {
                     let now = self.cx.clock.now().as_secs();
                     Ok(Some((patience(SIGNER, since.as_secs(), now), Vec::new())))

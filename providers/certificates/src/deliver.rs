@@ -463,9 +463,18 @@ pub(crate) fn refused(path: &Path, error: io::Error) -> Error {
 
 /// Numbers of the user and the group the files belong to; `own` where nobody is named.
 fn ids(own: (u32, u32), output: &Output) -> Result<(u32, u32), Error> {
-    let user = output.owner.as_ref().map_or(Ok(own.0), |name| number("user", "/etc/passwd", name))?;
-    let group = output.group.as_ref().map_or(Ok(own.1), |name| number("group", "/etc/group", name))?;
+    let user = output.owner.as_ref().map_or(Ok(own.0), |name| number("user", USERS, name))?;
+    let group = output.group.as_ref().map_or(Ok(own.1), |name| number("group", GROUPS, name))?;
     Ok((user, group))
+}
+
+const USERS: &str = "/etc/passwd";
+const GROUPS: &str = "/etc/group";
+
+/// Where the names are that files belong to.
+pub(crate) fn names_of(output: &Output) -> impl Iterator<Item = &'static str> {
+    let users = output.owner.is_some().then_some(USERS);
+    users.into_iter().chain(output.group.is_some().then_some(GROUPS))
 }
 
 /// Read as text: the C library might ask the network.

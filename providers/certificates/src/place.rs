@@ -3,7 +3,10 @@
 //! Each call is one small step that may be repeated; in which order they are taken is said in [`deliver`](crate::deliver)
 //! alone. *Guarantees* of every place: no link is followed below a directory that [`Place::trust`] believed; a file has its
 //! owner and permissions before it has content, and a version is on disk before the call returns; a name shows what it
-//! showed or what it is to show, whenever somebody looks.
+//! showed or what it is to show, whenever somebody looks; what is not as it was when that was decided is neither replaced nor
+//! removed. *Caveat*: a change between the last look at it and the next call of the system is not seen.
+
+pub use crate::calm::Files;
 
 use crate::{
     aside::aside,
@@ -11,12 +14,12 @@ use crate::{
     directory,
 };
 use async_trait::async_trait;
-use reconciled_provider::Error;
+use reconciled_provider::{Error, Hash};
 use rustix::process;
 use std::{
     fmt, fs,
     io::{self, Write},
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, fchown, symlink},
+    os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown, symlink},
     path::{Path, PathBuf},
 };
 
@@ -53,6 +56,11 @@ pub trait Place: fmt::Debug + Send + Sync {
     fn own(&self) -> (u32, u32);
     /// What is at each of `paths`, in their order.
     async fn look(&self, paths: &[PathBuf]) -> Result<Vec<Result<Spot, Error>>, Error>;
+    /// When all of these were changed last, where that can be told at once: equal stamps, nothing changed, unless within the
+    /// same moment.
+    fn stamps(&self, _: &Files) -> Option<Stamps> {
+        None
+    }
     /// What may be believed of a directory, which need not be there.
     ///
     /// Errors: `Invalid` for a link, `PermissionDenied` where others may write.
@@ -83,6 +91,36 @@ pub trait Place: fmt::Debug + Send + Sync {
     async fn remove_empty(&self, directory: &Path) -> Result<(), Error>;
     /// Has a service that runs do this; none where a command of the host is to be run for it.
     async fn call(&self, unit: &str, again: Again) -> Option<Result<(), Error>>;
+}
+
+/// How files and directories were, without a look into them: equal ones are, for all that is known, the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamps(Hash);
+
+/// The stamps of files on this machine; none where one of them cannot be had.
+pub(crate) fn stamps(files: &Files) -> Option<Stamps> {
+    let mut all: Vec<i64> = Vec::with_capacity(10 * (files.exact.len() + files.ways.len()));
+    let exact = files.exact.iter().map(|path| (path, true));
+    for (path, is_exact) in exact.chain(files.ways.iter().map(|path| (path, false))) {
+        let meta = match fs::symlink_metadata(path) {
+            Ok(meta) => meta,
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+                all.push(0);
+                continue;
+            }
+            Err(_) => return None,
+        };
+        // Which one it is, on which file system; whose it is, and who may do what with it; what it is.
+        let id = [1 + i64::from(is_exact), meta.dev().cast_signed(), meta.ino().cast_signed()];
+        all.extend(id.into_iter().chain([meta.uid(), meta.gid(), meta.mode()].map(i64::from)));
+        if is_exact {
+            // When anything of it was changed last is what nobody can set.
+            let times = [meta.mtime(), meta.mtime_nsec(), meta.ctime(), meta.ctime_nsec()];
+            all.extend([meta.len().cast_signed()].into_iter().chain(times));
+        }
+    }
+    let bytes: Vec<u8> = all.into_iter().flat_map(i64::to_ne_bytes).collect();
+    Some(Stamps(Hash::of(&bytes)))
 }
 
 /// Puts them there in this process, with its rights.
@@ -177,6 +215,10 @@ impl Place for Here {
     async fn look(&self, paths: &[PathBuf]) -> Result<Vec<Result<Spot, Error>>, Error> {
         let one = |path: &PathBuf| directory::see(path).map_err(|error| failed("read", path, error));
         Ok(aside(|| paths.iter().map(one).collect()))
+    }
+
+    fn stamps(&self, files: &Files) -> Option<Stamps> {
+        stamps(files)
     }
 
     async fn trust(&self, directory: &Path) -> Result<Trust, Error> {

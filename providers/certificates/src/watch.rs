@@ -74,6 +74,13 @@ impl Watches {
         self.changed.notify_one();
     }
 
+    /// Watches `name` as before: another directory may have its name by now. False where it was not watched.
+    pub(crate) fn again(&self, name: &str) -> bool {
+        let mut state = self.state();
+        state.watch(name);
+        state.wanted.contains_key(name)
+    }
+
     /// From now on `name` is to be looked at again once one of these has another certificate.
     pub(crate) fn signed_by(&self, name: &str, signers: BTreeSet<String>) {
         match signers.is_empty() {

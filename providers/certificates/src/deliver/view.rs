@@ -6,7 +6,7 @@
 use super::{DATA, MARK, NAMES};
 use crate::{
     kept::Mark,
-    place::{Place, Spot, Trust},
+    place::{Files, Place, Spot, Trust},
     wish::Output,
 };
 use reconciled_provider::Error;
@@ -110,6 +110,23 @@ impl View {
             self.left = left(place, &self.directory, self.version.as_deref()).await;
         }
         Ok(())
+    }
+
+    /// What says whether anything changed of what was looked at; none where not all of it is a version of ours.
+    pub(crate) fn files(&self) -> Option<Files> {
+        let version = self.version.as_ref().filter(|_| self.left.is_empty())?;
+        let version = self.directory.join(version);
+        let mut exact = vec![self.directory.clone(), self.directory.join(MARK)];
+        for Named { name, is_link, itself, .. } in &self.names {
+            match (is_link, itself) {
+                (true, _) => exact.push(version.join(name)),
+                (false, Spot::Nothing) => {}
+                (false, _) => return None,
+            }
+        }
+        exact.push(version);
+        let ways = self.directory.ancestors().skip(1).map(Path::to_owned).collect();
+        Some(Files { exact, ways })
     }
 
     fn named(&self, name: &str) -> Option<&Named> {

@@ -242,6 +242,15 @@ impl Keep {
         numbers.dedup();
         Ok(numbers.into_iter().map(|number| self.of_issuer(number)).collect())
     }
+    /// What says whether anything changed of what is kept of a certificate: files, and directories in which names change.
+    pub(crate) fn files(&self, name: &str) -> Result<Vec<PathBuf>, Error> {
+        let of = self.of(name);
+        let mut files = vec![of.join("issued.json"), of];
+        for keep in self.issuers(name)?.iter().filter(|keep| keep.issuer > 0) {
+            files.extend([self.of(name).join(ISSUERS), keep.at_issuer(name)]);
+        }
+        Ok(files)
+    }
     /// True when any certificate is being had from an authority.
     pub fn has_orders(&self) -> Result<bool, Error> {
         let directory = self.directory().join("certificates");

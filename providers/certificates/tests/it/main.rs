@@ -4,6 +4,7 @@
 
 mod anew;
 mod authority;
+mod calm;
 mod chains;
 mod contact;
 mod deaths;
