@@ -283,6 +283,7 @@ pub(crate) async fn observe(
         Ok(observed) => return Ok(observation(want, Some(observed))),
         Err(look) => look,
     };
+    eye.watches.looked_at(name);
     let desired = want.desired.first().and_then(|desired| Wish::decode(desired.spec.bytes()?));
     let is_declared = desired.is_some();
     if let Some(wish) = desired.as_ref().filter(|wish| !wish.serve.is_empty())

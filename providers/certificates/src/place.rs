@@ -99,28 +99,33 @@ pub struct Stamps(Hash);
 
 /// The stamps of files on this machine; none where one of them cannot be had.
 pub(crate) fn stamps(files: &Files) -> Option<Stamps> {
-    let mut all: Vec<i64> = Vec::with_capacity(10 * (files.exact.len() + files.ways.len()));
+    let mut all: Vec<u8> = Vec::with_capacity(88 * (files.exact.len() + files.ways.len()));
+    let mut add = |number: u64| all.extend_from_slice(&number.to_ne_bytes());
     let exact = files.exact.iter().map(|path| (path, true));
     for (path, is_exact) in exact.chain(files.ways.iter().map(|path| (path, false))) {
         let meta = match fs::symlink_metadata(path) {
             Ok(meta) => meta,
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
-                all.push(0);
+                add(0);
                 continue;
             }
             Err(_) => return None,
         };
-        // Which one it is, on which file system; whose it is, and who may do what with it; what it is.
-        let id = [1 + i64::from(is_exact), meta.dev().cast_signed(), meta.ino().cast_signed()];
-        all.extend(id.into_iter().chain([meta.uid(), meta.gid(), meta.mode()].map(i64::from)));
+        add(1 + u64::from(is_exact));
+        // Which one it is, on which file system; whose it is; what it is, and who may do what with it.
+        add(meta.dev());
+        add(meta.ino());
+        add(u64::from(meta.uid()) << 32 | u64::from(meta.gid()));
+        add(u64::from(meta.mode()));
         if is_exact {
+            add(meta.len());
             // When anything of it was changed last is what nobody can set.
-            let times = [meta.mtime(), meta.mtime_nsec(), meta.ctime(), meta.ctime_nsec()];
-            all.extend([meta.len().cast_signed()].into_iter().chain(times));
+            for time in [meta.mtime(), meta.mtime_nsec(), meta.ctime(), meta.ctime_nsec()] {
+                add(time.cast_unsigned());
+            }
         }
     }
-    let bytes: Vec<u8> = all.into_iter().flat_map(i64::to_ne_bytes).collect();
-    Some(Stamps(Hash::of(&bytes)))
+    Some(Stamps(Hash::of(&all)))
 }
 
 /// Puts them there in this process, with its rights.
