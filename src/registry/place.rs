@@ -1,6 +1,6 @@
 //! Certificates where the helper of the host has the rights: each step is a question to it.
 //!
-//! A change names what was found a moment before, so a helper that is killed, or somebody who is faster, costs another pass
+//! A change names what was there when it was decided, so a helper that is killed, or somebody who is faster, costs another pass
 //! and nothing else. What lies above the directories that the helper goes to is vouched for by its configuration, which is
 //! root's. Numbers of users are those of this machine. Nothing is printed or logged of what is put: keys are [`Secret`]s
 //! up to the socket.
@@ -11,7 +11,7 @@ use reconciled_certificates::{
     place::{Again, Content, LARGEST, Place, Spot, Step, Trust, judge},
 };
 use reconciled_local::{
-    hands::{Afar, Fault, Hands, Job, Make, Manager, Put, Remove, Seen, What},
+    hands::{Account, Afar, Fault, Hands, Job, Make, Manager, Meta, Put, Remove, Seen, What},
     path::FilePath,
     state::Access,
 };
@@ -61,6 +61,24 @@ fn spot(seen: Seen) -> Result<Spot, Error> {
     })
 }
 
+/// What was seen at `path`, in the words of the helper: it is found there unless somebody changed it since.
+fn seen(path: FilePath, spot: &Spot) -> Result<Seen, Error> {
+    let account = |id| Account { id, names: Vec::new(), is_own: false };
+    let what = match spot {
+        Spot::Nothing => What::Absent,
+        Spot::File(Content { bytes, user, group, mode }) => What::File {
+            meta: Meta { owner: account(*user), group: account(*group), mode: *mode },
+            content: Secret::new(bytes.to_vec()),
+        },
+        Spot::Link(to) => What::Link { target: to.to_string_lossy().into() },
+        Spot::Huge | Spot::Other => {
+            return Err(Error::invalid(format!("{path} is no file that could be replaced"))
+                .hint("somebody else put it there: move it away"));
+        }
+    };
+    Ok(Seen { path, what, is_public: false, changed: 0 })
+}
+
 impl Helped {
     pub(super) fn new(socket: &Path) -> Helped {
         Helped(Afar::new(socket))
@@ -73,15 +91,13 @@ impl Helped {
 
     /// Makes something where nothing is.
     async fn put_new(&self, at: &Path, make: Make) -> Result<(), Error> {
-        let path = path(at)?;
-        let nothing = Seen { path: path.clone(), what: What::Absent, is_public: false, changed: 0 };
-        self.0.put(&Put { path, expect: nothing.stamp(), make, keep: false }).await.map_err(either)
+        self.put(at, make, &Spot::Nothing).await
     }
 
-    /// Makes something in place of what is there.
-    async fn put(&self, at: &Path, make: Make) -> Result<(), Error> {
+    /// Makes something in place of `over`.
+    async fn put(&self, at: &Path, make: Make, over: &Spot) -> Result<(), Error> {
         let path = path(at)?;
-        let expect = self.at(&path).await?.stamp();
+        let expect = seen(path.clone(), over)?.stamp();
         self.0.put(&Put { path, expect, make, keep: false }).await.map_err(either)
     }
 
@@ -160,28 +176,27 @@ impl Place for Helped {
         Ok(())
     }
 
-    async fn write(&self, path: &Path, text: &str) -> Result<(), Error> {
-        self.put(path, file(text.as_bytes(), 0o644, None)).await
+    async fn write(&self, path: &Path, text: &str, over: &Spot) -> Result<(), Error> {
+        self.put(path, file(text.as_bytes(), 0o644, None), over).await
     }
 
-    async fn link(&self, path: &Path, to: &Path) -> Result<(), Error> {
+    async fn link(&self, path: &Path, to: &Path, over: &Spot) -> Result<(), Error> {
         let target = to.to_str().ok_or_else(|| {
             Error::invalid(format!("{} would lead to what is no text", path.display()))
                 .hint("move away what is there")
         })?;
-        self.put(path, Make::Link { target: target.into() }).await
+        self.put(path, Make::Link { target: target.into() }, over).await
     }
 
-    async fn remove(&self, at: &Path) -> Result<(), Error> {
-        let seen = self.at(&path(at)?).await?;
-        if matches!(seen.what, What::Absent)
+    async fn remove(&self, at: &Path, what: &Spot) -> Result<(), Error> {
+        if matches!(what, Spot::Nothing)
             && let Some(above) = at.parent()
             && matches!(self.at(&path(above)?).await?.what, What::Absent)
         {
             // Where no directory is, nobody left a draft either.
             return Ok(());
         }
-        self.take(&seen).await
+        self.take(&seen(path(at)?, what)?).await
     }
 
     /// Each answer of the helper says that the disk has it.
@@ -211,7 +226,11 @@ impl Place for Helped {
     }
 
     async fn remove_empty(&self, directory: &Path) -> Result<(), Error> {
-        self.remove(directory).await
+        let seen = self.at(&path(directory)?).await?;
+        match seen.what {
+            What::Absent => Ok(()),
+            _ => self.take(&seen).await,
+        }
     }
 
     async fn call(&self, unit: &str, again: Again) -> Option<Result<(), Error>> {
@@ -238,5 +257,24 @@ impl Helped {
             return Ok(());
         }
         self.0.job(unit, job, &state.invocation).await.map_err(either)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_seen_is_what_a_change_expects_to_find() {
+        let at = path(Path::new("/etc/ssl/tls.key")).unwrap();
+        let account = |id, name: &str| Account { id, names: vec![name.into()], is_own: true };
+        let meta = Meta { owner: account(0, "root"), group: account(7, "www"), mode: 0o640 };
+        let file = What::File { meta, content: Secret::new(b"key".to_vec()) };
+        for what in [file, What::Link { target: "..data/tls.key".into() }, What::Absent] {
+            let found = Seen { path: at.clone(), what, is_public: true, changed: 7 };
+            let stamp = found.stamp();
+            assert_eq!(seen(at.clone(), &spot(found).unwrap()).unwrap().stamp(), stamp);
+        }
+        assert!(seen(at.clone(), &Spot::Huge).is_err() && seen(at, &Spot::Other).is_err());
     }
 }

@@ -12,10 +12,13 @@ use serde::{Deserialize, Serialize};
 use sqlx::{Row as _, sqlite::SqliteRow};
 use std::{borrow::Cow, path::PathBuf, str::FromStr, sync::Arc, time::Duration};
 
-/// Inventory rows, each as one JSON array that [`Line`] reads: handing over twenty values costs more than their text.
+/// Inventory rows, each as one JSON array that [`Line`] reads: handing over twenty values costs more than their text. What is
+/// sealed may be long and comes as it is, where there is any: what is private, and then the outputs.
 pub(super) const SELECT: &str = "SELECT json_array(scope, id, manifest, address, file, hex(template), \
      hex(applied), normalizer, deletion, drift, merged, state, recheck_at, written_at, revision, remote, depends_on, \
-     hex(private), hex(outputs)) FROM inventory_now";
+     ifnull(length(private), 0)), \
+     CASE WHEN private IS NOT NULL OR outputs IS NOT NULL \
+     THEN CAST(ifnull(private, x'') || ifnull(outputs, x'') AS BLOB) END FROM inventory_now";
 
 /// A row of [`SELECT`], in its order.
 #[derive(Deserialize)]
@@ -45,26 +48,29 @@ struct Line<'a> {
     remote: Option<Cow<'a, str>>,
     #[serde(borrow)]
     depends_on: Option<Cow<'a, str>>,
-    /// Empty for none, as what is sealed is never empty.
-    private: &'a str,
-    outputs: &'a str,
+    /// How much of what is sealed is private; nothing for none, as what is sealed is never empty.
+    private: usize,
 }
 
 /// Reads one row of [`SELECT`].
 pub(super) fn get(row: &SqliteRow, names: &mut Names, seal: Option<&Seal>) -> Result<Row> {
     let line: Line<'_> = parse_json(row.try_get(0)?)?;
+    let sealed = row.try_get::<Option<&[u8]>, _>(1)?.unwrap_or_default();
+    let parts = sealed.split_at_checked(line.private);
+    let (private, outputs) =
+        parts.ok_or_else(|| StoreError::Unreadable("what is private of a row".into()))?;
     let scope = names.scope(&line.scope)?;
     let id = ResourceId::from(&*line.id);
-    let opened = |part, text: &str| match text {
-        "" => Ok(Sealed::default()),
-        text => unseal(seal, &scope, &id, part, Some(&from_hex(text)?)),
+    let opened = |part, bytes: &[u8]| match bytes {
+        [] => Ok(Sealed::default()),
+        bytes => unseal(seal, &scope, &id, part, Some(bytes)),
     };
     let tracked = Tracked {
         remote: line.remote.as_deref().map(Arc::from),
-        private: opened(Part::Private, line.private)?,
+        private: opened(Part::Private, private)?,
         applied: line.applied,
         after: line.depends_on.as_deref().map_or_else(|| Ok(names.no_edges.clone()), parse_edges)?,
-        outputs: opened(Part::Outputs, line.outputs)?,
+        outputs: opened(Part::Outputs, outputs)?,
         id,
     };
     Ok(Row {

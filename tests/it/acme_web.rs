@@ -144,6 +144,36 @@ fn names_are_proven_behind_nginx_which_is_then_seen_to_serve_the_certificate() {
 }
 
 #[test]
+fn names_are_proven_through_an_nginx_that_passes_the_question_on() {
+    let pdns = Pdns::start();
+    let pebble = Pebble::start(pdns.port, "", &[]);
+    let env = desk(&pdns, &pebble, "");
+    // As the page says.
+    let page =
+        fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/certificates-http01.md")).unwrap();
+    let location = page.lines().find(|line| line.contains("proxy_pass")).unwrap();
+    let (usual, port) = ("127.0.0.1:8402", free_port());
+    assert!(page.contains(&format!("`listen: \"{usual}\"`")));
+    let location = location.replace(usual, &format!("127.0.0.1:{port}"));
+    let config = fs::read_to_string(env.path("config.yaml")).unwrap();
+    let own = format!("listen: '127.0.0.1:{}'", pebble.http);
+    assert!(config.contains(&own));
+    env.write("config.yaml", &config.replace(&own, &format!("listen: '127.0.0.1:{port}'")));
+    let redirect = "location / { return 301 https://$host$request_uri; }";
+    let server = format!("server {{ listen 127.0.0.1:{}; {location} {redirect} }}", pebble.http);
+    let _nginx = Nginx::start(env.dir.path(), &server, pebble.http);
+    env.push("zone.yaml", &zone("example.com", "pdns", &["{name: www, type: A, values: [127.0.0.1]}"]));
+    env.apply();
+    let issuer = manifest("Issuer", "le", &format!("{}, solvers: [{{http01: {{}}}}]}}", pebble.acme()));
+    let web = certificate(&env, "web", "issuerRef: {name: le}, dnsNames: [www.example.com]");
+    env.push("all.yaml", &format!("{issuer}{web}"));
+    env.apply();
+    is_good(&env, &pebble, "web");
+    assert_eq!(pebble.issued(), (1, 1));
+    env.in_sync();
+}
+
+#[test]
 fn a_renewal_may_be_had_from_another_issuer_and_in_another_way() {
     let pdns = Pdns::start();
     let (first, second) = (Pebble::start(pdns.port, "", &[]), Pebble::start(pdns.port, "", &[]));

@@ -3,7 +3,10 @@
 use crate::{
     acme::{self, is_good},
     acme_web::Nginx,
-    certificates::{SELF, certificate, desk, fingerprint, is_pair, make_regular, manifest, openssl, read},
+    certificates::{
+        SELF, certificate, damages_are_put_right, desk, fingerprint, is_pair, make_regular, manifest,
+        openssl, read,
+    },
     env::{Env, zone},
     helper::{Death, Helper},
     pdns::Pdns,
@@ -132,30 +135,8 @@ fn what_happens_to_files_is_put_right_through_the_helper_and_nothing_of_keys_is_
     env.run(&["check"]).says(&["provider cert", "its directories can be used"]);
     begin(&env, Work::First, "web");
     env.apply();
-    let (first, key) = (fingerprint(&env, "web"), env.path("ssl/web/tls.key"));
-    let damages: [(&str, &dyn Fn()); 6] = [
-        ("tls.key is missing", &|| fs::remove_file(&key).unwrap()),
-        ("tls.crt is not what was issued", &|| env.write("ssl/web/tls.crt", "")),
-        ("tls.key has mode 0644, not 0600", &|| {
-            fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap()
-        }),
-        ("tls.key belongs to 7:7, not to 0:0", &|| std::os::unix::fs::chown(&key, Some(7), Some(7)).unwrap()),
-        ("tls.crt is missing", &|| fs::remove_dir_all(env.path("ssl/web")).unwrap()),
-        ("tls.key is no file of ours", &|| {
-            fs::remove_file(&key).unwrap();
-            env.write("elsewhere", "x");
-            symlink(env.path("elsewhere"), &key).unwrap();
-        }),
-    ];
-    for (trouble, damage) in damages {
-        damage();
-        env.run(&["plan"]).exits(0).says(&["~ Certificate/web", trouble, "drift"]);
-        env.apply();
-        assert_eq!(fingerprint(&env, "web"), first, "{trouble}");
-        is_pair(&env, "web");
-        env.in_sync();
-    }
-    assert_eq!(read(&env, "elsewhere"), "x", "nothing is written through a link");
+    damages_are_put_right(&env);
+    let key = env.path("ssl/web/tls.key");
     // What somebody else wrote is kept by the daemon, not by the helper.
     fs::remove_file(&key).unwrap();
     env.write("ssl/web/tls.key", "put there by hand");

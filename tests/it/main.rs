@@ -15,6 +15,7 @@ mod asker;
 mod certificates;
 mod certificates_apart;
 mod certificates_helped;
+mod certificates_moved;
 mod certificates_outage;
 mod certificates_secret;
 mod certificates_served;

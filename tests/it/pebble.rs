@@ -142,20 +142,29 @@ impl Pebble {
         let count = |word: &str| log.lines().filter(|line| line.contains(word)).count();
         (count("Issued certificate serial"), count("Added order"))
     }
+    /// Where it is asked.
+    pub(crate) fn url(&self) -> String {
+        format!("https://localhost:{}/dir", self.port)
+    }
+    /// Whose word it is that it is itself, in PEM.
+    pub(crate) fn bundle(&self) -> PathBuf {
+        self.directory.path().join("ca.pem")
+    }
     /// `acme: {…}` without its last brace, for an issuer that asks it.
     pub(crate) fn acme(&self) -> String {
-        let bundle = STANDARD.encode(fs::read(self.directory.path().join("ca.pem")).unwrap());
-        format!(
-            "acme: {{server: 'https://localhost:{}/dir', email: ops@example.com, caBundle: {bundle}",
-            self.port
-        )
+        let bundle = STANDARD.encode(fs::read(self.bundle()).unwrap());
+        format!("acme: {{server: '{}', email: ops@example.com, caBundle: {bundle}", self.url())
     }
     /// Writes the root of its certificates to `file`.
     pub(crate) fn root(&self, file: &Path) {
         let url = format!("https://localhost:{}/roots/0", self.management);
-        let bundle = self.directory.path().join("ca.pem");
-        let output =
-            Command::new("curl").args(["-sf", "--cacert"]).arg(bundle).arg(url).arg("-o").arg(file).output();
+        let output = Command::new("curl")
+            .args(["-sf", "--cacert"])
+            .arg(self.bundle())
+            .arg(url)
+            .arg("-o")
+            .arg(file)
+            .output();
         assert!(output.unwrap().status.success());
     }
 }

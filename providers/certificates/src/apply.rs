@@ -17,7 +17,7 @@ use crate::{
     deliver::{self, There, View},
     heirs::Heirs,
     kept::{Issued, Keep, Private},
-    observe::{self, Eye, Standing},
+    observe::{self, Standing},
     renewal,
     served::Sights,
     sign,
@@ -168,6 +168,7 @@ impl Desk<'_> {
         if let Some(mut issued) = self.keep.issued(name)? {
             let output = issued.wish.output.clone();
             let left = std::mem::take(&mut issued.leaving);
+            let is_of = |version: &str| issued.has_version(version);
             match self.heirs.heir(name, &output.directory) {
                 // A manifest that was renamed: there is no moment without files.
                 Some(heir) => {
@@ -177,10 +178,10 @@ impl Desk<'_> {
                     let (mark, heir) = (self.keep.mark(name), self.keep.mark(&heir));
                     deliver::hand_over(place, &mark, &heir, &output).await?;
                 }
-                None => deliver::withdraw(place, &self.keep.mark(name), &output).await?,
+                None => deliver::withdraw(place, &self.keep.mark(name), &output, is_of).await?,
             }
             for left in &left {
-                deliver::withdraw(place, &self.keep.mark(name), left).await?;
+                deliver::withdraw(place, &self.keep.mark(name), left, is_of).await?;
             }
         }
         self.end_attempts(name).await?;
@@ -230,8 +231,7 @@ impl Desk<'_> {
         self.heirs.worked_on(name, &wish.output.directory);
         let view = self.view(wish).await;
         if let Some(other) = view.other_owner(&self.keep.mark(name))? {
-            let eye = Eye { keep: self.keep, watches: self.watches, heirs: self.heirs, sights: self.sights };
-            return match observe::comes_after(self.cx, &eye, name, &view)? {
+            return match observe::comes_after(self.cx, self.keep, self.heirs, name, &view)? {
                 Some(since) => {
                     let now = self.cx.clock.now().as_secs();
                     Ok(Some((patience(SIGNER, since.as_secs(), now), Vec::new())))

@@ -22,6 +22,7 @@ use crate::{
 };
 use reconciled_provider::{Error, ErrorKind};
 use std::{
+    collections::BTreeMap,
     fs, io,
     path::{Path, PathBuf},
 };
@@ -208,13 +209,14 @@ pub(crate) fn copy(output: &Output, name: &str, there: There) -> Result<Copy, Er
     }
 }
 
-/// Puts the files of a certificate into their directory, which is marked with `mark`. `version` tells versions apart, in
-/// 16 hexadecimal digits.
+/// Puts the files of a certificate into their directory, which is marked with `mark`, in place of what is in `view`, of which
+/// copies were made. `version` tells versions apart, in 16 hexadecimal digits.
 ///
 /// Errors: `Invalid` when another certificate is put there, or a link is in the way, or something of another program;
-/// `PermissionDenied` where others may write.
+/// `PermissionDenied` where others may write; `Conflict` where what is there is not what is in `view` any more.
 pub async fn put(
     place: &dyn Place,
+    view: &View,
     mark: &Mark,
     version: &str,
     output: &Output,
@@ -224,24 +226,24 @@ pub async fn put(
     let owner = ids(place.own(), output)?;
     let directory = Path::new(&output.directory);
     place.make(directory).await?;
-    let view = View::of(place, output).await;
     if view.is_foreign {
         let message = format!("{}/{DATA} was put there by another program", output.directory);
         return Err(
             Error::invalid(message).hint("take another directory for the certificate, or move it away")
         );
     }
-    claim(place, &view, output, mark).await?;
+    claim(place, view, output, mark).await?;
     // What was begun before may be why the disk is full.
     let _ = sweep(place, directory, view.version.as_deref()).await;
-    stage(place, &view, version, files, owner, passed).await?;
+    let mut names = Names::of(view);
+    stage(place, view, &mut names, version, files, owner, passed).await?;
     let target = write_version(place, directory, version, files, owner).await?;
     passed("certificate.draft");
     let wanted: Vec<&str> = files.iter().map(|file| file.name).collect();
-    switch(place, directory, &target, &wanted, passed).await?;
+    names.switch(place, &target, &wanted, passed).await?;
     // Names of ours that are not wanted any more.
     for name in NAMES.iter().filter(|name| !wanted.contains(name) && view.is_ours(name)) {
-        place.remove(&directory.join(name)).await?;
+        place.remove(&directory.join(name), &ours(name)).await?;
     }
     place.settle(directory).await?;
     // What stays is told by the next look.
@@ -282,6 +284,7 @@ async fn write_version(
 async fn stage(
     place: &dyn Place,
     view: &View,
+    now: &mut Names,
     version: &str,
     files: &[File],
     owner: (u32, u32),
@@ -306,16 +309,22 @@ async fn stage(
     let target = write_version(place, &view.directory, version, &theirs, owner).await?;
     let there = view.directory.join(&target);
     for (name, to) in &links {
-        place.link(&there.join(name), to).await?;
+        place.link(&there.join(name), to, &Spot::Nothing).await?;
     }
     place.settle(&there).await?;
     let names: Vec<&str> =
         theirs.iter().map(|file| file.name).chain(links.iter().map(|(name, _)| *name)).collect();
-    switch(place, &view.directory, &target, &names, passed).await
+    now.switch(place, &target, &names, passed).await
 }
 
-/// Takes the files of the certificate with this mark away again; those of others stay.
-pub async fn withdraw(place: &dyn Place, mark: &Mark, output: &Output) -> Result<(), Error> {
+/// Takes the files of the certificate with this mark away again; those of others stay. `is_of` says whether a version is one of
+/// this certificate.
+pub async fn withdraw(
+    place: &dyn Place,
+    mark: &Mark,
+    output: &Output,
+    is_of: impl Fn(&str) -> bool,
+) -> Result<(), Error> {
     let view = View::of(place, output).await;
     if !view.is_there()? {
         return Ok(());
@@ -323,18 +332,20 @@ pub async fn withdraw(place: &dyn Place, mark: &Mark, output: &Output) -> Result
     match view.mark()? {
         Some(owner) if mark.is(owner) => {}
         // Somebody took the mark away, and nobody else came. Who is killed on the way finds it again.
-        None if view.version.is_some() => claim(place, &view, output, mark).await?,
+        None if view.version().is_some_and(is_of) => claim(place, &view, output, mark).await?,
         Some(_) | None => return Ok(()),
     }
     for name in NAMES.into_iter().filter(|name| view.is_ours(name)) {
-        place.remove(&view.directory.join(name)).await?;
+        place.remove(&view.directory.join(name), &ours(name)).await?;
     }
     if !view.is_foreign {
-        place.remove(&view.directory.join(DATA)).await?;
+        place.remove(&view.directory.join(DATA), &view.data).await?;
     }
     // Before the mark: what has a key in it is not left where nobody looks for it.
     sweep(place, &view.directory, None).await?;
-    place.remove(&view.directory.join(MARK)).await?;
+    let at = view.directory.join(MARK);
+    let marked = place.look(std::slice::from_ref(&at)).await?.pop().unwrap_or(Ok(Spot::Nothing))?;
+    place.remove(&at, &marked).await?;
     // What is not empty belongs to others as well.
     let _ = place.remove_empty(&view.directory).await;
     Ok(())
@@ -349,7 +360,7 @@ pub(crate) async fn hand_over(
 ) -> Result<(), Error> {
     let view = View::of(place, output).await;
     match view.is_there()? && view.is_of(mark)? {
-        true => place.write(&view.directory.join(MARK), &heir.today).await,
+        true => place.write(&view.directory.join(MARK), &heir.today, &view.mark_spot).await,
         false => Ok(()),
     }
 }
@@ -361,7 +372,7 @@ async fn claim(place: &dyn Place, view: &View, output: &Output, mark: &Mark) -> 
     }
     match view.mark()? == Some(&mark.today) {
         true => Ok(()),
-        false => place.write(&view.directory.join(MARK), &mark.today).await,
+        false => place.write(&view.directory.join(MARK), &mark.today, &view.mark_spot).await,
     }
 }
 
@@ -385,25 +396,46 @@ async fn free_name(place: &dyn Place, directory: &Path, version: &str) -> Result
     Ok(format!("..{version}"))
 }
 
-/// Has the names show what is in the version `target`.
-async fn switch(
-    place: &dyn Place,
-    directory: &Path,
-    target: &str,
-    names: &[&str],
-    passed: fn(&str),
-) -> Result<(), Error> {
-    let paths: Vec<PathBuf> = names.iter().map(|name| directory.join(name)).collect();
-    let seen = place.look(&paths).await?;
-    place.link(&directory.join(DATA), Path::new(target)).await?;
-    for ((name, path), seen) in names.iter().zip(&paths).zip(seen) {
-        let to = Path::new(DATA).join(name);
-        if !matches!(seen, Ok(Spot::Link(found)) if found == to) {
-            place.link(path, &to).await?;
-            passed("certificate.link");
-        }
+/// The link of ours with this name.
+fn ours(name: &str) -> Spot {
+    Spot::Link(Path::new(DATA).join(name))
+}
+
+/// What is under each name as far as we know: what was seen, and then what we put there. What somebody else puts there
+/// meanwhile is found by the next look, and copied, before anything takes its place.
+struct Names {
+    directory: PathBuf,
+    data: Spot,
+    all: BTreeMap<&'static str, Spot>,
+}
+
+impl Names {
+    fn of(view: &View) -> Names {
+        let all = NAMES.into_iter().map(|name| (name, view.itself(name))).collect();
+        Names { directory: view.directory.clone(), data: view.data.clone(), all }
     }
-    place.settle(directory).await
+
+    /// Has the names show what is in the version `target`.
+    async fn switch(
+        &mut self,
+        place: &dyn Place,
+        target: &str,
+        names: &[&'static str],
+        passed: fn(&str),
+    ) -> Result<(), Error> {
+        let to = PathBuf::from(target);
+        place.link(&self.directory.join(DATA), &to, &self.data).await?;
+        self.data = Spot::Link(to);
+        for name in names {
+            let over = self.all.entry(name).or_insert(Spot::Nothing);
+            if *over != ours(name) {
+                place.link(&self.directory.join(name), &Path::new(DATA).join(name), over).await?;
+                *over = ours(name);
+                passed("certificate.link");
+            }
+        }
+        place.settle(&self.directory).await
+    }
 }
 
 /// Removes versions of ours that nobody reads any more, each whatever keeps another one.
@@ -431,9 +463,18 @@ pub(crate) fn refused(path: &Path, error: io::Error) -> Error {
 
 /// Numbers of the user and the group the files belong to; `own` where nobody is named.
 fn ids(own: (u32, u32), output: &Output) -> Result<(u32, u32), Error> {
-    let user = output.owner.as_ref().map_or(Ok(own.0), |name| number("user", "/etc/passwd", name))?;
-    let group = output.group.as_ref().map_or(Ok(own.1), |name| number("group", "/etc/group", name))?;
+    let user = output.owner.as_ref().map_or(Ok(own.0), |name| number("user", USERS, name))?;
+    let group = output.group.as_ref().map_or(Ok(own.1), |name| number("group", GROUPS, name))?;
     Ok((user, group))
+}
+
+const USERS: &str = "/etc/passwd";
+const GROUPS: &str = "/etc/group";
+
+/// Where the names are that files belong to.
+pub(crate) fn names_of(output: &Output) -> impl Iterator<Item = &'static str> {
+    let users = output.owner.is_some().then_some(USERS);
+    users.into_iter().chain(output.group.is_some().then_some(GROUPS))
 }
 
 /// Read as text: the C library might ask the network.

@@ -22,7 +22,7 @@ use zeroize::Zeroizing;
 pub const LARGEST: u64 = 1 << 20;
 
 /// A regular file.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Content {
     /// What is in it.
     pub bytes: Zeroizing<Vec<u8>>,

@@ -7,16 +7,18 @@
 use crate::{
     Config,
     acme::{self, Acme},
+    aside::aside,
+    calm::Look,
     compare::{self, moment},
     duration,
     kept::{Issued, Keep},
     observe::{self, Eye},
-    renewal,
-    served::{self, Sights},
+    place::{self, Files},
+    renewal, served,
     wish::{Issue, Wish},
     x509,
 };
-use reconciled_provider::{Cx, Ending, Error, Fact, Health, ResourceId, Want};
+use reconciled_provider::{Cx, Ending, Error, Fact, Hash, Health, ResourceId, Want};
 use std::time::Duration;
 
 /// How long services may take to show what they were told of, in seconds: most answer before they have read it.
@@ -31,8 +33,16 @@ pub(crate) async fn health(
     eye: &Eye<'_>,
     want: &Want<'_>,
 ) -> Result<Vec<(ResourceId, Health)>, Error> {
-    let Eye { keep, watches, sights, .. } = *eye;
+    let Eye { keep, watches, sights, memory, .. } = *eye;
     let name = &*want.scope.name;
+    let question = want.desired.first().and_then(|desired| desired.spec.hash());
+    let mut look = None;
+    if let Some(question) = question.filter(|_| watches.again(name)) {
+        match memory.well.recall(name, question, cx.clock.now(), place::stamps) {
+            Ok(()) => return Ok(vec![(ResourceId::from(name), Health::Healthy)]),
+            Err(begun) => look = Some(begun),
+        }
+    }
     let wish = want.desired.first().and_then(|desired| Wish::decode(desired.spec.bytes()?));
     let Some(wish) = wish else { return Ok(Vec::new()) };
     let mut issued = keep.issued(name)?;
@@ -78,6 +88,19 @@ pub(crate) async fn health(
         why.push("it is signed by an earlier key of its issuer".into());
     }
     let is_well = why.is_empty();
+    // Who shows it may show another one at any moment, and an authority is asked again in time.
+    let asked = issued.suggested.as_ref().map_or(issued.unasked_until, |suggested| suggested.ask_again);
+    let asked = if authority.is_some() { asked } else { u64::MAX };
+    if let Some(look) = look.filter(|_| is_well && wish.serve.is_empty())
+        && let Some(exact) = observe::kept_files(keep, name, &wish, &issued)?
+    {
+        let until = renewal::late_at(due, facts.not_after).min(facts.not_after).min(asked);
+        let files = Files { exact, ways: Vec::new() };
+        if let Some(stamps) = place::stamps(&files) {
+            let until = Duration::from_secs(until);
+            memory.well.learn(name, look, (files, stamps), cx.clock.now(), ((), until));
+        }
+    }
     let is_told = issued.told.as_deref() == Some(&*facts.fingerprint) && issued.told_again == 0;
     let seen = served::look(&wish, facts.key).await;
     sights.remember(name, &seen, now);
@@ -120,14 +143,34 @@ fn with_issuers_of_today(before: &Wish, wish: &Wish) -> Option<Wish> {
 }
 
 /// When the certificate ends that is in use, and what was last seen of it.
-pub(crate) fn ending(keep: &Keep, sights: &Sights, name: &str) -> Result<Option<Ending>, Error> {
-    let Some(issued) = keep.issued(name)? else { return Ok(None) };
+pub(crate) fn ending(cx: &Cx, eye: &Eye<'_>, name: &str) -> Result<Option<Ending>, Error> {
+    let endings = &eye.memory.endings;
+    match endings.recall(name, Hash::default(), cx.clock.now(), place::stamps) {
+        Ok(ending) => Ok(Some(ending)),
+        Err(look) => aside(|| read_ending(cx, eye, name, look)),
+    }
+}
+
+fn read_ending(cx: &Cx, eye: &Eye<'_>, name: &str, look: Look) -> Result<Option<Ending>, Error> {
+    let Some(issued) = eye.keep.issued(name)? else {
+        eye.memory.endings.forget(name);
+        return Ok(None);
+    };
     let facts = issued.facts()?;
     let renew = issued.wish.renew;
     let due = renewal::due_at(facts.not_before, facts.not_after, renew, issued.suggested.as_ref());
     let (at, renewed_at) = (Duration::from_secs(facts.not_after), Duration::from_secs(due));
-    let served = sights.shown(name, &facts.fingerprint);
-    Ok(Some(Ending { id: name.into(), at, renewed_at, served }))
+    let served = eye.sights.shown(name, &facts.fingerprint);
+    let ending = Ending { id: name.into(), at, renewed_at, served };
+    // What is shown is looked at by others, at any moment.
+    if issued.wish.serve.is_empty() && ending.served.is_empty() {
+        let files = Files { exact: eye.keep.files(name)?, ways: Vec::new() };
+        if let Some(stamps) = place::stamps(&files) {
+            let answer = (ending.clone(), Duration::MAX);
+            eye.memory.endings.learn(name, look, (files, stamps), cx.clock.now(), answer);
+        }
+    }
+    Ok(Some(ending))
 }
 
 /// What a person wants to know of a certificate. Asks the services that should show it.

@@ -4,6 +4,7 @@
 //! was said to be kept is there after a crash. Directories are closed to others (0700), and so are files (0600).
 //! They are not in the database, which has only what is put out of a certificate in use, sealed with a key from outside of it.
 
+mod disk;
 mod keep;
 
 use crate::{
@@ -153,6 +154,11 @@ impl Issued {
         Ok(self.parsed.facts.get_or_init(|| facts).clone())
     }
 
+    /// True for the beginning of a fingerprint that is its own, or that of one that it came after.
+    pub(crate) fn has_version(&self, version: &str) -> bool {
+        self.over.contains(version) || self.facts().is_ok_and(|facts| facts.fingerprint.starts_with(version))
+    }
+
     /// True when it is one of its key.
     pub(crate) fn is_of_key(&self) -> bool {
         let is_of_key = || {
@@ -172,7 +178,7 @@ pub struct Attempt {
     /// The key, in PEM.
     #[serde(serialize_with = "to_disk")]
     pub key: Private,
-    /// The request for an authority (CSR, base64url), from before it is handed in.
+    /// The request for an authority (CSR, base64url), from before it is handed in for this order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<String>,
     /// When it was begun, in seconds since 1970.

@@ -6,11 +6,12 @@
 use crate::{
     acme,
     aside::aside,
+    calm::{Look, Memory, Seen},
     compare::{self, Deviant, Difference, moment, unlike},
     deliver::{self, There, View},
     heirs::Heirs,
     kept::{Issued, Keep, Private},
-    place::Place,
+    place::{Files, Place},
     renewal,
     served::{self, Sights},
     sign,
@@ -22,7 +23,7 @@ use bytes::Bytes;
 use reconciled_provider::{
     Cx, Error, Observation, Observed, Owner, ResourceId, Sealed, Secret, Version, Want, secret_output,
 };
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, path::PathBuf, sync::Arc, time::Duration};
 
 /// What is known of one certificate at one moment.
 pub(crate) struct Standing {
@@ -209,6 +210,65 @@ pub(crate) struct Eye<'a> {
     pub(crate) watches: &'a Watches,
     pub(crate) heirs: &'a Heirs,
     pub(crate) sights: &'a Sights,
+    pub(crate) memory: &'a Memory,
+}
+
+impl Eye<'_> {
+    /// What is remembered of the certificate that is the scope, where it still holds; else the look that has begun, where what
+    /// it comes to may be remembered.
+    fn recall(&self, place: &dyn Place, cx: &Cx, want: &Want<'_>) -> Result<Observed, Option<Look>> {
+        let (Eye { heirs, memory, .. }, name) = (self, &*want.scope.name);
+        let question = want.desired.first().and_then(|desired| desired.spec.hash());
+        let tracked = want.tracked.iter().find(|tracked| *tracked.id.0 == *name);
+        let (Some(question), Some(tracked)) = (question, tracked) else { return Err(None) };
+        let Seen { observed, directory, outputs } =
+            memory.seen.recall(name, question, cx.clock.now(), |files| place.stamps(files)).map_err(Some)?;
+        // What is tracked may be that of a database of before.
+        if memory.tag(&tracked.outputs).is_none_or(|tag| tag.as_ref() != outputs.as_ref()) {
+            return Err(None);
+        }
+        heirs.looked_at(name, Some(&directory), true);
+        heirs.waits_no_more(name);
+        Ok(Observed { outputs: tracked.outputs.clone(), ..observed })
+    }
+
+    /// Remembers what a look came to, as long as none of its files changes.
+    fn learn(&self, place: &dyn Place, cx: &Cx, name: &str, look: Option<Look>, quiet: Option<Quiet>) {
+        let Some(Quiet { seen, files, until }) = quiet else { return self.memory.seen.forget(name) };
+        let Some(look) = look else { return };
+        match place.stamps(&files) {
+            Some(stamps) => {
+                self.memory.seen.learn(name, look, (files, stamps), cx.clock.now(), (seen, until));
+            }
+            None => self.memory.seen.forget(name),
+        }
+    }
+}
+
+/// A certificate that is as declared, and how long it is if nothing changes.
+struct Quiet {
+    seen: Seen,
+    files: Files,
+    until: Duration,
+}
+
+/// What says whether anything changed of what is kept of the certificate `name`, and of what it depends on; none where it
+/// depends on more than files: the host may give another secret to sign with at any moment.
+pub(crate) fn kept_files(
+    keep: &Keep,
+    name: &str,
+    wish: &Wish,
+    issued: &Issued,
+) -> Result<Option<Vec<PathBuf>>, Error> {
+    let mut files = keep.files(name)?;
+    match wish.issuer_of(issued.issuer.as_deref()) {
+        Issue::Certificate(signer) => files.extend(keep.files(signer)?),
+        Issue::Secret { .. } => return Ok(None),
+        Issue::SelfSigned | Issue::Acme(_) => {}
+    }
+    let authorities = wish.issuers().filter_map(Issue::authority);
+    files.extend(authorities.map(|authority| keep.account_file(&acme::account_id(authority))));
+    Ok(Some(files))
 }
 
 /// Looks at the certificate that is the scope.
@@ -218,12 +278,23 @@ pub(crate) async fn observe(
     eye: &Eye<'_>,
     want: &Want<'_>,
 ) -> Result<Observation, Error> {
+    let name = &*want.scope.name;
+    let look = match eye.recall(place, cx, want) {
+        Ok(observed) => return Ok(observation(want, Some(observed))),
+        Err(look) => look,
+    };
+    eye.watches.looked_at(name);
     let desired = want.desired.first().and_then(|desired| Wish::decode(desired.spec.bytes()?));
     let is_declared = desired.is_some();
+    if let Some(wish) = desired.as_ref().filter(|wish| !wish.serve.is_empty())
+        && let Some(issued) = eye.keep.issued(name)?
+    {
+        eye.sights.look_again(name, wish, &issued, cx.clock.now().as_secs()).await;
+    }
     // A manifest that is gone declares what was put in place last.
     let wish = match desired {
         Some(wish) => Some(wish),
-        None => eye.keep.issued(&want.scope.name)?.map(|issued| issued.wish),
+        None => eye.keep.issued(name)?.map(|issued| issued.wish),
     };
     let seen = match wish {
         Some(wish) => {
@@ -232,29 +303,39 @@ pub(crate) async fn observe(
         }
         None => None,
     };
-    aside(|| judge(cx, eye, want, seen.as_ref(), is_declared))
+    aside(|| {
+        let (observation, quiet) = judge(cx, eye, want, seen.as_ref(), is_declared)?;
+        eye.learn(place, cx, name, look, quiet);
+        Ok(observation)
+    })
 }
 
-/// Says what was seen, with what is kept.
+fn observation(want: &Want<'_>, resource: Option<Observed>) -> Observation {
+    let resources = resource.into_iter().filter(|found| want.focus.covers(&found.id)).collect();
+    Observation { covered: want.focus.clone(), complete: true, version: Version::Unknown, resources }
+}
+
+/// Says what was seen, with what is kept; and whether there is nothing to be done about it.
 fn judge(
     cx: &Cx,
     eye: &Eye<'_>,
     want: &Want<'_>,
     seen: Option<&(Wish, View)>,
     is_declared: bool,
-) -> Result<Observation, Error> {
+) -> Result<(Observation, Option<Quiet>), Error> {
     let (keep, name) = (eye.keep, &*want.scope.name);
     let is_tracked = want.tracked.iter().any(|tracked| *tracked.id.0 == *name);
     let directory = seen.filter(|_| is_declared).map(|(wish, _)| &*wish.output.directory);
     eye.heirs.looked_at(name, directory, is_tracked);
     let standing = match seen {
-        Some((_, view)) if is_declared && comes_after(cx, eye, name, view)?.is_some() => None,
+        Some((_, view)) if is_declared && comes_after(cx, keep, eye.heirs, name, view)?.is_some() => None,
         Some((wish, view)) => Standing::look(cx, keep, name, wish, view)?.map(|standing| (wish, standing)),
         None => None,
     };
     if !is_declared && !is_tracked {
         // What is only left out of a plan is tracked.
         eye.watches.end(name);
+        eye.memory.forget(name);
     }
     let is_left_over = is_declared && keep.is_begun(name)?;
     let contact = match &standing {
@@ -263,6 +344,7 @@ fn judge(
         }
         _ => None,
     };
+    let mut quiet = None;
     let resources = standing.map(|(wish, standing)| {
         let mut differs = standing.differences(wish);
         // What was adopted stands only where it is used: one pass more, and it is kept as well.
@@ -283,6 +365,7 @@ fn judge(
         {
             differs = compare::declared_anew(&issued.wish, wish);
         }
+        let is_quiet = is_declared && is_tracked && differs.is_empty();
         let bytes = match differs.is_empty() {
             true => wish.encode(),
             false => serde_json::to_vec(&Deviant { differs }).unwrap_or_default(),
@@ -291,6 +374,9 @@ fn judge(
         // What is kept in our state directory was put there by us, whatever the inventory remembers.
         observed.owner = if standing.issued.is_some() { Owner::Ours } else { Owner::Unmarked };
         observed.outputs = outputs(wish, &standing);
+        if is_quiet && let Some((_, view)) = seen {
+            quiet = remembered(eye, name, wish, view, &standing, &observed);
+        }
         observed
     });
     let resources = match resources {
@@ -302,8 +388,29 @@ fn judge(
         }
         seen => seen,
     };
-    let resources = resources.into_iter().filter(|found| want.focus.covers(&found.id)).collect();
-    Ok(Observation { covered: want.focus.clone(), complete: true, version: Version::Unknown, resources })
+    Ok((observation(want, resources), quiet))
+}
+
+/// What to remember of a certificate that is as declared; none where more than files says whether it is.
+fn remembered(
+    eye: &Eye<'_>,
+    name: &str,
+    wish: &Wish,
+    view: &View,
+    standing: &Standing,
+    observed: &Observed,
+) -> Option<Quiet> {
+    let (issued, facts) = (standing.issued.as_ref()?, standing.facts.as_ref()?);
+    let mut files = view.files().filter(|_| wish.serve.is_empty())?;
+    files.exact.extend(kept_files(eye.keep, name, wish, issued).ok()??);
+    files.exact.extend(deliver::names_of(&wish.output).map(PathBuf::from));
+    let due = renewal::due_at(facts.not_before, facts.not_after, wish.renew, issued.suggested.as_ref());
+    let seen = Seen {
+        observed: Observed { outputs: Sealed::default(), ..observed.clone() },
+        directory: wish.output.directory.as_str().into(),
+        outputs: eye.memory.tag(&observed.outputs)?,
+    };
+    Some(Quiet { seen, files, until: Duration::from_secs(due.min(facts.not_after)) })
 }
 
 /// That an authority was told another address to write to, where this certificate had it declared so before: with several
@@ -327,19 +434,20 @@ fn other_contact(keep: &Keep, wish: &Wish, issued: &Issued) -> Result<Option<Dif
 /// that one goes. None where it need not be waited for, or is not about to go.
 pub(crate) fn comes_after(
     cx: &Cx,
-    eye: &Eye<'_>,
+    keep: &Keep,
+    heirs: &Heirs,
     name: &str,
     view: &View,
 ) -> Result<Option<Duration>, Error> {
     // What is no mark is said by the step that would replace it.
     let mark = view.mark().ok().flatten();
-    let other = mark.and_then(|mark| eye.keep.marked(mark)).filter(|other| other != name);
+    let other = mark.and_then(|mark| keep.marked(mark)).filter(|other| other != name);
     match other {
-        Some(other) if eye.keep.issued(name)?.is_none() && eye.keep.issued(&other)?.is_some() => {
-            Ok(eye.heirs.waits_for(name, &other, cx.clock.now()))
+        Some(other) if keep.issued(name)?.is_none() && keep.issued(&other)?.is_some() => {
+            Ok(heirs.waits_for(name, &other, cx.clock.now()))
         }
         _ => {
-            eye.heirs.waits_no_more(name);
+            heirs.waits_no_more(name);
             Ok(None)
         }
     }

@@ -3,7 +3,10 @@
 //! Each call is one small step that may be repeated; in which order they are taken is said in [`deliver`](crate::deliver)
 //! alone. *Guarantees* of every place: no link is followed below a directory that [`Place::trust`] believed; a file has its
 //! owner and permissions before it has content, and a version is on disk before the call returns; a name shows what it
-//! showed or what it is to show, whenever somebody looks.
+//! showed or what it is to show, whenever somebody looks; what is not as it was when that was decided is neither replaced nor
+//! removed. *Caveat*: a change between the last look at it and the next call of the system is not seen.
+
+pub use crate::calm::Files;
 
 use crate::{
     aside::aside,
@@ -11,19 +14,19 @@ use crate::{
     directory,
 };
 use async_trait::async_trait;
-use reconciled_provider::Error;
+use reconciled_provider::{Error, Hash};
 use rustix::process;
 use std::{
     fmt, fs,
     io::{self, Write},
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, fchown, symlink},
+    os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown, symlink},
     path::{Path, PathBuf},
 };
 
 pub use crate::directory::{Content, LARGEST, Step, Trust, judge};
 
 /// What is at a path. It may be a key, so it is not printed.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub enum Spot {
     /// Nothing.
     Nothing,
@@ -53,6 +56,11 @@ pub trait Place: fmt::Debug + Send + Sync {
     fn own(&self) -> (u32, u32);
     /// What is at each of `paths`, in their order.
     async fn look(&self, paths: &[PathBuf]) -> Result<Vec<Result<Spot, Error>>, Error>;
+    /// When all of these were changed last, where that can be told at once: equal stamps, nothing changed, unless within the
+    /// same moment.
+    fn stamps(&self, _: &Files) -> Option<Stamps> {
+        None
+    }
     /// What may be believed of a directory, which need not be there.
     ///
     /// Errors: `Invalid` for a link, `PermissionDenied` where others may write.
@@ -61,12 +69,18 @@ pub trait Place: fmt::Debug + Send + Sync {
     async fn make(&self, directory: &Path) -> Result<(), Error>;
     /// Makes the directory `version`, which is not there, with these files in it.
     async fn write_version(&self, version: &Path, files: &[File], owner: (u32, u32)) -> Result<(), Error>;
-    /// Writes a file that everybody may read, in place of the one that is there.
-    async fn write(&self, path: &Path, text: &str) -> Result<(), Error>;
-    /// Has a name lead to `to`, in place of the file or link that is there.
-    async fn link(&self, path: &Path, to: &Path) -> Result<(), Error>;
-    /// Removes a file or a link, where one is there, and what somebody who died left beside it.
-    async fn remove(&self, path: &Path) -> Result<(), Error>;
+    /// Writes a file that everybody may read, in place of `over`, which was there when that was decided.
+    ///
+    /// Errors: `Conflict` where something else is there.
+    async fn write(&self, path: &Path, text: &str, over: &Spot) -> Result<(), Error>;
+    /// Has a name lead to `to`, in place of `over`.
+    ///
+    /// Errors: `Conflict` where something else is there.
+    async fn link(&self, path: &Path, to: &Path, over: &Spot) -> Result<(), Error>;
+    /// Removes `what`, a file or a link or nothing, and what somebody who died left beside it.
+    ///
+    /// Errors: `Conflict` where something else is there.
+    async fn remove(&self, path: &Path, what: &Spot) -> Result<(), Error>;
     /// Has what was changed in a directory outlast a crash of the machine.
     async fn settle(&self, directory: &Path) -> Result<(), Error>;
     /// Names of the directories in a directory.
@@ -77,6 +91,41 @@ pub trait Place: fmt::Debug + Send + Sync {
     async fn remove_empty(&self, directory: &Path) -> Result<(), Error>;
     /// Has a service that runs do this; none where a command of the host is to be run for it.
     async fn call(&self, unit: &str, again: Again) -> Option<Result<(), Error>>;
+}
+
+/// How files and directories were, without a look into them: equal ones are, for all that is known, the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamps(Hash);
+
+/// The stamps of files on this machine; none where one of them cannot be had.
+pub(crate) fn stamps(files: &Files) -> Option<Stamps> {
+    let mut all: Vec<u8> = Vec::with_capacity(88 * (files.exact.len() + files.ways.len()));
+    let mut add = |number: u64| all.extend_from_slice(&number.to_ne_bytes());
+    let exact = files.exact.iter().map(|path| (path, true));
+    for (path, is_exact) in exact.chain(files.ways.iter().map(|path| (path, false))) {
+        let meta = match fs::symlink_metadata(path) {
+            Ok(meta) => meta,
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+                add(0);
+                continue;
+            }
+            Err(_) => return None,
+        };
+        add(1 + u64::from(is_exact));
+        // Which one it is, on which file system; whose it is; what it is, and who may do what with it.
+        add(meta.dev());
+        add(meta.ino());
+        add(u64::from(meta.uid()) << 32 | u64::from(meta.gid()));
+        add(u64::from(meta.mode()));
+        if is_exact {
+            add(meta.len());
+            // When anything of it was changed last is what nobody can set.
+            for time in [meta.mtime(), meta.mtime_nsec(), meta.ctime(), meta.ctime_nsec()] {
+                add(time.cast_unsigned());
+            }
+        }
+    }
+    Some(Stamps(Hash::of(&all)))
 }
 
 /// Puts them there in this process, with its rights.
@@ -112,24 +161,45 @@ fn draft(path: &Path) -> PathBuf {
     path.with_file_name(format!("..{}.new", name.trim_start_matches('.')))
 }
 
-fn write(path: &Path, text: &str) -> io::Result<()> {
-    let draft = draft(path);
-    // That of a process that died may be there.
-    let _ = fs::remove_file(&draft);
-    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o644).open(&draft)?;
-    file.set_permissions(fs::Permissions::from_mode(0o644))?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()?;
-    fs::rename(&draft, path)?;
-    path.parent().map_or(Ok(()), settle)
+/// Has `path` be what `draft` is, unless what was there is not there any more.
+fn switch(draft: &Path, path: &Path, over: &Spot) -> Result<(), Error> {
+    let switched = expect(path, over).and_then(|()| fs::rename(draft, path).map_err(at(path)));
+    if switched.is_err() {
+        let _ = fs::remove_file(draft);
+    }
+    switched
 }
 
-fn link(path: &Path, to: &Path) -> io::Result<()> {
+/// Refuses to change what is not as it was.
+fn expect(path: &Path, before: &Spot) -> Result<(), Error> {
+    match directory::see(path).map_err(|error| failed("read", path, error))? == *before {
+        true => Ok(()),
+        false => Err(Error::conflict(format!("{} changed since it was looked at", path.display()))),
+    }
+}
+
+fn write(path: &Path, text: &str, over: &Spot) -> Result<(), Error> {
+    let draft = draft(path);
+    write_draft(&draft, text).map_err(at(path))?;
+    switch(&draft, path, over)?;
+    path.parent().map_or(Ok(()), settle).map_err(at(path))
+}
+
+fn write_draft(draft: &Path, text: &str) -> io::Result<()> {
+    // That of a process that died may be there.
+    let _ = fs::remove_file(draft);
+    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o644).open(draft)?;
+    file.set_permissions(fs::Permissions::from_mode(0o644))?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()
+}
+
+fn link(path: &Path, to: &Path, over: &Spot) -> Result<(), Error> {
     let draft = draft(path);
     // That of a process that died may be there.
     let _ = fs::remove_file(&draft);
-    symlink(to, &draft)?;
-    fs::rename(&draft, path)
+    symlink(to, &draft).map_err(at(path))?;
+    switch(&draft, path, over)
 }
 
 fn none_is_as_good(removed: io::Result<()>) -> io::Result<()> {
@@ -152,6 +222,10 @@ impl Place for Here {
         Ok(aside(|| paths.iter().map(one).collect()))
     }
 
+    fn stamps(&self, files: &Files) -> Option<Stamps> {
+        stamps(files)
+    }
+
     async fn trust(&self, directory: &Path) -> Result<Trust, Error> {
         directory::trust(directory)
     }
@@ -164,16 +238,17 @@ impl Place for Here {
         aside(|| write_version(version, files, owner)).map_err(at(version))
     }
 
-    async fn write(&self, path: &Path, text: &str) -> Result<(), Error> {
-        aside(|| write(path, text)).map_err(at(path))
+    async fn write(&self, path: &Path, text: &str, over: &Spot) -> Result<(), Error> {
+        aside(|| write(path, text, over))
     }
 
-    async fn link(&self, path: &Path, to: &Path) -> Result<(), Error> {
-        link(path, to).map_err(at(path))
+    async fn link(&self, path: &Path, to: &Path, over: &Spot) -> Result<(), Error> {
+        aside(|| link(path, to, over))
     }
 
-    async fn remove(&self, path: &Path) -> Result<(), Error> {
+    async fn remove(&self, path: &Path, what: &Spot) -> Result<(), Error> {
         let _ = fs::remove_file(draft(path));
+        expect(path, what)?;
         none_is_as_good(fs::remove_file(path)).map_err(|error| refused(path, error))
     }
 

@@ -4,7 +4,7 @@ use crate::{
     Config,
     acme::Acme,
     apply::{self, Desk, address},
-    aside::aside,
+    calm::Memory,
     choose, compare, health,
     heirs::Heirs,
     kept::{Asked, Keep},
@@ -12,7 +12,6 @@ use crate::{
     observe::{self, Eye},
     served::Sights,
     watch::Watches,
-    wish::Wish,
 };
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -70,6 +69,7 @@ struct Certificates {
     watches: Arc<Watches>,
     heirs: Heirs,
     sights: Sights,
+    memory: Memory,
     config: Config,
     kinds: Arc<Kinds>,
 }
@@ -83,6 +83,7 @@ impl Certificates {
             watches: Arc::default(),
             heirs: Heirs::default(),
             sights: Sights::default(),
+            memory: Memory::default(),
             config,
             kinds: Arc::new(kind::kinds()),
         }
@@ -117,14 +118,8 @@ impl Observer for Certificates {
     }
 
     async fn observe(&self, cx: &Cx, want: &Want<'_>) -> Result<Observation, Error> {
-        let Certificates { keep, watches, heirs, sights, .. } = self;
-        if let Some(wish) = want.desired.first().and_then(|desired| Wish::decode(desired.spec.bytes()?))
-            && !wish.serve.is_empty()
-            && let Some(issued) = keep.issued(&want.scope.name)?
-        {
-            sights.look_again(&want.scope.name, &wish, &issued, cx.clock.now().as_secs()).await;
-        }
-        let eye = Eye { keep, watches, heirs, sights };
+        let Certificates { keep, watches, heirs, sights, memory, .. } = self;
+        let eye = Eye { keep, watches, heirs, sights, memory };
         observe::observe(&*self.config.place, cx, &eye, want).await
     }
 
@@ -141,8 +136,8 @@ impl Observer for Certificates {
     }
 
     async fn health(&self, cx: &Cx, want: &Want<'_>) -> Result<Vec<(ResourceId, Health)>, Error> {
-        let Certificates { keep, watches, heirs, sights, .. } = self;
-        let eye = Eye { keep, watches, heirs, sights };
+        let Certificates { keep, watches, heirs, sights, memory, .. } = self;
+        let eye = Eye { keep, watches, heirs, sights, memory };
         health::health(&self.acme, cx, &self.config, &eye, want).await
     }
 
@@ -150,8 +145,9 @@ impl Observer for Certificates {
         health::facts(&self.keep, &scope.name).await
     }
 
-    async fn endings(&self, _: &Cx, scope: &Scope) -> Result<Vec<Ending>, Error> {
-        let ending = aside(|| health::ending(&self.keep, &self.sights, &scope.name));
+    async fn endings(&self, cx: &Cx, scope: &Scope) -> Result<Vec<Ending>, Error> {
+        let Certificates { keep, watches, heirs, sights, memory, .. } = self;
+        let ending = health::ending(cx, &Eye { keep, watches, heirs, sights, memory }, &scope.name);
         ending.map(Option::into_iter).map(Iterator::collect)
     }
 

@@ -44,6 +44,8 @@ struct State {
     /// Certificates by the number of a watch.
     names: BTreeMap<i32, BTreeSet<String>>,
     wanted: BTreeMap<String, Watched>,
+    /// What has to be watched anew: another directory may have its name.
+    stale: BTreeSet<String>,
     /// Certificates of ours that sign others, by the name of what they sign.
     signers: BTreeMap<String, BTreeSet<String>>,
     /// What is to be looked at now, watched or not.
@@ -72,6 +74,23 @@ impl Watches {
         state.watch(name);
         drop(state);
         self.changed.notify_one();
+    }
+
+    /// What `name` is in was looked at, and may be another directory than before.
+    pub(crate) fn looked_at(&self, name: &str) {
+        let mut state = self.state();
+        if state.wanted.contains_key(name) {
+            state.stale.insert(name.to_owned());
+        }
+    }
+
+    /// Watches `name` as before. False where it was not watched.
+    pub(crate) fn again(&self, name: &str) -> bool {
+        let mut state = self.state();
+        if state.stale.remove(name) {
+            state.watch(name);
+        }
+        state.wanted.contains_key(name)
     }
 
     /// From now on `name` is to be looked at again once one of these has another certificate.
@@ -107,6 +126,7 @@ impl Watches {
     pub(crate) fn end(&self, name: &str) {
         let mut state = self.state();
         state.wanted.remove(name);
+        state.stale.remove(name);
         state.signers.remove(name);
         let State { queue, names, .. } = &mut *state;
         names.retain(|watch, names| {

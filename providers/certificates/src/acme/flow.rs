@@ -98,6 +98,8 @@ enum Turn {
     Again,
     /// The order is of no use.
     LetGo,
+    /// The same: the authority does not know it any more, or soon will not.
+    Lost,
     /// Come back later.
     Wait(Duration, Vec<Claim>),
     /// The authority said no.
@@ -211,8 +213,10 @@ impl Work<'_> {
                 Turn::Wait(recheck, claims) => return Ok(Step::Waiting(recheck, claims)),
                 Turn::Refused(message) => return self.refused(message, false).await,
                 Turn::BadKey(message) => return self.refused(message, true).await,
-                Turn::LetGo | Turn::Again if self.attempt.lost < ORDERS as u32 => self.let_go().await?,
-                Turn::LetGo | Turn::Again => break,
+                Turn::Lost | Turn::LetGo | Turn::Again if self.attempt.lost >= ORDERS as u32 => break,
+                // Where the request was not handed in, no certificate came of it.
+                Turn::Lost if self.attempt.request.is_none() => self.let_go_of_nothing().await?,
+                Turn::Lost | Turn::LetGo | Turn::Again => self.let_go().await?,
             }
         }
         let server = &self.authority.server;
@@ -242,10 +246,27 @@ impl Work<'_> {
         self.attempt.answers.clear();
         self.attempt.made.clear();
         self.attempt.order = None;
+        self.attempt.request = None;
         self.attempt.is_counted = false;
         self.attempt.challenges.clear();
         self.pace = Pace::default();
         self.keep()
+    }
+
+    /// The same of an order that came to no certificate: what it counted for is there again. Who is killed in between has
+    /// counted one too many.
+    async fn let_go_of_nothing(&mut self) -> Result<(), Error> {
+        let was_counted = self.attempt.is_counted;
+        self.let_go().await?;
+        self.give_back(was_counted)
+    }
+
+    fn give_back(&self, was_counted: bool) -> Result<(), Error> {
+        let (keep, server, counts) = (self.desk.keep, &self.authority.server, self.attempt.counts);
+        match was_counted {
+            true => self.acme.limits.give_back(keep, server, self.wish, now(self.desk.cx), counts),
+            false => Ok(()),
+        }
     }
 
     fn keep(&self) -> Result<(), Error> {
@@ -258,14 +279,12 @@ impl Work<'_> {
         let (name, wish, order) = (self.name, self.wish, self.attempt.order.clone());
         self.desk.refused(Refusal { name, wish, order, message, bad_key })?;
         self.attempt.lost = 0;
-        let was_counted = self.attempt.is_counted;
         match is_key_bad {
-            true => self.desk.end_attempt(self.name).await?,
-            false => self.let_go().await?,
-        }
-        if was_counted {
-            let (keep, server) = (self.desk.keep, &self.authority.server);
-            self.acme.limits.give_back(keep, server, self.wish, now(self.desk.cx), self.attempt.counts)?;
+            true => {
+                self.desk.end_attempt(self.name).await?;
+                self.give_back(self.attempt.is_counted)?;
+            }
+            false => self.let_go_of_nothing().await?,
         }
         Ok(Step::Waiting(Duration::ZERO, Vec::new()))
     }
@@ -276,7 +295,7 @@ impl Work<'_> {
             return Ok(Turn::Again);
         };
         if now(self.desk.cx) > self.attempt.ordered_at + OLDEST {
-            return Ok(Turn::LetGo);
+            return Ok(Turn::Lost);
         }
         let what = format!("ask for the order of {}", self.name);
         let answer = match self.client.post(self.desk.cx, &url, None, &what).await {
@@ -323,7 +342,7 @@ impl Work<'_> {
     fn lost(&mut self, fault: Fault) -> Turn {
         self.attempt.lost += 1;
         self.said = Some(fault.into_error().chain());
-        Turn::LetGo
+        Turn::Lost
     }
 
     /// The authority takes its time, and is asked the less often the longer it does.

@@ -35,21 +35,27 @@ pub(super) fn file(config: &Config, webroot: &str, token: &str) -> Result<PathBu
 }
 
 /// Directories below the one of the web server that are missing for a file.
+///
+/// Errors: those of a directory to which nothing is written, so that nobody looks for it there later on.
 pub(super) async fn missing(place: &dyn Place, file: &Path) -> Result<Vec<PathBuf>, Error> {
+    place.trust(above(file)).await?;
     let ours: Vec<PathBuf> = file.ancestors().skip(1).take(2).map(Path::to_owned).collect();
     let seen = place.look(&ours).await?;
     let missing = ours.into_iter().zip(seen).filter(|(_, spot)| matches!(spot, Ok(Spot::Nothing)));
     Ok(missing.map(|(path, _)| path).collect())
 }
 
+fn above(file: &Path) -> &Path {
+    file.parent().unwrap_or(Path::new("/"))
+}
+
 /// Puts an answer there.
 ///
 /// Errors: `Invalid` where somebody else's file has the name.
 pub(super) async fn put(place: &dyn Place, path: &Path, answer: &str) -> Result<(), Error> {
-    let above = path.parent().unwrap_or(Path::new("/"));
     let mut last = None;
     for _ in 0..TRIES {
-        place.make(above).await?;
+        place.make(above(path)).await?;
         let mut seen = place.look(&[path.to_owned()]).await?;
         let spot = seen.pop().unwrap_or(Ok(Spot::Nothing))?;
         // Of a process that died, or of this one.
@@ -57,7 +63,7 @@ pub(super) async fn put(place: &dyn Place, path: &Path, answer: &str) -> Result<
             let message = format!("{} is there already, and is not of ours", path.display());
             return Err(Error::invalid(message).hint("somebody else put it there: move it away"));
         }
-        match place.write(path, answer).await {
+        match place.write(path, answer, &spot).await {
             // Another certificate may have taken the directory away just now, with its own answer.
             Err(error) if matches!(error.kind, ErrorKind::Unavailable | ErrorKind::Conflict) => {
                 last = Some(error);
@@ -75,21 +81,32 @@ fn is_ours(path: &Path, spot: &Spot) -> bool {
     matches!(spot, Spot::File(Content { bytes, .. }) if bytes.starts_with(&begin) || begin.starts_with(bytes))
 }
 
+fn is_out_of_reach(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::Invalid | ErrorKind::PermissionDenied | ErrorKind::Conflict)
+}
+
+/// Takes an answer away again, and what was begun beside it.
+async fn take(place: &dyn Place, path: &Path) -> Result<(), Error> {
+    place.trust(above(path)).await?;
+    let spot = place.look(&[path.to_owned()]).await?.pop().unwrap_or(Ok(Spot::Nothing))?;
+    match spot == Spot::Nothing || is_ours(path, &spot) {
+        true => place.remove(path, &spot).await,
+        false => Ok(()),
+    }
+}
+
 /// Takes the answers of an attempt away again, and the directories that were made for them, unless there is more in them.
 pub(crate) async fn remove(place: &dyn Place, attempt: &Attempt) -> Result<(), Error> {
     if attempt.answers.is_empty() {
         return Ok(());
     }
-    for (path, spot) in attempt.answers.iter().zip(place.look(&attempt.answers).await?) {
-        match spot {
-            // What was begun beside it goes with it.
-            Ok(Spot::Nothing) => place.remove(path).await?,
-            Ok(spot) if is_ours(path, &spot) => place.remove(path).await?,
-            Ok(_) => {}
-            // Where a directory of the way is none any more there is nothing of ours. What may not be looked at may not be removed
-            // either: an answer proves nothing without its key, and keeps no certificate from being put in place.
-            Err(error) if matches!(error.kind, ErrorKind::Invalid | ErrorKind::PermissionDenied) => {}
-            Err(error) => return Err(error),
+    for path in &attempt.answers {
+        match take(place, path).await {
+            // Where a directory of the way is none any more there is nothing of ours, nor where something else is now. What may
+            // not be looked at may not be removed either, and through a link of somebody's nothing is: an answer proves nothing
+            // without its key, and keeps no certificate from being put in place.
+            Err(error) if is_out_of_reach(error.kind) => {}
+            taken => taken?,
         }
     }
     let mut made: Vec<_> = attempt.made.iter().collect();

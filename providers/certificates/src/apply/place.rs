@@ -48,7 +48,7 @@ impl Desk<'_> {
                 self.keep.put_issued(name, &issued)?;
             }
             let version = &fingerprint[..16];
-            deliver::put(place, &mark, version, &wish.output, &files, self.config.passed).await?;
+            deliver::put(place, &view, &mark, version, &wish.output, &files, self.config.passed).await?;
             (self.config.passed)("certificate.put");
         } else if !view.disorder(&mark)?.is_empty() {
             deliver::tidy(place, &view, &wish.output, &mark).await?;
@@ -112,7 +112,8 @@ impl Desk<'_> {
     async fn leave(&self, name: &str, issued: &mut Issued) -> Result<(), Error> {
         let mut failed = None;
         for left in issued.leaving.clone() {
-            match deliver::withdraw(&*self.config.place, &self.keep.mark(name), &left).await {
+            let is_of = |version: &str| issued.has_version(version);
+            match deliver::withdraw(&*self.config.place, &self.keep.mark(name), &left, is_of).await {
                 Ok(()) => {
                     issued.leaving.retain(|output| *output != left);
                     self.keep.put_issued(name, issued)?;

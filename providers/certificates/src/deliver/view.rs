@@ -6,7 +6,7 @@
 use super::{DATA, MARK, NAMES};
 use crate::{
     kept::Mark,
-    place::{Place, Spot, Trust},
+    place::{Files, Place, Spot, Trust},
     wish::Output,
 };
 use reconciled_provider::Error;
@@ -18,6 +18,10 @@ pub struct View {
     pub(super) own: (u32, u32),
     trust: Result<Trust, Error>,
     mark: Result<Option<String>, Error>,
+    /// What the mark was read out of.
+    pub(super) mark_spot: Spot,
+    /// What [`DATA`] is.
+    pub(super) data: Spot,
     /// There is a [`DATA`] that leads elsewhere than ours ever does: other programs call theirs so too.
     pub(super) is_foreign: bool,
     /// The directory of the version in place, where it is one of ours.
@@ -34,6 +38,8 @@ struct Named {
     is_link: bool,
     /// Where the content is: a link of ours leads there, and no other one is followed.
     spot: Result<Spot, Error>,
+    /// What is there under the name itself.
+    itself: Spot,
 }
 
 impl View {
@@ -51,6 +57,8 @@ impl View {
             own: place.own(),
             trust,
             mark: Ok(None),
+            mark_spot: Spot::Nothing,
+            data: Spot::Nothing,
             is_foreign: false,
             version: None,
             left: Vec::new(),
@@ -66,18 +74,23 @@ impl View {
 
     async fn look(&mut self, place: &dyn Place, paths: &[PathBuf]) -> Result<(), Error> {
         let mut seen = place.look(paths).await?.into_iter();
-        self.mark = owner(&self.directory, seen.next().unwrap_or(Ok(Spot::Nothing)));
-        match seen.next() {
-            Some(Ok(Spot::Link(to))) => {
+        let mark = seen.next().unwrap_or(Ok(Spot::Nothing));
+        self.mark_spot = mark.as_ref().cloned().unwrap_or(Spot::Other);
+        self.mark = owner(&self.directory, mark);
+        // What could not be read may be ours or not.
+        self.data = seen.next().unwrap_or(Ok(Spot::Nothing))?;
+        match &self.data {
+            Spot::Link(to) => {
                 self.version = to.to_str().filter(|name| is_version(name)).map(str::to_owned);
                 self.is_foreign = self.version.is_none();
             }
-            Some(Ok(Spot::Nothing)) | None => {}
-            Some(_) => self.is_foreign = true,
+            Spot::Nothing => {}
+            Spot::File(_) | Spot::Huge | Spot::Other => self.is_foreign = true,
         }
         for (name, spot) in NAMES.into_iter().zip(seen) {
             let is_link = matches!(&spot, Ok(Spot::Link(to)) if *to == Path::new(DATA).join(name));
-            self.names.push(Named { name, is_link, spot });
+            let itself = spot.as_ref().cloned().unwrap_or(Spot::Other);
+            self.names.push(Named { name, is_link, spot, itself });
         }
         // Ours is looked at where it leads: no way through a link is taken.
         let ours: Vec<usize> =
@@ -99,6 +112,23 @@ impl View {
         Ok(())
     }
 
+    /// What says whether anything changed of what was looked at; none where not all of it is a version of ours.
+    pub(crate) fn files(&self) -> Option<Files> {
+        let version = self.version.as_ref().filter(|_| self.left.is_empty())?;
+        let version = self.directory.join(version);
+        let mut exact = vec![self.directory.clone(), self.directory.join(MARK)];
+        for Named { name, is_link, itself, .. } in &self.names {
+            match (is_link, itself) {
+                (true, _) => exact.push(version.join(name)),
+                (false, Spot::Nothing) => {}
+                (false, _) => return None,
+            }
+        }
+        exact.push(version);
+        let ways = self.directory.ancestors().skip(1).map(Path::to_owned).collect();
+        Some(Files { exact, ways })
+    }
+
     fn named(&self, name: &str) -> Option<&Named> {
         self.names.iter().find(|named| named.name == name)
     }
@@ -114,6 +144,11 @@ impl View {
             Some(Named { spot: Err(error), .. }) => Err(error.clone()),
             None => Ok(&Spot::Nothing),
         }
+    }
+
+    /// What is under a name, of which nothing is followed.
+    pub(super) fn itself(&self, name: &str) -> Spot {
+        self.named(name).map_or(Spot::Nothing, |named| named.itself.clone())
     }
 
     pub(super) fn is_there(&self) -> Result<bool, Error> {
@@ -181,6 +216,7 @@ fn fingerprint(version: &str) -> &str {
 pub(crate) async fn version(place: &dyn Place, output: &Output) -> Result<Option<String>, Error> {
     let data = Path::new(&output.directory).join(DATA);
     Ok(match place.look(&[data]).await?.pop() {
+        // What may not be read any more is where it was before.
         Some(Ok(Spot::Link(to))) => {
             to.to_str().filter(|name| is_version(name)).map(|name| fingerprint(name).to_owned())
         }

@@ -1,20 +1,17 @@
 //! The directory of an entry: what is in it, and how it is written.
 
-use super::{Account, Asked, Attempt, Busy, Issued, Lasting, Outage, Parsed, Refusals, Wait};
+use super::{
+    Account, Asked, Attempt, Busy, Issued, Lasting, Outage, Parsed, Refusals, Wait,
+    disk::{Durable, decode, failed, read, read_bytes, remove, sync, write_now},
+};
 use crate::{aside::aside, x509};
 use reconciled_provider::{Error, Hash};
-use rustix::{
-    fs::{FlockOperation, flock},
-    io::retry_on_intr,
-};
-use serde::{Serialize, de::DeserializeOwned};
+use serde::Serialize;
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs,
-    io::{self, Write},
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    fs, io,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
 };
 use zeroize::Zeroizing;
 
@@ -52,14 +49,15 @@ pub struct Keep {
     settled: Arc<OnceLock<()>>,
     /// What was read out of each certificate in use, by name, and the hash of the file it was in.
     parsed: Arc<Mutex<ParsedByName>>,
+    durable: Arc<Durable>,
 }
 
 impl Keep {
     /// What is kept for the entry `entry` in `directory`, which need not exist.
     pub fn new(entry: &str, directory: impl Into<PathBuf>) -> Keep {
         let (entry, directory) = (entry.into(), directory.into());
-        let (settled, parsed) = (Arc::default(), Arc::default());
-        Keep { entry, directory, former: Vec::new(), issuer: 0, settled, parsed }
+        let (settled, parsed, durable) = (Arc::default(), Arc::default(), Arc::default());
+        Keep { entry, directory, former: Vec::new(), issuer: 0, settled, parsed, durable }
     }
 
     /// The same of an entry that had other names before: what is kept under one of these, beside the directory of today, is
@@ -147,7 +145,7 @@ impl Keep {
     }
     /// Keeps the certificate in use.
     pub fn put_issued(&self, name: &str, issued: &Issued) -> Result<(), Error> {
-        write(&self.of(name), "issued.json", issued)
+        self.write(&self.of(name), "issued.json", issued)
     }
     /// The certificate being made.
     pub fn attempt(&self, name: &str) -> Result<Option<Attempt>, Error> {
@@ -155,7 +153,7 @@ impl Keep {
     }
     /// Keeps the certificate being made.
     pub fn put_attempt(&self, name: &str, attempt: &Attempt) -> Result<(), Error> {
-        write(&self.at_issuer(name), "attempt.json", attempt)
+        self.write(&self.at_issuer(name), "attempt.json", attempt)
     }
     /// Forgets the certificate being made.
     pub fn end_attempt(&self, name: &str) -> Result<(), Error> {
@@ -167,7 +165,7 @@ impl Keep {
     }
     /// Keeps how often an authority refused.
     pub fn put_refusals(&self, name: &str, refusals: &Refusals) -> Result<(), Error> {
-        write(&self.at_issuer(name), "refusals.json", refusals)
+        self.write(&self.at_issuer(name), "refusals.json", refusals)
     }
     /// Forgets that an authority refused.
     pub fn end_refusals(&self, name: &str) -> Result<(), Error> {
@@ -179,7 +177,7 @@ impl Keep {
     }
     /// Keeps that an authority asked to be left alone.
     pub fn put_busy(&self, name: &str, busy: &Busy) -> Result<(), Error> {
-        write(&self.at_issuer(name), "busy.json", busy)
+        self.write(&self.at_issuer(name), "busy.json", busy)
     }
     /// Forgets that an authority asked to be left alone.
     pub fn end_busy(&self, name: &str) -> Result<(), Error> {
@@ -191,7 +189,7 @@ impl Keep {
     }
     /// Keeps that an authority does not answer.
     pub fn put_outage(&self, name: &str, outage: &Outage) -> Result<(), Error> {
-        write(&self.at_issuer(name), "outage.json", outage)
+        self.write(&self.at_issuer(name), "outage.json", outage)
     }
     /// Forgets that an authority did not answer.
     pub fn end_outage(&self, name: &str) -> Result<(), Error> {
@@ -203,7 +201,7 @@ impl Keep {
     }
     /// Keeps the records that an authority looks for.
     pub fn put_lasting(&self, name: &str, records: &BTreeSet<Lasting>) -> Result<(), Error> {
-        write(&self.at_issuer(name), "lasting.json", records)
+        self.write(&self.at_issuer(name), "lasting.json", records)
     }
     /// Forgets them.
     pub fn end_lasting(&self, name: &str) -> Result<(), Error> {
@@ -244,6 +242,15 @@ impl Keep {
         numbers.dedup();
         Ok(numbers.into_iter().map(|number| self.of_issuer(number)).collect())
     }
+    /// What says whether anything changed of what is kept of a certificate: files, and directories in which names change.
+    pub(crate) fn files(&self, name: &str) -> Result<Vec<PathBuf>, Error> {
+        let of = self.of(name);
+        let mut files = vec![of.join("issued.json"), of];
+        for keep in self.issuers(name)?.iter().filter(|keep| keep.issuer > 0) {
+            files.extend([self.of(name).join(ISSUERS), keep.at_issuer(name)]);
+        }
+        Ok(files)
+    }
     /// True when any certificate is being had from an authority.
     pub fn has_orders(&self) -> Result<bool, Error> {
         let directory = self.directory().join("certificates");
@@ -280,7 +287,7 @@ impl Keep {
     }
     /// Keeps that a person wants another certificate.
     pub fn put_renewal(&self, name: &str, asked: &Asked) -> Result<(), Error> {
-        write(&self.of(name), "renew.json", asked)
+        self.write(&self.of(name), "renew.json", asked)
     }
     /// Forgets that a person wants another certificate than the one with this fingerprint.
     pub fn end_renewal(&self, name: &str) -> Result<(), Error> {
@@ -292,12 +299,16 @@ impl Keep {
         let copy = format!("{}-{file}", &x509::fingerprint(bytes)[..16]);
         match fs::symlink_metadata(directory.join(&copy)) {
             Ok(_) => Ok(()),
-            Err(_) => write_bytes(&directory, &copy, bytes),
+            Err(_) => self.write_bytes(&directory, &copy, bytes),
         }
     }
     /// Forgets a certificate and its key.
     pub fn forget(&self, name: &str) -> Result<(), Error> {
         let directory = self.of(name);
+        self.durable
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .retain(|known| !known.starts_with(&directory));
         match fs::remove_dir_all(&directory) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed("remove", &directory, error)),
             _ => Ok(()),
@@ -310,7 +321,7 @@ impl Keep {
     }
     /// Keeps what an authority has given.
     pub fn put_limits(&self, server: &str, full: &BTreeMap<String, u64>) -> Result<(), Error> {
-        write(&self.directory().join("limits"), &file_of(server), full)
+        self.write(&self.directory().join("limits"), &file_of(server), full)
     }
 
     /// The account with this `id` (a hash of authority and binding).
@@ -323,7 +334,7 @@ impl Keep {
     }
     /// Keeps an account.
     pub fn put_account(&self, id: &str, account: &Account) -> Result<(), Error> {
-        write(&self.directory().join("accounts"), &format!("{id}.json"), account)
+        self.write(&self.directory().join("accounts"), &format!("{id}.json"), account)
     }
 
     /// Until when an authority asked the account with this `id` to leave it alone.
@@ -332,11 +343,22 @@ impl Keep {
     }
     /// Keeps that an authority asked an account to leave it alone.
     pub fn put_wait(&self, id: &str, wait: &Wait) -> Result<(), Error> {
-        write(&self.directory().join("accounts"), &format!("{id}.wait.json"), wait)
+        self.write(&self.directory().join("accounts"), &format!("{id}.wait.json"), wait)
     }
     /// Forgets that an authority asked an account to leave it alone.
     pub fn end_wait(&self, id: &str) -> Result<(), Error> {
         remove(&self.directory().join("accounts").join(format!("{id}.wait.json")))
+    }
+
+    fn write(&self, directory: &Path, name: &str, value: &impl Serialize) -> Result<(), Error> {
+        let bytes = serde_json::to_vec(value).map(Zeroizing::new);
+        let bytes =
+            bytes.map_err(|_| Error::unexpected(format!("write {name}: it cannot be written as JSON")))?;
+        self.write_bytes(directory, name, &bytes)
+    }
+
+    fn write_bytes(&self, directory: &Path, name: &str, bytes: &[u8]) -> Result<(), Error> {
+        aside(|| write_now(&self.durable, directory, name, bytes))
     }
 
     fn of(&self, name: &str) -> PathBuf {
@@ -359,104 +381,6 @@ fn file_of(server: &str) -> String {
 fn escaped(name: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
     name.chars().map(|c| if plain(c) { c.to_string() } else { format!("={:02X}", u32::from(c)) }).collect()
-}
-
-fn failed(what: &str, path: &Path, error: io::Error) -> Error {
-    Error::unavailable(format!("{what} {}", path.display()))
-        .caused_by(error)
-        .hint("the state directory must be writable by this service, and have space left")
-}
-
-fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, Error> {
-    read_bytes(path)?.map(|bytes| decode(path, &bytes)).transpose()
-}
-
-fn read_bytes(path: &Path) -> Result<Option<Zeroizing<Vec<u8>>>, Error> {
-    match fs::read(path) {
-        Ok(bytes) => Ok(Some(Zeroizing::new(bytes))),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(failed("read", path, error)),
-    }
-}
-
-fn decode<T: DeserializeOwned>(path: &Path, bytes: &[u8]) -> Result<T, Error> {
-    // What is inside is not part of the error: there is a key in it.
-    let broken = |_| {
-        Error::invalid(format!("{} is broken", path.display()))
-            .hint("restore it from a backup, or remove it: what it held is made anew")
-    };
-    serde_json::from_slice(bytes).map_err(broken)
-}
-
-fn write(directory: &Path, name: &str, value: &impl Serialize) -> Result<(), Error> {
-    let bytes = serde_json::to_vec(value).map(Zeroizing::new);
-    let bytes =
-        bytes.map_err(|_| Error::unexpected(format!("write {name}: it cannot be written as JSON")))?;
-    write_bytes(directory, name, &bytes)
-}
-
-fn write_bytes(directory: &Path, name: &str, bytes: &[u8]) -> Result<(), Error> {
-    aside(|| write_now(directory, name, bytes))
-}
-
-/// Who writes within a directory, one at a time: they have one draft for each name.
-struct Alone {
-    _locked: fs::File,
-    _turn: Option<MutexGuard<'static, ()>>,
-}
-
-/// Waits until nobody else writes within `directory`: no other thread, and no other process such as `renew`.
-fn alone(directory: &Path) -> io::Result<Alone> {
-    static TURN: Mutex<()> = Mutex::new(());
-    let locked = fs::File::open(directory)?;
-    let outcome = retry_on_intr(|| flock(&locked, FlockOperation::LockExclusive));
-    // Where directories cannot be locked, on some file systems of other machines, threads take turns all the same.
-    let turn = outcome.is_err().then(|| TURN.lock().unwrap_or_else(PoisonError::into_inner));
-    Ok(Alone { _locked: locked, _turn: turn })
-}
-
-fn write_now(directory: &Path, name: &str, bytes: &[u8]) -> Result<(), Error> {
-    let (path, draft) = (directory.join(name), directory.join(format!(".{name}.new")));
-    let put = || -> io::Result<()> {
-        make(directory, &mut sync)?;
-        let _alone = alone(directory)?;
-        // A draft of a process that died may be there.
-        let _ = fs::remove_file(&draft);
-        let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        fs::rename(&draft, &path)?;
-        sync(directory)
-    };
-    put().map_err(|error| failed("write", &path, error))
-}
-
-/// Makes a directory where it is missing, with those above it. That one is there is written in the one above it, which `sync`
-/// puts on the disk: else a power cut could take the directory away again, with what was said to be kept in it.
-fn make(directory: &Path, sync: &mut impl FnMut(&Path) -> io::Result<()>) -> io::Result<()> {
-    let is_missing = |path: &&Path| !path.as_os_str().is_empty() && !path.is_dir();
-    let missing: Vec<&Path> = directory.ancestors().take_while(is_missing).collect();
-    for path in missing.into_iter().rev() {
-        match fs::DirBuilder::new().mode(0o700).create(path) {
-            // Another certificate was faster, and may not have come to the next line yet.
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => {}
-            made => made?,
-        }
-        let above = path.parent().filter(|above| !above.as_os_str().is_empty());
-        sync(above.unwrap_or(Path::new(".")))?;
-    }
-    Ok(())
-}
-
-fn sync(directory: &Path) -> io::Result<()> {
-    fs::File::open(directory)?.sync_all()
-}
-
-fn remove(path: &Path) -> Result<(), Error> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed("remove", path, error)),
-        _ => Ok(()),
-    }
 }
 
 #[cfg(test)]
@@ -491,34 +415,6 @@ mod tests {
             (b"theirs".to_vec(), 0o600)
         );
         assert_eq!(keep.refusals("web").unwrap(), Refusals::default());
-    }
-
-    #[test]
-    fn each_directory_that_is_made_is_put_on_the_disk_with_the_one_above_it() {
-        let dir = tempfile::tempdir().unwrap();
-        let at = |path: &str| dir.path().join(path);
-        let made = |path: &str| {
-            let mut synced = Vec::new();
-            let mut note = |above: &Path| {
-                synced.push(above.to_owned());
-                Ok(())
-            };
-            make(&at(path), &mut note).unwrap();
-            let mode = fs::metadata(at(path)).unwrap().permissions().mode() & 0o777;
-            assert_eq!(mode, 0o700, "{path}");
-            synced
-        };
-        assert_eq!(
-            made("cert/certificates/web"),
-            [dir.path().to_owned(), at("cert"), at("cert/certificates")]
-        );
-        assert_eq!(
-            made("cert/certificates/web/issuers/1"),
-            ["web", "web/issuers"].map(|it| at("cert/certificates").join(it))
-        );
-        assert_eq!(made("cert/certificates/web"), Vec::<PathBuf>::new());
-        fs::write(at("file"), "").unwrap();
-        assert!(make(&at("file"), &mut |_| Ok(())).is_err());
     }
 
     #[test]

@@ -92,3 +92,20 @@ async fn what_is_given_back_is_what_was_counted() {
     assert!(desk.passes(2).await.error().is_some());
     assert_eq!(full(), before);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn orders_that_nobody_knows_any_more_count_for_no_certificate() {
+    let authority = Authority::start();
+    let mut desk = counted(&authority);
+    (0..100).for_each(|_| authority.fail("orders", Fault::Refused(404, "malformed", "")));
+    for _ in 0..8 {
+        desk.pass().await;
+        desk.clock.advance(Duration::from_secs(60));
+        desk.restart();
+    }
+    assert!(authority.counts().0 >= 3 && authority.counts().1 == 0);
+    let (now, full) = (desk.cx.clock.now().as_secs(), desk.keep().limits(&format!("{}/dir", authority.url)));
+    let counted: Vec<String> =
+        full.unwrap().into_iter().filter(|(_, at)| *at > now).map(|(name, _)| name).collect();
+    assert!(counted.iter().all(|name| name == "orders"), "{counted:?}");
+}

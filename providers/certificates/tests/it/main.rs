@@ -4,6 +4,7 @@
 
 mod anew;
 mod authority;
+mod calm;
 mod chains;
 mod contact;
 mod deaths;
@@ -14,6 +15,7 @@ mod keystore;
 mod leftovers;
 mod limits;
 mod manifests;
+mod meanwhile;
 mod outages;
 mod persist;
 mod place;

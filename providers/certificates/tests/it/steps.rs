@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use reconciled_certificates::{
     deliver::File,
     key,
-    place::{Again, Here, Place, Spot, Trust},
+    place::{Again, Files, Here, Place, Spot, Stamps, Trust},
     wish::Issue,
     x509,
 };
@@ -21,12 +21,16 @@ use std::{
 
 /// Takes each step, and loses the one that is counted down to: before it is taken, or with the answer.
 #[derive(Debug, Default)]
-struct Lossy {
+pub(crate) struct Lossy {
+    /// How often something was looked at.
+    pub(crate) looks: AtomicUsize,
     left: AtomicUsize,
     is_taken: bool,
     called: Mutex<Vec<String>>,
     /// Which step was lost.
     lost: Mutex<&'static str>,
+    /// What has this name cannot be read.
+    blind: Mutex<&'static str>,
 }
 
 fn lost() -> Error {
@@ -63,7 +67,18 @@ impl Place for Lossy {
         Here.own()
     }
     async fn look(&self, paths: &[PathBuf]) -> Result<Vec<Result<Spot, Error>>, Error> {
-        self.take("look", Here.look(paths)).await
+        self.looks.fetch_add(1, Ordering::SeqCst);
+        let mut seen = self.take("look", Here.look(paths)).await?;
+        let blind = *self.blind.lock().unwrap();
+        for (_, spot) in
+            paths.iter().zip(&mut seen).filter(|(path, _)| path.file_name() == Some(blind.as_ref()))
+        {
+            *spot = Err(lost());
+        }
+        Ok(seen)
+    }
+    fn stamps(&self, files: &Files) -> Option<Stamps> {
+        Here.stamps(files)
     }
     async fn trust(&self, directory: &Path) -> Result<Trust, Error> {
         self.take("trust", Here.trust(directory)).await
@@ -74,14 +89,14 @@ impl Place for Lossy {
     async fn write_version(&self, version: &Path, files: &[File], owner: (u32, u32)) -> Result<(), Error> {
         self.take("write_version", Here.write_version(version, files, owner)).await
     }
-    async fn write(&self, path: &Path, text: &str) -> Result<(), Error> {
-        self.take("write", Here.write(path, text)).await
+    async fn write(&self, path: &Path, text: &str, over: &Spot) -> Result<(), Error> {
+        self.take("write", Here.write(path, text, over)).await
     }
-    async fn link(&self, path: &Path, to: &Path) -> Result<(), Error> {
-        self.take("link", Here.link(path, to)).await
+    async fn link(&self, path: &Path, to: &Path, over: &Spot) -> Result<(), Error> {
+        self.take("link", Here.link(path, to, over)).await
     }
-    async fn remove(&self, path: &Path) -> Result<(), Error> {
-        self.take("remove", Here.remove(path)).await
+    async fn remove(&self, path: &Path, what: &Spot) -> Result<(), Error> {
+        self.take("remove", Here.remove(path, what)).await
     }
     async fn settle(&self, directory: &Path) -> Result<(), Error> {
         self.take("settle", Here.settle(directory)).await
@@ -179,4 +194,20 @@ async fn a_step_that_is_not_taken_tears_no_pair() {
 #[tokio::test(flavor = "multi_thread")]
 async fn nor_does_one_that_was_taken_and_nobody_heard_of() {
     lives(true).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_read_is_no_other_programs() {
+    let authority = Authority::start();
+    let mut desk = Desk::new(&authority);
+    let place = Arc::new(Lossy { blind: Mutex::new("nothing"), ..Lossy::default() });
+    desk.place = place.clone();
+    desk.restart();
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    for name in ["..data", "..certificate", "tls.key"] {
+        *place.blind.lock().unwrap() = name;
+        assert!(desk.try_pass().await.is_none(), "{name}: that is no answer");
+    }
+    *place.blind.lock().unwrap() = "nothing";
+    assert!(desk.is_in_sync().await);
 }

@@ -12,7 +12,7 @@ use reconciled_certificates::{
 };
 use reconciled_provider::{
     Action, ActionId, Batch, Claim, ClaimState, Cx, Error, Fact, Focus, Health, Hint, Journal, Observed, Op,
-    Origin, Outcome, PolicyId, Provider, Renewal, Resource, Scope, Spec, Tracked, Version, Want,
+    Origin, Outcome, PolicyId, Provider, Renewal, Resource, Scope, Sealed, Spec, Tracked, Version, Want,
 };
 use reconciled_testkit::context::{HandClock, TableSecrets};
 use std::{
@@ -178,6 +178,23 @@ impl Desk {
         let want =
             Want { scope: &scope, focus: &Focus::All, desired: &desired, tracked: &tracked, claims: &[] };
         self.provider.observe(&self.cx, &want).await.unwrap().resources.pop()
+    }
+
+    /// What is there of what is tracked with these outputs, as a pass looks at it.
+    pub(crate) async fn look_as_a_pass(&self, outputs: &Sealed) -> Result<Option<Observed>, Error> {
+        let (scope, desired) = (Scope::new("cert", "web"), [self.desired()]);
+        let mut tracked = Tracked::new("web".into(), desired[0].spec.hash().unwrap());
+        tracked.outputs = outputs.clone();
+        let tracked = [tracked];
+        let want =
+            Want { scope: &scope, focus: &Focus::All, desired: &desired, tracked: &tracked, claims: &[] };
+        Ok(self.provider.observe(&self.cx, &want).await?.resources.pop())
+    }
+
+    /// True when a pass finds it as declared.
+    pub(crate) async fn is_as_declared(&self, outputs: &Sealed) -> bool {
+        let seen = self.look_as_a_pass(outputs).await;
+        seen.is_ok_and(|seen| seen.is_some_and(|seen| Some(seen.hash) == self.desired().spec.hash()))
     }
 
     /// What is there of what is tracked, for a plan that leaves it out.

@@ -18,7 +18,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     io,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError, Weak},
     time::Duration,
 };
 use tokio::{
@@ -52,11 +52,33 @@ struct Kept {
     socket: PathBuf,
     files: Wish<Watched>,
     units: Wish<BTreeSet<String>>,
+    seats: Arc<Seats>,
+    /// A helper has the rights of root, and the units of the machine.
+    places: Places,
+}
+
+/// How much may be asked of a helper at one time, whichever entry asks: it has no more seats for two of them than for one.
+#[derive(Debug)]
+struct Seats {
     jobs: Semaphore,
     checks: Semaphore,
     others: Semaphore,
-    /// A helper has the rights of root, and the units of the machine.
-    places: Places,
+}
+
+impl Seats {
+    /// Those of the helper at `socket`.
+    fn of(socket: &Path) -> Arc<Seats> {
+        static ALL: Mutex<BTreeMap<PathBuf, Weak<Seats>>> = Mutex::new(BTreeMap::new());
+        let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|_, seats| seats.strong_count() > 0);
+        if let Some(seats) = all.get(socket).and_then(Weak::upgrade) {
+            return seats;
+        }
+        let [jobs, checks, others] = [JOBS, CHECKS, OTHERS].map(Semaphore::new);
+        let seats = Arc::new(Seats { jobs, checks, others });
+        all.insert(socket.into(), Arc::downgrade(&seats));
+        seats
+    }
 }
 
 /// What changes shall be told of, by scope, and what they are told of.
@@ -131,9 +153,7 @@ impl Afar {
             socket: socket.into(),
             files: Wish::default(),
             units: Wish::default(),
-            jobs: Semaphore::new(JOBS),
-            checks: Semaphore::new(CHECKS),
-            others: Semaphore::new(OTHERS),
+            seats: Seats::of(socket),
             places: Places::system(),
         }))
     }
@@ -154,9 +174,9 @@ impl Afar {
     /// Asks one thing; what was said until it was done.
     async fn ask(&self, ask: Ask) -> Result<Vec<Answer>, Fault> {
         let room = match &ask {
-            Ask::Job(..) => &self.0.jobs,
-            Ask::Check(_) => &self.0.checks,
-            _ => &self.0.others,
+            Ask::Job(..) => &self.0.seats.jobs,
+            Ask::Check(_) => &self.0.seats.checks,
+            _ => &self.0.seats.others,
         };
         let _room = match ask.is_long() {
             true => Some(room.acquire().await.expect("nobody closes it")),

@@ -67,3 +67,24 @@ async fn whoever_looks_waits_for_no_flood_of_changes() {
     assert_eq!((done, refused), (32, 28));
     afar.put(&waiting("more", absent)).await.unwrap();
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn entries_that_share_a_helper_share_its_seats() {
+    let desk = Desk::new();
+    let (begun, go) = (desk.dir.path().join("begun"), desk.dir.path().join("go"));
+    fs::create_dir(&begun).unwrap();
+    let script = format!("touch {}/$$; until test -e {}; do sleep 0.05; done", begun.display(), go.display());
+    let keys = format!("paths: [/etc]\ncommands: {{wait: [sh, -c, \"{script}\", \"{{file}}\"]}}\n");
+    let helper = Helper::of(&desk, &keys);
+    let entries: Vec<Afar> = (0..5).map(|_| Afar::new(&helper.socket)).collect();
+    let absent = entries[0].look(&[path("/etc/x")]).await.unwrap().remove(0).stamp();
+    let mut asked = tokio::task::JoinSet::new();
+    for number in 0..50 {
+        let afar = entries[number % entries.len()].clone();
+        asked.spawn(async move { afar.put(&waiting(&number.to_string(), absent)).await });
+    }
+    wait_for("as many as one entry asks for", || fs::read_dir(&begun).unwrap().count() == 8);
+    fs::write(&go, "").unwrap();
+    let done = asked.join_all().await;
+    assert!(done.iter().all(Result::is_ok), "{done:?}");
+}

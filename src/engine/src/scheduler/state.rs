@@ -195,7 +195,7 @@ impl State {
 
     /// Asks the runs of `key` to stop, as far as they are meant.
     pub(super) fn stop_runs(&self, key: &Key, meant: impl Fn(&Run) -> bool) {
-        let has = |run: &&Run| run.keys.iter().any(|(mine, _)| mine == key) && meant(run);
+        let has = |run: &&Run| meant(run) && run.keys.iter().any(|(mine, _)| mine == key);
         self.runs.values().filter(has).for_each(|run| run.stop.set());
     }
 
@@ -256,8 +256,14 @@ impl State {
         }
         for run in self.runs.values() {
             for (key, _) in &run.keys {
-                let mine = all.iter_mut().filter(|(scope, _)| key.is_of(scope));
-                mine.for_each(|(_, standing)| standing.running_since = Some(run.began));
+                let since = |standing: &mut Standing| standing.running_since = Some(run.began);
+                match key {
+                    // There may be as many of them as scopes.
+                    Key::Scope(scope) => drop(all.get_mut(scope).map(since)),
+                    _ => {
+                        all.iter_mut().filter(|(scope, _)| key.is_of(scope)).for_each(|(_, it)| since(it));
+                    }
+                }
             }
         }
         all
