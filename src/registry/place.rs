@@ -74,7 +74,7 @@ impl Helped {
     /// Makes something where nothing is.
     async fn put_new(&self, at: &Path, make: Make) -> Result<(), Error> {
         let path = path(at)?;
-        let nothing = Seen { path: path.clone(), what: What::Absent, is_public: false, changed: 0 };
+        let nothing = Seen::only(path.clone(), What::Absent);
         self.0.put(&Put { path, expect: nothing.stamp(), make, keep: false }).await.map_err(either)
     }
 
