@@ -1,11 +1,17 @@
 //! Named places at which a debug build kills itself: the crash test drives the real binary through all of them.
 //!
 //! `RECONCILED_FAILPOINT=NAME` kills the process the first time it reaches NAME, `NAME:3` the third time. The
-//! process dies by SIGKILL: no destructor, no flush, no signal handler. In release builds nothing of this exists.
+//! process dies by SIGKILL: no destructor, no flush, no signal handler. At one of [`HANGS`] something stands still instead. In
+//! release builds nothing of this exists.
 
-use std::sync::{
-    LazyLock,
-    atomic::{AtomicU64, Ordering},
+use std::{
+    future::poll_fn,
+    pin::pin,
+    sync::{
+        LazyLock,
+        atomic::{AtomicU64, Ordering},
+    },
+    task::Poll,
 };
 
 /// The environment variable that arms a failpoint.
@@ -57,8 +63,11 @@ pub const CERTIFICATES: &[&str] = &[
     "certificate.told",
 ];
 
+/// Failpoints at which something stands still for ever while all else of the process goes on: what a watchdog has to find.
+pub const HANGS: &[&str] = &["loop.hangs"];
+
 /// All of them.
-const ALL: [&[&str]; 5] = [NAMES, CONSENT, STEPS, RENAME, CERTIFICATES];
+const ALL: [&[&str]; 6] = [NAMES, CONSENT, STEPS, RENAME, CERTIFICATES, HANGS];
 
 struct Armed {
     name: String,
@@ -94,18 +103,27 @@ pub fn armed() -> Option<&'static str> {
 
 /// Kills the process when the failpoint `name` is armed and this is the hit that was asked for.
 pub fn hit(name: &str) {
-    if !cfg!(debug_assertions) {
-        return;
-    }
-    let is_known = ALL.iter().any(|names| names.contains(&name));
-    debug_assert!(is_known, "failpoint {name} is missing");
-    let Some(armed) = ARMED.as_ref().filter(|armed| armed.name == name) else { return };
-    let due =
-        armed.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_err();
-    if due {
+    if is_due(name) {
         // The signal is fatal: if it could not be sent there is nothing better to do than to go on.
         let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
     }
+}
+
+/// Does `work`, and goes on with it no longer once the failpoint `name` is armed and it was taken up as often as was asked for.
+pub async fn hanging<T>(name: &str, work: impl Future<Output = T>) -> T {
+    let mut work = pin!(work);
+    poll_fn(|cx| if is_due(name) { Poll::Pending } else { work.as_mut().poll(cx) }).await
+}
+
+/// True where the failpoint `name` is armed, and this is the hit that was asked for or one after it.
+fn is_due(name: &str) -> bool {
+    if !cfg!(debug_assertions) {
+        return false;
+    }
+    let is_known = ALL.iter().any(|names| names.contains(&name));
+    debug_assert!(is_known, "failpoint {name} is missing");
+    let Some(armed) = ARMED.as_ref().filter(|armed| armed.name == name) else { return false };
+    armed.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_err()
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     api::{Hooks, Tokens},
-    notify,
+    failpoint, notify,
     session::{Failure, Session, Writing, take_along},
 };
 use reconciled_engine::{
@@ -120,7 +120,7 @@ impl Instance {
         let (follower, following) =
             follow::follow(session.clone(), writing.clone(), scheduler.clone(), wishes.clone());
         let looping = scheduler.clone();
-        tracked(&tasks, async move { looping.run().await });
+        tracked(&tasks, async move { failpoint::hanging("loop.hangs", looping.run()).await });
         tracked(&tasks, following.run());
         let (tell_fates, fates) = watch::channel(Fates::new());
         let instance = Arc::new(Instance {

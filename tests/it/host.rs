@@ -116,6 +116,21 @@ fn what_cannot_be_written_there_is_told_as_it_is_and_cannot_be_adopted() {
 }
 
 #[test]
+fn a_file_without_a_directory_stalls_at_once_and_is_written_once_somebody_made_that() {
+    let env = Env::host("");
+    env.push("x.yaml", &file("x", "path: /etc/a/b/x, content: x"));
+    let told = ["there is no directory /etc/a/b", "kind: Directory, path: /etc/a/b"];
+    env.run(&["plan"]).exits(3).says(&told);
+    // It is not tried until the time is over, which would be another end.
+    env.run(&["apply", "--yes"]).exits(3).says(&told);
+    let daemon = Daemon::ready(&env);
+    fs::create_dir_all(env.path("machine/etc/a/b")).unwrap();
+    wait_for("it is written", || read_if(&env, "etc/a/b/x") == "x");
+    daemon.stop();
+    env.in_sync();
+}
+
+#[test]
 fn a_process_killed_between_draft_and_rename_leaves_the_old_file_and_the_next_one_finishes() {
     let kill = "commands: {check: [sh, -c, 'kill -9 $PPID; sleep 5']}\n";
     let env = Env::host("commands: {check: ['true']}\n");

@@ -303,6 +303,32 @@ fn a_process_that_hangs_is_ended_by_the_watchdog_and_one_that_is_killed_comes_ba
 }
 
 #[test]
+fn a_loop_that_stands_still_while_all_else_goes_on_is_found_by_the_watchdog() {
+    let Some(machine) = Machine::zonefile() else { return };
+    // It is taken up many times with each pass.
+    let hangs = "Environment=RECONCILED_FAILPOINT=loop.hangs:200";
+    machine.drop_in(&format!("ReadWritePaths=/srv/zones\nRestartSec=100ms\nWatchdogSec=4s\n{hangs}"));
+    machine.systemctl("start");
+    let pid = machine.pid();
+    let goes_round = || {
+        let output = machine.command(&["reconciled", "sync", "--wait", "--timeout", "5s"]);
+        output.status.success()
+    };
+    wait_for("the loop stands still", || !goes_round());
+    // The process answers, and systemd is not told a word more than before.
+    machine.run(&["reconciled", "status"]);
+    assert_eq!(machine.pid(), pid);
+    wait_for("it is started again", || machine.property("NRestarts") == "1" && machine.is_active());
+    assert!(machine.journal().contains("Watchdog timeout"), "{}", machine.journal());
+    machine.drop_in("ReadWritePaths=/srv/zones\nRestartSec=100ms");
+    machine.systemctl("restart");
+    machine.env.push("zone.yaml", &zone(ZONE, "zones", &[WWW, MAIL]));
+    wait_for("it works", || machine.zone_file().contains("192.0.2.2"));
+    machine.systemctl("stop");
+    machine.is_sound();
+}
+
+#[test]
 fn a_credential_that_only_root_can_read_reaches_the_provider() {
     let server = Pdns::start();
     let Some(machine) = Machine::with_unit() else { return };

@@ -26,15 +26,37 @@ pub(crate) async fn apply(
     batch: &Batch,
     journal: &dyn Journal,
 ) -> Result<(), Error> {
+    let mut unmade: Vec<(FilePath, Error)> = Vec::new();
     for action in in_order(&batch.actions) {
         if cx.stop.is_set() {
             return Ok(());
         }
         journal.started(&[action.id]).await?;
-        let outcome = carry_out(hands, cx, &action.op).await.unwrap_or_else(Outcome::from);
+        let outcome = match carry_out(hands, cx, &action.op).await.unwrap_or_else(Outcome::from) {
+            Outcome::Failed(error) => Outcome::Failed(for_want_of(&unmade, &action.op, error)),
+            outcome => outcome,
+        };
+        if let (Op::Create { desired, .. }, Some(error)) = (&action.op, outcome.error())
+            && let Ok(path) = FilePath::parse(&desired.id.0)
+        {
+            unmade.push((path, error.clone()));
+        }
         journal.finished(vec![(action.id, outcome)]).await?;
     }
     Ok(())
+}
+
+/// The error of what was to stand in a directory that could not be made: it is as lasting as what kept that from being made.
+fn for_want_of(unmade: &[(FilePath, Error)], op: &Op, mut error: Error) -> Error {
+    let path = FilePath::parse(state::parts(op.id()).0).ok();
+    let is_around = |(above, _): &&(FilePath, Error)| {
+        path.as_ref().is_some_and(|path| path.below(above.as_str()).is_some())
+    };
+    let Some((_, why)) = unmade.iter().find(is_around).filter(|_| matches!(op, Op::Create { .. })) else {
+        return error;
+    };
+    (error.kind, error.hint, error.retry_after) = (why.kind, why.hint.clone(), why.retry_after);
+    error
 }
 
 /// Begins a batch whose actions are carried out together; false where there is nothing to begin.
@@ -252,4 +274,36 @@ fn done(cx: &Cx, desired: &Resource) -> Result<Outcome, Error> {
     let validate = observe::validate(&shape).cloned();
     tracked.private = mark.map(|mark| Written { mark, is_secret, validate }.seal()).unwrap_or_default();
     Ok(Outcome::Done(tracked))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use reconciled_provider::{Delta, Origin, PolicyId, Scope, Spec};
+    use std::sync::Arc;
+
+    fn create(id: &str) -> Op {
+        let desired = Resource {
+            id: id.into(),
+            scope: Arc::new(Scope::new("host", "files")),
+            spec: Spec::known(Vec::new()),
+            origin: Origin { manifest: 0, line: 1 },
+            policy: PolicyId(0),
+        };
+        Op::Create { desired, delta: Delta::default() }
+    }
+
+    #[test]
+    fn what_has_no_directory_fails_for_as_long_as_that_cannot_be_made() {
+        let unmade = [(FilePath::parse("/etc/d").unwrap(), Error::invalid("no").hint("mend it"))];
+        let check = |id: &str, kind, hint: Option<&str>| {
+            let error = for_want_of(&unmade, &create(id), Error::unavailable("no directory"));
+            let told = (error.kind, error.hint.as_deref(), &*error.message);
+            assert_eq!(told, (kind, hint, "no directory"), "{id}");
+        };
+        check("/etc/d/f", ErrorKind::Invalid, Some("mend it"));
+        check("/etc/d/e/f#block", ErrorKind::Invalid, Some("mend it"));
+        check("/etc/dd", ErrorKind::Unavailable, None);
+        check("/etc/x/f", ErrorKind::Unavailable, None);
+    }
 }

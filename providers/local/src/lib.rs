@@ -6,7 +6,7 @@
 //! No content that came from a secret, or that only some users of the machine may read, is ever shown.
 //!
 //! Code map: [`kind`] are the specs, [`path`] what may be named, [`normalize`](mod@normalize) manifests to resources,
-//! `observe`, `compare` and `apply` the three steps of a pass, [`block`] parts of shared files, [`export`](mod@export)
+//! `observe`, `compare` and `apply` the three steps of a pass, `directories` what these need to be there, [`block`] parts of shared files, [`export`](mod@export)
 //! the way back to manifests, [`systemd`] are the units, [`deployment`] many of one kind, [`balancer`] what is in front of them, [`cron`] those that timers start, `provider` puts it together.
 
 mod apply;
@@ -16,6 +16,7 @@ mod compare;
 pub mod config;
 pub mod cron;
 pub mod deployment;
+mod directories;
 pub mod export;
 pub mod hands;
 pub mod hostd;

@@ -6,6 +6,7 @@ use crate::{
     compare,
     cron::{self, CRON, History},
     deployment::{self, DEPLOYMENTS},
+    directories,
     export::export,
     hands::{Afar, Bus, Change, Hands, Here, Manager},
     keep, kind,
@@ -241,6 +242,8 @@ impl Observer for Host {
                 deltas.insert(desired.id.clone(), Err(error));
             }
         }
+        let homeless = directories::missing(&*self.hands, want, seen).await?;
+        deltas.extend(homeless.into_iter().map(|(id, error)| (id, Err(error))));
         Ok(deltas)
     }
 

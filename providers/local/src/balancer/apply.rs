@@ -8,7 +8,7 @@ use super::{
     render::{drained, named, with_drained},
 };
 use crate::{
-    deployment::millis,
+    deployment::{millis, parts},
     hands::{Fault, Hands, Job, Make, Manager, Put, Seen, What},
     systemd::{
         files,
@@ -134,6 +134,11 @@ impl<'a> Change<'a> {
         let drained: BTreeSet<String> =
             drained_in(&self.seen).into_iter().filter(|unit| !self.strays.contains(unit)).collect();
         let content = with_drained(&declared.balancer, |_| true, &drained);
+        let content = match named(&content).is_subset(&drained) {
+            // Those that were to serve meanwhile are members no longer, so whoever is left does.
+            true => declared.balancer.clone(),
+            false => content,
+        };
         let is = text(&self.seen);
         if is.as_deref() != Some(&*content) || access(&self.seen).is_some() {
             let written = self.memory.as_ref().and_then(|memory| memory.read.as_ref());
@@ -206,34 +211,40 @@ pub(crate) enum Drained {
     Some,
     /// They are the only ones wherever they are: until they are started anew, they serve.
     None,
-    /// Nothing was done: at this balancer all others are being drained for somebody else.
+    /// Nothing was done: all others are being drained for somebody else, in these words.
     Later(String),
 }
 
 /// Has exactly `units` of a deployment drained at these balancers, which are ours, and each of which reads that before this
 /// returns. A balancer that is not there yet needs no mark.
 ///
-/// Guarantee: no balancer is left without a member that serves.
+/// Guarantee: no balancer that has another member is left without one whose unit runs, as systemd says. Those that are being
+/// drained for somebody else count as away for a time, so they are waited for; without patience they count as gone.
 pub(crate) async fn drain(
     hands: &dyn Hands,
     manager: &dyn Manager,
     fronts: &[Front],
     of: impl Fn(&str) -> bool + Copy,
     units: &BTreeSet<String>,
+    is_patient: bool,
 ) -> Result<Drained, Fault> {
     let (mut changes, mut end) = (Vec::new(), Drained::None);
     for front in fronts {
         let seen = look(hands, &front.path).await?;
         let Some(text) = text(&seen) else { continue };
         let with = |units| with_drained(&text, of, units);
-        let (named, content) = (named(&text), with(units));
-        let content = match named.is_subset(&drained(&content)) {
-            true if !named.is_subset(units) && !units.is_empty() => {
-                return Ok(Drained::Later(front.path.clone()));
+        let (named, mut content) = (named(&text), with(units));
+        let marked = drained(&content);
+        let left: BTreeSet<&String> = named.difference(&marked).collect();
+        if !named.is_disjoint(units) && !any_serves(manager, &left).await? {
+            let away: Vec<&str> = marked.difference(units).map(String::as_str).collect();
+            if is_patient && !away.is_empty() {
+                let away = away.join(", ");
+                let why = format!("no other one at {} would serve while {away} is being drained", front.path);
+                return Ok(Drained::Later(why));
             }
-            true => with(&BTreeSet::new()),
-            false => content,
-        };
+            content = with(&BTreeSet::new());
+        }
         if !drained(&content).is_disjoint(units) {
             end = Drained::Some;
         }
@@ -247,6 +258,18 @@ pub(crate) async fn drain(
         reload(manager, &front.reload).await?;
     }
     Ok(end)
+}
+
+/// Whether any of these members runs. One of which nothing may be known counts as one that does.
+async fn any_serves(manager: &dyn Manager, units: &BTreeSet<&String>) -> Result<bool, Error> {
+    // What somebody wrote into the file by hand is no instance of anything.
+    let is_instance = |unit: &&&String| matches!(parts(unit), Some((_, Some(_))));
+    let names: Vec<String> = units.iter().filter(is_instance).map(|unit| (*unit).clone()).collect();
+    if names.is_empty() {
+        return Ok(false);
+    }
+    let states = manager.units(&names).await?;
+    Ok(states.iter().any(|state| state.load.is_empty() || matches!(&*state.active, "active" | "reloading")))
 }
 
 /// Has nobody of a deployment drained at a balancer that was ours when they were marked. Where there is no mark, it is neither

@@ -95,6 +95,9 @@ pub(crate) struct Rollout {
     /// Instances that run and were not known to be available when the next step was to be chosen.
     #[serde(default)]
     pub(crate) doubts: BTreeMap<u32, Doubt>,
+    /// Since when it waits for instances of others that are being drained.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(crate) waits: Option<u64>,
     /// Why the step is not over, as last seen.
     pub(crate) why: String,
     /// A step was put off since, because too few others were left: what is chosen anew is no progress.
@@ -174,6 +177,7 @@ impl Rollout {
             started: BTreeSet::new(),
             ended: BTreeMap::new(),
             doubts: BTreeMap::new(),
+            waits: None,
             why: String::new(),
             is_put_off: false,
             is_stuck: false,
@@ -226,6 +230,12 @@ impl Rollout {
         if turns < CERTAIN { Stands::Doubtful } else { certain }
     }
 
+    /// The others that it waited for are not being drained any longer: that was no time in which it did not come up.
+    pub(crate) fn has_its_turn(&mut self, now: u64) {
+        let waited = self.waits.take().map_or(0, |since| now.saturating_sub(since));
+        self.progressed = self.progressed.saturating_add(waited);
+    }
+
     /// Begins a turn. A time in which nobody took any, because the process was stopped or all was suspended, is no time in
     /// which the instances did not come up.
     pub(crate) fn turn(&mut self, now: u64) {
@@ -238,6 +248,7 @@ impl Rollout {
             if let Trial::Since(since) = &mut self.trial {
                 *since = since.saturating_add(unseen);
             }
+            self.waits = self.waits.map(|since| since.saturating_add(unseen));
         }
         self.turned = now;
         self.is_stuck = false;
@@ -255,7 +266,7 @@ impl Rollout {
             Trial::Since(at) => Some(at),
             Trial::Ahead | Trial::Over => None,
         };
-        for at in stages.chain(trial).chain([&mut self.progressed]) {
+        for at in stages.chain(trial).chain(&mut self.waits).chain([&mut self.progressed]) {
             *at = at.saturating_sub(by);
         }
     }

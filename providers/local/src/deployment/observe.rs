@@ -495,6 +495,9 @@ pub(crate) async fn health(
                 Health::Degraded { why }
             }
             (_, Some(why)) => Health::Degraded { why: format!("the new revision was taken back: {why}") },
+            (Some(rollout), None) if rollout.is_stuck && rollout.waits.is_some() => {
+                Health::Degraded { why: format!("the new revision does not get its turn: {}", rollout.why) }
+            }
             (Some(rollout), None) if rollout.is_stuck => {
                 Health::Degraded { why: format!("the new revision does not come up: {}", rollout.why) }
             }

@@ -256,7 +256,7 @@ impl<'a> Turn<'a> {
         match self.drain(hands, manager, cx).await {
             Ok(Drain::Over) => {}
             Ok(Drain::For(left)) => return Ok(Ok(End::Wait(left))),
-            Ok(Drain::Later(why)) => return Ok(Ok(self.wait(now, IDLE, why))),
+            Ok(Drain::Later(why)) => return Ok(Ok(self.give_way(now, why))),
             Err(fault) => return Ok(Err(fault)),
         }
         let is_chosen_now = !is_begun && self.declared.fronts.is_empty();

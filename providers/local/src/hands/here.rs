@@ -68,11 +68,8 @@ impl Here {
         }
         let parent = self.parent(path).map_err(Error::from)?;
         let Some(parent) = parent else {
-            let directory = path.parent();
-            let error = Error::unavailable(format!("make {path}: there is no directory {directory}"));
-            return Err(Fault::NoEffect(
-                error.hint(format!("declare it (kind: Directory, path: {directory}), or create it by hand")),
-            ));
+            // It went since somebody looked, or what was to make it did not.
+            return Err(Fault::NoEffect(no_directory(ErrorKind::Unavailable, path, path.parent())));
         };
         let seen = Look::new(self).at(path);
         if seen.stamp() != expect {
@@ -158,6 +155,12 @@ impl Here {
             Err(errno) => Err(Fault::NoEffect(refusal("delete", path, errno).into())),
         }
     }
+}
+
+/// What is to be at `path` has nowhere to be, for want of `directory`.
+pub(crate) fn no_directory(kind: ErrorKind, path: &FilePath, directory: &str) -> Error {
+    let error = Error::new(kind, format!("make {path}: there is no directory {directory}"));
+    error.hint(format!("declare it (kind: Directory, path: {directory}), or create it by hand"))
 }
 
 /// Something of another kind is there, which nobody asked to be deleted.
@@ -290,11 +293,8 @@ impl<'a> Look<'a> {
         }
         match self.here.parent(path) {
             Ok(Some(parent)) => self.beside(parent, path),
-            Ok(None) => Seen { path: path.clone(), what: What::Absent, is_public: false, changed: 0 },
-            Err(refusal) => {
-                let what = What::Refused(refusal);
-                Seen { path: path.clone(), what, is_public: false, changed: 0 }
-            }
+            Ok(None) => Seen { lacks_directory: true, ..Seen::only(path.clone(), What::Absent) },
+            Err(refusal) => Seen::only(path.clone(), What::Refused(refusal)),
         }
     }
 
@@ -311,7 +311,7 @@ impl<'a> Look<'a> {
             Err(errno) => (What::Refused(refusal("look at", path, errno)), 0, 0),
         };
         let is_public = mode & 0o004 != 0 && self.is_open_to_all(path.parent());
-        Seen { path: path.clone(), what, is_public, changed }
+        Seen { is_public, changed, ..Seen::only(path.clone(), what) }
     }
 
     fn is_open_to_all(&mut self, directory: &str) -> bool {

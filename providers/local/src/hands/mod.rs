@@ -28,7 +28,7 @@ pub use bus::{Bus, Job, Link, Manager, Run, Start, UnitState};
 pub use check::{Asked, Check, Unwell};
 pub(crate) use check::{is_address, url};
 pub use here::Here;
-pub(crate) use here::{is_unknown_command, unknown_command};
+pub(crate) use here::{is_unknown_command, no_directory, unknown_command};
 
 use crate::path::FilePath;
 use crate::state::Refusal;
@@ -131,9 +131,16 @@ pub struct Seen {
     pub is_public: bool,
     /// When it became what it is, in microseconds since the epoch; 0 where nothing is.
     pub changed: u64,
+    /// Nothing is there, and could not be: there is no directory for it.
+    #[serde(default)]
+    pub lacks_directory: bool,
 }
 
 impl Seen {
+    /// A path of which nothing more is known than this.
+    pub fn only(path: FilePath, what: What) -> Seen {
+        Seen { path, what, is_public: false, changed: 0, lacks_directory: false }
+    }
     /// The stamp of this state.
     pub fn stamp(&self) -> Stamp {
         let meta = |meta: &Meta| format!("{} {} {:o}", meta.owner.id, meta.group.id, meta.mode);

@@ -257,7 +257,7 @@ impl Helper {
             Ok(()) => seen.next(),
             Err(Error { kind, message, hint, .. }) => {
                 let what = What::Refused(Refusal { kind, message, hint });
-                Some(Seen { path: path.clone(), what, is_public: false, changed: 0 })
+                Some(Seen::only(path.clone(), what))
             }
         };
         Ok(paths.iter().filter_map(one).collect())

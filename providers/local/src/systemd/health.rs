@@ -1,7 +1,7 @@
 //! How units fare: by what the manager says of them, and by how often it had to start them again.
 
 use super::{
-    observe::{Memory, is_idle, starts},
+    observe::{Memory, believed, is_idle, starts},
     restarted,
     unit::{RunState, Unit},
 };
@@ -20,10 +20,10 @@ pub(crate) async fn health(
         want.desired.iter().filter(|desired| want.focus.covers(&desired.id)).collect();
     let names: Vec<String> = asked.iter().map(|desired| desired.id.0.to_string()).collect();
     let states = if names.is_empty() { Vec::new() } else { manager.units(&names).await? };
-    let known: BTreeMap<&ResourceId, String> =
-        want.tracked.iter().filter_map(|row| Some((&row.id, Memory::open(Some(row))?.invocation))).collect();
+    let known: BTreeMap<&ResourceId, Memory> =
+        want.tracked.iter().filter_map(|row| Some((&row.id, Memory::open(Some(row))?))).collect();
     let units = asked.iter().zip(&states).map(|(desired, state)| {
-        (desired.id.0.to_string(), state, known.get(&desired.id).map(String::as_str))
+        (desired.id.0.to_string(), state, known.get(&desired.id).map(|memory| &*memory.invocation))
     });
     let mut restarted = restarted(cx, manager, units).await?;
     let declared = |desired: &Resource| desired.spec.bytes().and_then(Unit::decode).unwrap_or_default();
@@ -33,6 +33,7 @@ pub(crate) async fn health(
     let told = asked.into_iter().zip(states).map(|(desired, state)| {
         let unit = declared(desired);
         let start = starts.get(&*desired.id.0).cloned().unwrap_or_default();
+        let start = believed(start, known.get(&desired.id));
         if let Some(why) = start.why().filter(|_| !start.unmet.is_empty()) {
             passed.insert(desired.id.clone(), why);
         }

@@ -42,6 +42,9 @@ pub(crate) struct Memory {
     /// It was started, and was still coming up.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub(crate) is_starting: bool,
+    /// systemd passed it over when it was last to be started.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub(crate) is_passed: bool,
     /// It was stopped so that its files could change, and is to be started after that.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub(crate) is_stopped: bool,
@@ -285,8 +288,17 @@ pub(crate) async fn look(
     let timed = if place.is_timed() { vec![name.to_owned()] } else { Vec::new() };
     let began = began(manager, timed).await?.remove(name).unwrap_or_default();
     let idle = if place.is_idle(desired) { vec![name.to_owned()] } else { Vec::new() };
-    let start = starts(manager, idle).await?.remove(name).unwrap_or_default();
+    let start = believed(starts(manager, idle).await?.remove(name).unwrap_or_default(), memory);
     place.seen(name, &mut hands.look(&paths).await?.into_iter(), beside, (began, start))
+}
+
+/// What systemd said once and has forgotten counts for as long as it is seen to be so: it remembers a unit that nothing refers to no
+/// longer than whoever had it started is there.
+pub(crate) fn believed(start: Start, memory: Option<&Memory>) -> Start {
+    match memory.is_some_and(|memory| memory.is_passed) && start.unmet.is_empty() {
+        true => Start { unmet: start.unasked.clone(), ..start },
+        false => start,
+    }
 }
 
 /// What came of the last start of each of these.
@@ -353,7 +365,7 @@ pub(crate) async fn observe(
     let mut resources = Vec::new();
     for (id, desired, memory, place) in looked {
         let (of_unit, began) = (place.count(), began.get(&*id.0).copied().unwrap_or_default());
-        let start = starts.remove(&*id.0).unwrap_or_default();
+        let start = believed(starts.remove(&*id.0).unwrap_or_default(), memory.as_ref());
         let beside = beside.remove(&*id.0).unwrap_or_default();
         let look = place.seen(&id.0, &mut seen.by_ref().take(of_unit), beside, (began, start))?;
         resources.extend(observed(cx, id, desired, memory.as_ref(), &look));
@@ -489,6 +501,7 @@ pub(crate) fn remembered(cx: &Cx, unit: Option<&Unit>, look: &Look) -> Memory {
     Memory {
         is_starting: false,
         is_stopped: false,
+        is_passed: !look.start.unmet.is_empty(),
         early: 0,
         fragment: unit.is_some_and(|unit| unit.content.is_some()),
         drop_ins: unit.map(|unit| unit.drop_ins.keys().cloned().collect()).unwrap_or_default(),

@@ -98,12 +98,23 @@ async fn directories_come_before_what_is_in_them_and_go_after_it() {
 
 #[tokio::test]
 async fn a_directory_that_is_not_there_is_said_with_what_to_declare() {
-    let desk = Desk::new();
-    let pass = desk.pass(&["{path: /etc/d/f, content: x}"]).await;
-    assert_eq!(
-        pass.done,
-        ["create /etc/d/f: failed: unavailable: make /etc/d/f: there is no directory /etc/d"]
-    );
+    let desk = Desk::with(|config| config.paths.push("/opt/app".into()));
+    let missing =
+        |at: &str, directory: &str| format!("invalid: make {at}: there is no directory {directory}");
+    let file = "{path: /etc/d/e/f, content: x}";
+    assert_eq!(desk.pass(&[file]).await.done, [missing("/etc/d/e/f", "/etc/d/e")]);
+    // A directory that cannot be made itself is none for what is in it.
+    let inner = "Directory {path: /etc/d/e}";
+    let both = [missing("/etc/d/e", "/etc/d"), missing("/etc/d/e/f", "/etc/d")];
+    assert_eq!(desk.pass(&[file, inner]).await.done, both);
+    let block = "{path: /etc/d/h, block: b, content: x}";
+    assert_eq!(desk.pass(&[block]).await.done, [missing("/etc/d/h", "/etc/d")]);
+    // Nor is one that is allowed and not there.
+    let below = "{path: /opt/app/f, content: x}";
+    assert_eq!(desk.pass(&[below]).await.done, [missing("/opt/app/f", "/opt/app")]);
+    // By now somebody made it.
+    fs::create_dir_all(desk.path("/opt/app")).unwrap();
+    assert_eq!(desk.pass(&[below]).await.done, ["create /opt/app/f: done"]);
 }
 
 #[tokio::test]

@@ -494,9 +494,7 @@ async fn a_job_is_done_to_no_other_run_than_the_one_that_was_looked_at() {
 }
 
 fn absent_stamp() -> reconciled_local::hands::Stamp {
-    let seen =
-        reconciled_local::hands::Seen { path: path("/x"), what: What::Absent, is_public: false, changed: 0 };
-    seen.stamp()
+    reconciled_local::hands::Seen::only(path("/x"), What::Absent).stamp()
 }
 
 #[tokio::test]

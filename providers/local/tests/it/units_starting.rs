@@ -78,3 +78,27 @@ async fn no_job_waits_for_one_that_comes_later() {
     let pass = tokio::time::timeout(Duration::from_secs(60), pass).await.unwrap();
     assert_eq!(pass.done, ["create a.service: done", "create b.service: done"]);
 }
+
+#[tokio::test]
+async fn however_many_units_change_in_a_pass_systemd_reads_its_files_once() {
+    let Some(machine) = Machine::boot() else { return };
+    let desk = &machine.desk;
+    // systemd runs it each time that it reads its files.
+    let count = "mkdir -p /run/systemd/system-generators && cd /run/systemd/system-generators && \
+                 printf '#!/bin/sh\\necho >> /run/reads\\n' > count && chmod 755 count";
+    machine.run(&["sh", "-c", count]);
+    let reads = || machine.run(&["sh", "-c", "cat /run/reads 2>/dev/null | wc -l"]).trim().to_owned();
+    let all = |seconds: &str| -> Vec<String> {
+        let command = format!("/bin/sleep {seconds}");
+        (0..5).map(|n| unit(&format!("b{n}.service"), &command, ", state: running")).collect()
+    };
+    for (seconds, expect) in [("1d", "1"), ("2d", "2")] {
+        let all = all(seconds);
+        let all: Vec<&str> = all.iter().map(String::as_str).collect();
+        let done = desk.pass(&all).await.done;
+        assert_eq!((done.len(), done.iter().all(|line| line.ends_with(": done"))), (5, true), "{done:?}");
+        assert_eq!(reads(), expect);
+        assert_eq!(desk.pass(&all).await.done, [""; 0]);
+        assert_eq!(reads(), expect);
+    }
+}

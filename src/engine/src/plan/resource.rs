@@ -408,12 +408,15 @@ impl Planner<'_> {
 
     /// Creates what is not there, as the provider planned it where it plans creates.
     fn create(&self, desired: &Resource, row: Option<&Row>, address: Address, out: &mut ScopePlan) {
+        let mut step = self.step(Change::Create, desired, row, None, address.clone());
         let delta = match self.input.deltas.get(&desired.id) {
-            Some(Err(error)) => return out.conditions.push(failed_to_plan(desired, address, error)),
+            Some(Err(error)) => match self.is_after(&step, desired) {
+                Some(blocked) => return self.not_yet(step, blocked, error, out),
+                None => return out.conditions.push(failed_to_plan(desired, address, error)),
+            },
             Some(Ok(delta)) => delta.clone(),
             None => Delta::default(),
         };
-        let mut step = self.step(Change::Create, desired, row, None, address);
         step.fields = delta.fields.clone();
         step.work.delta = delta;
         self.push(step, desired, out);

@@ -7,9 +7,9 @@ use super::{
     Blocked, CLAIMS, Change, EntryPolicy, PROTECTED, Planner, Reason, ScopePlan, Step, Work,
     condition::failed_to_plan, reason,
 };
-use crate::store::{Row, RowState};
+use crate::store::{Condition, Row, RowState};
 use reconciled_provider::{
-    Address, Deletion, Drift, Hash, ManifestKey, Observed, Resource, ResourceId, Scope, Spec, Tracked,
+    Address, Deletion, Drift, Error, Hash, ManifestKey, Observed, Resource, ResourceId, Scope, Spec, Tracked,
 };
 use std::{sync::Arc, time::Duration};
 
@@ -36,6 +36,22 @@ impl Planner<'_> {
             Some(blocked) => out.conditions.push(blocked.condition(&step)),
             None => {}
         }
+        out.steps.push(step);
+    }
+
+    /// What `step` waits for, where that is another manifest and nothing else.
+    pub(super) fn is_after(&self, step: &Step, desired: &Resource) -> Option<Blocked> {
+        let policy = self.input.desired.policies.get(desired.policy);
+        let blocked = self.blocked(step, desired, policy.suspend);
+        blocked.filter(|blocked| matches!(blocked, Blocked::Dependency(_)))
+    }
+
+    /// Adds a step that could not be planned so far: what it waits for may be what is missing for it.
+    pub(super) fn not_yet(&self, mut step: Step, blocked: Blocked, error: &Error, out: &mut ScopePlan) {
+        let waits = blocked.condition(&step);
+        let message = format!("{}; so far: {}", waits.message, error.chain());
+        out.conditions.push(Condition { message: message.into(), ..waits });
+        step.blocked = Some(blocked);
         out.steps.push(step);
     }
 

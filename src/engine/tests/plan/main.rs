@@ -183,6 +183,7 @@ scenarios! {
     edges {
         what_depends_on_another_waits_for_it,
         what_depends_on_another_goes_on_once_that_is_ready,
+        what_cannot_be_planned_yet_waits_for_what_it_depends_on,
         what_was_built_on_another_is_repaired_although_that_one_waits,
         an_unknown_output_is_waited_for,
         an_output_that_became_unknown_changes_nothing,

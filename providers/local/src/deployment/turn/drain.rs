@@ -2,7 +2,7 @@
 
 use super::{
     super::{instance, kind::Deployment, memory::Stage, parts},
-    Turn, millis,
+    End, IDLE, STUCK, Turn, millis,
 };
 use crate::{
     balancer::{self, Drained, Front},
@@ -19,9 +19,10 @@ async fn mark(
     name: &str,
     declared: &Deployment,
     units: &BTreeSet<String>,
+    is_patient: bool,
 ) -> Result<Drained, Fault> {
     let is_of = |unit: &str| parts(unit).is_some_and(|(of, _)| of == name);
-    balancer::drain(hands, manager, &declared.fronts, is_of, units).await
+    balancer::drain(hands, manager, &declared.fronts, is_of, units, is_patient).await
 }
 
 /// How far those of a step are.
@@ -34,6 +35,10 @@ pub(super) enum Drain {
     Later(String),
 }
 
+/// How long others that are being drained are waited for, in milliseconds, besides the time that a step of its own may take: none
+/// gets its answers out for longer. After that they are not being drained, but away.
+const PATIENCE: u64 = balancer::LONGEST;
+
 impl Turn<'_> {
     /// Takes those of the step from the balancers, and waits until they have answered what they had got.
     pub(super) async fn drain(
@@ -44,20 +49,22 @@ impl Turn<'_> {
     ) -> Result<Drain, Fault> {
         let Some(rollout) = &mut self.memory.rollout else { return Ok(Drain::Over) };
         if rollout.batch.values().any(|stage| *stage == Stage::Drain) {
+            let now = millis(cx);
+            let limit = PATIENCE + u64::from(self.declared.deadline) * 1_000;
+            let is_patient = rollout.waits.is_none_or(|since| now.saturating_sub(since) < limit);
             let units = rollout.batch.keys().map(|number| instance(self.name, *number)).collect();
             let drained = {
                 let _alone = self.seat.balancers().await;
-                mark(hands, manager, self.name, &self.declared, &units).await?
+                mark(hands, manager, self.name, &self.declared, &units, is_patient).await?
             };
             let fronts = self.declared.fronts.iter();
             let drain = match drained {
                 Drained::Some => fronts.map(Front::drain_millis).max().unwrap_or(0),
                 // They get requests to the end, and nothing is gained by waiting.
                 Drained::None => 0,
-                Drained::Later(path) => {
-                    return Ok(Drain::Later(format!("all others at {path} are being drained")));
-                }
+                Drained::Later(why) => return Ok(Drain::Later(why)),
             };
+            rollout.has_its_turn(now);
             // From now on they get no more.
             let until = millis(cx) + drain;
             for stage in rollout.batch.values_mut() {
@@ -83,13 +90,23 @@ impl Turn<'_> {
         }
     }
 
+    /// Waits for others that are being drained, which is no time of this revision's own; told where it takes longer than a step may.
+    pub(super) fn give_way(&mut self, now: u64, why: String) -> End {
+        let limit = u64::from(self.declared.deadline) * 1_000;
+        let Some(rollout) = &mut self.memory.rollout else { return End::Wait(IDLE) };
+        let since = *rollout.waits.get_or_insert(now);
+        rollout.why = why;
+        rollout.is_stuck = now.saturating_sub(since) > limit;
+        End::Wait(if rollout.is_stuck { STUCK } else { IDLE })
+    }
+
     /// Whoever was drained serves again. A balancer that knows of nobody is not touched.
     pub(super) async fn unmark(&mut self, hands: &dyn Hands, manager: &dyn Manager) -> Result<(), Fault> {
         let Some(rollout) = self.memory.rollout.as_mut().filter(|rollout| rollout.is_marked) else {
             return Ok(());
         };
         let _alone = self.seat.balancers().await;
-        mark(hands, manager, self.name, &self.declared, &BTreeSet::new()).await?;
+        mark(hands, manager, self.name, &self.declared, &BTreeSet::new(), true).await?;
         // What is no longer ours gets its lines back, and nothing waits for it.
         let is_left = |front: &Front| self.declared.fronts.iter().all(|ours| ours.path != front.path);
         for front in std::mem::take(&mut rollout.marked).into_iter().filter(is_left) {

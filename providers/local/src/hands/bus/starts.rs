@@ -21,6 +21,9 @@ pub struct Start {
     /// Conditions for want of which it was passed over when it was last to be started, as its files have them:
     /// `ConditionPathExists=/etc/a`. None where it was not, or where they would be met by now.
     pub unmet: Vec<String>,
+    /// Conditions about files that would not be met now, where systemd remembers nothing of a start.
+    #[serde(default)]
+    pub unasked: Vec<String>,
     /// Assertions for want of which its last start failed.
     pub unasserted: Vec<String>,
     /// It is started for another unit alone: `RefuseManualStart=`.
@@ -66,8 +69,10 @@ impl Bus {
     }
 
     async fn last_start(&self, path: &str) -> Result<Start, Trouble> {
+        let is_known = self.property::<u64>(path, UNIT, "ConditionTimestamp").await? > 0;
         Ok(Start {
             unmet: self.failed(path, "Condition").await?,
+            unasked: if is_known { Vec::new() } else { self.unmet_now(path).await? },
             unasserted: self.failed(path, "Assert").await?,
             refuses_start: self.property(path, UNIT, "RefuseManualStart").await?,
             refuses_stop: self.property(path, UNIT, "RefuseManualStop").await?,
@@ -90,6 +95,18 @@ impl Bus {
         let left = tokio::task::spawn_blocking(move || left(&root, looked)).await.unwrap_or_default();
         let failed = if left.is_empty() && is_fresh(at) { failed } else { left };
         Ok(failed.iter().map(said).collect())
+    }
+
+    /// Conditions about files that each of them must meet, and that are seen not to be met.
+    async fn unmet_now(&self, path: &str) -> Result<Vec<String>, Trouble> {
+        let tests: Vec<Test> = self.property(path, UNIT, "Conditions").await?;
+        let (Some(root), false) = (self.0.root.clone(), tests.is_empty()) else { return Ok(Vec::new()) };
+        let is_unmet = move |(key, is_one_of, is_negated, about, _): &Test| {
+            !is_one_of && holds(&root, key, about) == Some(*is_negated)
+        };
+        let looked = tokio::task::spawn_blocking(move || tests.into_iter().rev().filter(is_unmet).collect());
+        let unmet: Vec<Test> = looked.await.unwrap_or_default();
+        Ok(unmet.iter().map(said).collect())
     }
 
     /// Has systemd remember what becomes of a unit that is about to be started. Where it will not, that is not known.

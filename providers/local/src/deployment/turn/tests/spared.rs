@@ -49,6 +49,7 @@ async fn the_last_one_waits_while_all_others_of_its_balancer_are_drained_for_som
     let lines =
         |word| format!("server 127.0.0.1:1; # web@1.service\nserver 127.0.0.1:2{word}; # api@1.service\n");
     world.balance(&lines(""));
+    world.runs_besides("api@1.service", "active");
     world.until_still(&behind(web(1, "a", ""), 1)).await;
     // The other one's own step accounts for the mark; to this world it is nobody's.
     world.suspended.lock().unwrap().insert("/etc/front.conf".into());
@@ -64,6 +65,91 @@ async fn the_last_one_waits_while_all_others_of_its_balancer_are_drained_for_som
     world.pass(&new).await;
     // Now that there is another one, it is drained as always.
     assert!(world.front().contains("127.0.0.1:1 down"), "{}", world.front());
+    assert!(matches!(world.until_still(&new).await, Some(Outcome::Done(_))));
+}
+
+/// One instance behind a balancer, whose only other member is being drained for somebody else, and a revision for it.
+async fn beside_one_that_is_drained() -> (World, Deployment) {
+    let world = World::new();
+    let lines =
+        |word| format!("server 127.0.0.1:1; # web@1.service\nserver 127.0.0.1:2{word}; # api@1.service\n");
+    world.balance(&lines(""));
+    world.runs_besides("api@1.service", "active");
+    world.until_still(&behind(web(1, "a", ""), 1)).await;
+    world.suspended.lock().unwrap().insert("/etc/front.conf".into());
+    world.write_front(&lines(" down"));
+    world.jobs();
+    (world, behind(web(1, "b", ""), 1))
+}
+
+#[tokio::test]
+async fn waiting_for_others_that_are_drained_is_no_time_of_its_own() {
+    let (world, new) = beside_one_that_is_drained().await;
+    let begun = world.clock.now();
+    let pass = async || {
+        world.pass(&new).await;
+        world.clock.advance(STUCK);
+    };
+    while world.clock.now() - begun < Duration::from_secs(60) {
+        pass().await;
+        let health = world.health(&new).await;
+        assert!(
+            matches!(&health, Health::Progressing { why, .. } if why.contains("api@1.service")),
+            "{health:?}"
+        );
+    }
+    while world.clock.now() - begun < Duration::from_secs(600) {
+        pass().await;
+    }
+    let health = world.health(&new).await;
+    let is_told = matches!(&health, Health::Degraded { why } if why.contains("its turn") && why.contains("api@1.service"));
+    assert!(is_told, "{health:?}");
+    world.write_front(&world.front().replace(" down", ""));
+    assert!(matches!(world.until_still(&new).await, Some(Outcome::Done(_))));
+    let jobs = ["reload front.service", "restart web@1.service", "reload front.service"];
+    assert_eq!((world.memory().bad, world.jobs()), (None, jobs.map(String::from).to_vec()));
+}
+
+#[tokio::test]
+async fn one_that_is_being_drained_for_longer_than_any_may_be_is_no_longer_waited_for() {
+    let (world, new) = beside_one_that_is_drained().await;
+    let begun = world.clock.now();
+    while world.jobs().is_empty() {
+        world.pass(&new).await;
+        world.clock.advance(STUCK);
+    }
+    let waited = (world.clock.now() - begun).as_secs();
+    assert!((3_660..3_700).contains(&waited), "{waited}");
+    // It is the only one, and serves to the end.
+    assert!(!world.front().contains("127.0.0.1:1 down"), "{}", world.front());
+    assert!(matches!(world.until_still(&new).await, Some(Outcome::Done(_))));
+}
+
+#[tokio::test]
+async fn a_member_whose_unit_does_not_run_is_no_other_one_that_serves() {
+    let world = World::new();
+    world.balance("server 127.0.0.1:1; # web@1.service\nserver 127.0.0.1:2; # api@1.service\n");
+    world.until_still(&behind(web(1, "a", ""), 30)).await;
+    world.runs_besides("api@1.service", "failed");
+    world.jobs();
+    world.pass(&behind(web(1, "b", ""), 30)).await;
+    assert!(world.jobs().contains(&"restart web@1.service".into()));
+    assert!(!world.front().contains("down"), "{}", world.front());
+}
+
+#[tokio::test]
+async fn whoever_is_left_alone_at_a_balancer_while_it_is_drained_serves_again() {
+    let world = World::new();
+    let web_alone = "server 127.0.0.1:1; # web@1.service\n";
+    world.balance(&format!("{web_alone}server 127.0.0.1:2; # api@1.service\n"));
+    world.runs_besides("api@1.service", "active");
+    world.until_still(&behind(web(1, "a", ""), 30)).await;
+    let new = behind(web(1, "b", ""), 30);
+    world.pass(&new).await;
+    assert!(world.front().contains("127.0.0.1:1 down"), "{}", world.front());
+    world.balance(web_alone);
+    world.pass(&new).await;
+    assert_eq!(world.front(), web_alone);
     assert!(matches!(world.until_still(&new).await, Some(Outcome::Done(_))));
 }
 

@@ -152,6 +152,12 @@ impl World {
         self.state.lock().unwrap().units.insert("front.service".into(), unit);
     }
 
+    /// A unit of somebody else stands so.
+    pub(super) fn runs_besides(&self, unit: &str, active: &str) {
+        let state = UnitState { load: "loaded".into(), active: active.into(), ..UnitState::default() };
+        self.state.lock().unwrap().units.insert(unit.into(), state);
+    }
+
     fn desired(&self, declared: &Deployment) -> Vec<Resource> {
         let resource = |id: String, bytes: Vec<u8>| Resource {
             id: id.as_str().into(),
