@@ -76,7 +76,7 @@ fn seen(path: FilePath, spot: &Spot) -> Result<Seen, Error> {
                 .hint("somebody else put it there: move it away"));
         }
     };
-    Ok(Seen { path, what, is_public: false, changed: 0 })
+    Ok(Seen::only(path, what))
 }
 
 impl Helped {
@@ -271,7 +271,7 @@ mod tests {
         let meta = Meta { owner: account(0, "root"), group: account(7, "www"), mode: 0o640 };
         let file = What::File { meta, content: Secret::new(b"key".to_vec()) };
         for what in [file, What::Link { target: "..data/tls.key".into() }, What::Absent] {
-            let found = Seen { path: at.clone(), what, is_public: true, changed: 7 };
+            let found = Seen { is_public: true, changed: 7, ..Seen::only(at.clone(), what) };
             let stamp = found.stamp();
             assert_eq!(seen(at.clone(), &spot(found).unwrap()).unwrap().stamp(), stamp);
         }
