@@ -155,4 +155,11 @@ fn a_content_that_is_ignored_stays_when_the_mode_is_written_also_where_nobody_ma
     let mode = fs::metadata(&path).unwrap().permissions().mode() & 0o777;
     assert_eq!((fs::read_to_string(&path).unwrap().as_str(), mode), ("by hand", 0o640));
     env.in_sync();
+    // It was written here, and is not ours for that: a copy of it stays.
+    env.push("key.yaml", &file("0640").replace("key", "other"));
+    env.apply();
+    assert!(!path.exists());
+    let copies = fs::read_dir(env.path("state/originals/host/=2Fetc=2Fkey")).unwrap();
+    let kept: Vec<String> = copies.map(|copy| fs::read_to_string(copy.unwrap().path()).unwrap()).collect();
+    assert!(kept.iter().any(|text| text == "by hand"), "{kept:?}");
 }

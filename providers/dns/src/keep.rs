@@ -9,14 +9,15 @@ use std::{collections::BTreeSet, sync::Arc};
 
 /// The RRset `desired` with what is at `ignored` paths as it is in `observed`.
 ///
-/// All values of a set get one TTL: one that is kept and had another gets that of the set, and a comparison tells so.
+/// All values of a set have one TTL, comment and so on: one that is kept and had others gets those of the set, and a comparison
+/// tells so.
 pub(crate) fn keep(desired: &[u8], observed: &[u8], ignored: &[Arc<str>]) -> Vec<u8> {
     let (Some(declared), Some(seen)) = (RrSet::decode(desired), RrSet::decode(observed)) else {
         return desired.to_vec();
     };
     let ttl = if is_ignored(ignored, "ttl") { seen.ttl } else { declared.ttl };
     let mut values = match is_ignored(ignored, "values") {
-        true => seen.values.into_iter().map(record::without_ttl).collect(),
+        true => seen.values.into_iter().map(record::without_fields).collect(),
         false => declared.values,
     };
     record::encode_with(ttl, &extra(declared.extra, seen.extra, ignored), &mut values)
@@ -87,6 +88,7 @@ mod tests {
     #[test]
     fn a_value_that_is_kept_has_the_ttl_of_its_set_and_stays_switched_off() {
         check("200\nx", "100\n(disabled) a\n(ttl 60) b", &["values"], "200\n(disabled) a\nb");
+        check("300\na", "1\n(proxied) b\n(ttl 300) (other comment) a", &["values"], "300\na\nb");
     }
 
     #[test]

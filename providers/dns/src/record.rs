@@ -33,6 +33,19 @@ pub(crate) fn without_ttl(value: &str) -> &str {
     rest.map_or(value, |(_, value)| value)
 }
 
+/// The value without what other fields say of the one record that differs from its set: its TTL, whether it is proxied, its
+/// comment and tags. Whether and when it is answered stays.
+pub(crate) fn without_fields(mut value: &str) -> &str {
+    while let Some((word, rest)) = value.strip_prefix('(').and_then(|rest| rest.split_once(") ")) {
+        let is_field = word.starts_with("ttl ") || matches!(word, "proxied" | "other comment" | "other tags");
+        if !is_field {
+            break;
+        }
+        value = rest;
+    }
+    value
+}
+
 /// The value without what says how it stands at the remote: `(disabled) `, `(ttl 60) `, `(proxied) `.
 pub(crate) fn bare(value: &str) -> &str {
     let rest = value.strip_prefix('(').and_then(|rest| rest.split_once(") "));

@@ -12,7 +12,7 @@ use crate::{
 };
 use reconciled_provider::{
     Action, ActionId, Batch, Cx, Error, ErrorKind, Journal, Observed, Op, Outcome, Resource, Secret,
-    SecretRef, Tracked,
+    SecretMark, SecretRef, Tracked,
 };
 use tracing::warn;
 
@@ -112,7 +112,7 @@ async fn carry_out(hands: &dyn Hands, cx: &Cx, op: &Op) -> Result<Outcome, Fault
         (Some(desired), _) => hands.put(&put(cx, desired, block, &seen, keep)?).await?,
     }
     Ok(match desired {
-        Some(desired) => done(cx, desired)?,
+        Some(desired) => done(cx, desired, left(tracked, now.as_ref()).filter(|_| keep))?,
         None => Outcome::Gone,
     })
 }
@@ -260,19 +260,30 @@ fn surroundings(seen: &Seen) -> Result<(&[u8], Access), Error> {
     }
 }
 
-fn done(cx: &Cx, desired: &Resource) -> Result<Outcome, Error> {
+/// What was written here before somebody else's content came, with the mark of that content.
+fn left(tracked: Option<&Tracked>, now: Option<&Observed>) -> Option<(Written, SecretMark)> {
+    let theirs: Written = Written::open(&now?.private)?;
+    Some((Written::open(&tracked?.private)?, theirs.mark))
+}
+
+/// `left`: somebody else's content may have been written again, since it is ignored. It stays somebody else's.
+fn done(cx: &Cx, desired: &Resource, left: Option<(Written, SecretMark)>) -> Result<Outcome, Error> {
     let shape = shape_of(desired)?;
     let mut tracked = Tracked::new(desired.id.clone(), desired.spec.hash().unwrap_or_default());
     let is_secret = matches!(observe::content(&shape), Some(Content::Secret { .. }));
     let mark = match (&shape, observe::content(&shape)) {
-        (_, Some(Content::Secret { mark, .. })) => Some(reconciled_provider::SecretMark(*mark)),
+        (_, Some(Content::Secret { mark, .. })) => Some(SecretMark(*mark)),
         (_, Some(Content::Clear(bytes))) => Some(cx.secrets.mark(bytes)),
-        (_, Some(Content::Mark { mark, .. })) => Some(reconciled_provider::SecretMark(*mark)),
+        (_, Some(Content::Mark { mark, .. })) => Some(SecretMark(*mark)),
         (Shape::Link { target }, _) => Some(cx.secrets.mark(target.as_bytes())),
         _ => None,
     };
     let validate = observe::validate(&shape).cloned();
-    tracked.private = mark.map(|mark| Written { mark, is_secret, validate }.seal()).unwrap_or_default();
+    let written = mark.map(|mark| match left {
+        Some((ours, theirs)) if theirs == mark => Written { validate, ..ours },
+        _ => Written { mark, is_secret, validate },
+    });
+    tracked.private = written.map(|written| written.seal()).unwrap_or_default();
     Ok(Outcome::Done(tracked))
 }
 

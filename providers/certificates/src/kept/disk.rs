@@ -103,14 +103,20 @@ fn make(
         if let Some(above) = path.parent() {
             let above = if above.as_os_str().is_empty() { Path::new(".") } else { above };
             match sync(above) {
-                // Far above, where we may not look: whoever made what is there is no process of ours.
-                Err(error) if was_there && error.kind() == io::ErrorKind::PermissionDenied => {}
+                // Far above, where we may not look, or where nothing is ever written: whoever made what is there is no process
+                // of ours.
+                Err(error) if was_there && is_of_others(error.kind()) => {}
                 synced => synced?,
             }
         }
         known().insert(path.to_owned());
     }
     Ok(())
+}
+
+fn is_of_others(kind: io::ErrorKind) -> bool {
+    use io::ErrorKind::{InvalidInput, PermissionDenied, ReadOnlyFilesystem};
+    matches!(kind, PermissionDenied | InvalidInput | ReadOnlyFilesystem)
 }
 
 pub(super) fn sync(directory: &Path) -> io::Result<()> {
@@ -162,6 +168,11 @@ mod tests {
         );
         fs::remove_dir(at("cert/certificates/web/issuers/1")).unwrap();
         assert_eq!(made("cert/certificates/web/issuers/1"), [at("cert/certificates/web/issuers")]);
+        // Above there may be what no directory of can be put on the disk; what is made here has to be.
+        let refused = |path: &str| {
+            make(&Durable::default(), &at(path), &mut |_| Err(io::ErrorKind::InvalidInput.into()))
+        };
+        assert!(refused("cert/certificates/web").is_ok() && refused("cert/certificates/new").is_err());
         fs::write(at("file"), "").unwrap();
         assert!(make(&durable, &at("file"), &mut |_| Ok(())).is_err());
     }

@@ -197,6 +197,10 @@ impl Rollout {
         self.started.retain(is_kept);
         self.ended.retain(|number, _| is_kept(number));
         self.doubts.retain(|number, _| is_kept(number));
+        if self.batch.is_empty() {
+            // The next step has its own time to wait for others.
+            self.waits = None;
+        }
     }
 
     /// Has an instance watched again whose run ended after its step was over; returns how often that was so.

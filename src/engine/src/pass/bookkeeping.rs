@@ -141,8 +141,8 @@ pub(super) fn bookkeeping(
     if !endings.is_empty() {
         writes.push(Write::End(endings));
     }
-    writes.extend(let_go.into_iter().map(|id| Write::Consent(scope.clone(), id.clone(), Consent::LetGo)));
     writes.extend(plan.spent.iter().map(|id| Write::ConsentSpent(scope.clone(), id.clone())));
+    writes.extend(let_go.into_iter().map(|id| Write::Consent(scope.clone(), id.clone(), Consent::LetGo)));
     for suspension in &plan.looked {
         writes.push(Write::Looked(suspension.clone(), scope.clone()));
         let message =

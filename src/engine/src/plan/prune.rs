@@ -253,8 +253,8 @@ fn ambiguous(
     }
 }
 
-/// `forget` bars adoption until the manifest is gone: known only when every source was read whole. What bears our mark is
-/// remembered as let go of from then on, until it is tracked again, or is gone, or bears the mark no more.
+/// `forget` bars adoption until the manifest is gone: known only when every source was read whole. What may bear our mark is
+/// remembered as let go of from then on, until it is tracked again, bears the mark no more, or is declared and not there.
 pub(super) fn words_that_end(planner: &Planner<'_>, out: &mut ScopePlan) {
     let sources = &planner.input.desired.sources;
     let whole = !sources.is_empty() && sources.values().all(|s| s.is_whole() && s.unassigned.is_empty());
@@ -269,12 +269,12 @@ pub(super) fn words_that_end(planner: &Planner<'_>, out: &mut ScopePlan) {
     }
 }
 
-/// True where it is seen not to bear our mark, or not to be there.
+/// True where it is seen not to bear our mark, or not to be there. What nobody declares or tracks may not have been looked for.
 fn is_ours_no_more(planner: &Planner<'_>, id: &ResourceId) -> bool {
     let seen = &planner.input.seen;
     match planner.seen.get(id) {
         Some(observed) => observed.owner != Owner::Ours,
-        None => seen.complete && seen.covered.covers(id),
+        None => planner.is_desired(id) && seen.complete && seen.covered.covers(id),
     }
 }
 

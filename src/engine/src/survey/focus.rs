@@ -5,7 +5,7 @@
 
 use crate::{
     desired::Desired,
-    store::{Row, RowState, ScopeMemory},
+    store::{Consent, Row, RowState, ScopeMemory},
 };
 use reconciled_provider::{Focus, Observation, Observed, Observer, Resource, ResourceId, Scope, Version};
 use std::collections::BTreeSet;
@@ -26,8 +26,10 @@ pub(super) fn focus(
         (Some(known), Some(now)) => known.version == *now && matches!(now, Version::At(_)),
         _ => false,
     };
-    let plain =
-        memory.open.is_empty() && memory.consents.is_empty() && !desired.exclusive.contains_key(scope);
+    let is_declared = |id: &ResourceId| effective.binary_search_by(|resource| resource.id.cmp(id)).is_ok();
+    let mut words = memory.consents.iter();
+    let is_said = words.any(|(id, word)| *word != Consent::LetGo || is_declared(id));
+    let plain = memory.open.is_empty() && !is_said && !desired.exclusive.contains_key(scope);
     // Where everything is to be listed, no version stands but those that do so by themselves.
     if !stands || !plain {
         return Focus::All;

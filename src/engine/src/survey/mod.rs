@@ -25,7 +25,7 @@ use crate::{
         guard::{self, GuardLimits, Verdict},
     },
     ready,
-    store::{Approval, Begun, ClaimRow, Hold, Row, ScopeMemory, Store},
+    store::{Approval, Begun, ClaimRow, Consent, Hold, Row, ScopeMemory, Store},
     suspension::Suspension,
 };
 use commits::Commits;
@@ -537,7 +537,8 @@ impl ScopeMemory {
         !(self.rows.is_empty()
             && self.open.is_empty()
             && self.claims_here.is_empty()
-            && self.consents.is_empty()
+            // What was let go of is of nobody's concern until it is declared again.
+            && self.consents.iter().all(|(_, word)| *word == Consent::LetGo)
             && self.drifts.is_empty())
     }
 }

@@ -211,7 +211,11 @@ impl Disk {
                 let unused = self.approvals.iter_mut().filter(|a| a.digest == digest && a.used_at.is_none());
                 unused.for_each(|approval| approval.used_at = Some(at));
             }
-            Write::Consent(scope, id, consent) => self.memory(&scope).consents.push((id, consent)),
+            Write::Consent(scope, id, consent) => {
+                let consents = &mut self.memory(&scope).consents;
+                consents.retain(|(i, _)| *i != id);
+                consents.push((id, consent));
+            }
             Write::ConsentSpent(scope, id) => self.memory(&scope).consents.retain(|(i, _)| *i != id),
             Write::Claims(owner_scope, owner, rows) => {
                 for memory in self.scopes.values_mut() {
