@@ -9,10 +9,10 @@ use crate::{
     },
     env::{Env, zone},
     helper::{Death, Helper},
+    machine::Machine,
     pdns::Pdns,
     pebble::Pebble,
     running::wait_for,
-    unit::Machine,
 };
 use reconciled::failpoint::{CERTIFICATES, VARIABLE};
 use std::{

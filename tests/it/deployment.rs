@@ -1,6 +1,6 @@
 //! Deployments and cron jobs through the real program, under the systemd that the unit's tests boot.
 
-use crate::{running::wait_for, unit::Machine};
+use crate::{machine::Machine, running::wait_for};
 use reconciled::failpoint::{NAMES, STEPS, VARIABLE};
 use std::{collections::BTreeSet, os::unix::process::ExitStatusExt};
 

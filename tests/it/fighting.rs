@@ -1,6 +1,6 @@
 //! Two managers of one unit: what a person or another program stops whenever it runs is left alone after a while.
 
-use crate::{running::wait_for, unit::Machine};
+use crate::{machine::Machine, running::wait_for};
 
 fn sleeper(name: &str) -> String {
     format!(

@@ -1,6 +1,6 @@
 //! The daemon without rights and its helper, as the package brings them, under a real systemd.
 
-use crate::{running::wait_for, unit::Machine};
+use crate::{machine::Machine, running::wait_for};
 use reconciled_local::hands::{
     Watched,
     wire::{Answer, Ask, Frames, Question, VERSION, send},

@@ -49,6 +49,7 @@ mod http;
 mod ignored;
 mod input;
 mod loop_;
+mod machine;
 mod notify;
 mod over;
 mod ownership;

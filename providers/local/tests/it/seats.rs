@@ -10,11 +10,20 @@ use reconciled_local::{
     state::Access,
 };
 use reconciled_provider::{ErrorKind, Secret};
-use std::{fs, time::Duration};
+use std::{fs, path::PathBuf, time::Duration};
 use tokio::net::UnixStream;
 
 fn path(text: &str) -> FilePath {
     FilePath::parse(text).unwrap()
+}
+
+/// A helper whose command `wait` leaves a name in the first directory, and ends once there is the second file.
+fn that_waits(desk: &Desk) -> (Helper, PathBuf, PathBuf) {
+    let (begun, go) = (desk.dir.path().join("begun"), desk.dir.path().join("go"));
+    fs::create_dir(&begun).unwrap();
+    let script = format!("touch {}/$$; until test -e {}; do sleep 0.05; done", begun.display(), go.display());
+    let keys = format!("paths: [/etc]\ncommands: {{wait: [sh, -c, \"{script}\", \"{{file}}\"]}}\n");
+    (Helper::of(desk, &keys), begun, go)
 }
 
 /// A file that is written once the command `wait` has ended.
@@ -28,11 +37,7 @@ fn waiting(name: &str, expect: Stamp) -> Put {
 #[tokio::test]
 async fn whoever_looks_waits_for_no_flood_of_changes() {
     let desk = Desk::new();
-    let (begun, go) = (desk.dir.path().join("begun"), desk.dir.path().join("go"));
-    fs::create_dir(&begun).unwrap();
-    let script = format!("touch {}/$$; until test -e {}; do sleep 0.05; done", begun.display(), go.display());
-    let keys = format!("paths: [/etc]\ncommands: {{wait: [sh, -c, \"{script}\", \"{{file}}\"]}}\n");
-    let helper = Helper::of(&desk, &keys);
+    let (helper, begun, go) = that_waits(&desk);
     let afar = Afar::new(&helper.socket);
     let absent = afar.look(&[path("/etc/x")]).await.unwrap().remove(0).stamp();
     // Each asks by itself, as several daemons would.
@@ -71,11 +76,7 @@ async fn whoever_looks_waits_for_no_flood_of_changes() {
 #[tokio::test(flavor = "multi_thread")]
 async fn entries_that_share_a_helper_share_its_seats() {
     let desk = Desk::new();
-    let (begun, go) = (desk.dir.path().join("begun"), desk.dir.path().join("go"));
-    fs::create_dir(&begun).unwrap();
-    let script = format!("touch {}/$$; until test -e {}; do sleep 0.05; done", begun.display(), go.display());
-    let keys = format!("paths: [/etc]\ncommands: {{wait: [sh, -c, \"{script}\", \"{{file}}\"]}}\n");
-    let helper = Helper::of(&desk, &keys);
+    let (helper, begun, go) = that_waits(&desk);
     let entries: Vec<Afar> = (0..5).map(|_| Afar::new(&helper.socket)).collect();
     let absent = entries[0].look(&[path("/etc/x")]).await.unwrap().remove(0).stamp();
     let mut asked = tokio::task::JoinSet::new();

@@ -45,39 +45,33 @@ async fn a_balancer_is_never_without_a_member_however_many_may_be_away() {
 
 #[tokio::test]
 async fn the_last_one_waits_while_all_others_of_its_balancer_are_drained_for_somebody_else() {
-    let world = World::new();
-    let lines =
-        |word| format!("server 127.0.0.1:1; # web@1.service\nserver 127.0.0.1:2{word}; # api@1.service\n");
-    world.balance(&lines(""));
-    world.runs_besides("api@1.service", "active");
-    world.until_still(&behind(web(1, "a", ""), 1)).await;
-    // The other one's own step accounts for the mark; to this world it is nobody's.
-    world.suspended.lock().unwrap().insert("/etc/front.conf".into());
-    world.write_front(&lines(" down"));
-    world.jobs();
-    let new = behind(web(1, "b", ""), 1);
+    let (world, new) = beside_one_that_is_drained().await;
     for _ in 0..3 {
         world.pass(&new).await;
         world.clock.advance(IDLE);
     }
-    assert_eq!((world.jobs(), world.front()), (Vec::new(), lines(" down")));
-    world.write_front(&lines(""));
+    assert_eq!((world.jobs(), world.front()), (Vec::new(), beside(" down")));
+    world.write_front(&beside(""));
     world.pass(&new).await;
     // Now that there is another one, it is drained as always.
     assert!(world.front().contains("127.0.0.1:1 down"), "{}", world.front());
     assert!(matches!(world.until_still(&new).await, Some(Outcome::Done(_))));
 }
 
+/// The members of the balancer, with what is said of the other one.
+fn beside(word: &str) -> String {
+    format!("server 127.0.0.1:1; # web@1.service\nserver 127.0.0.1:2{word}; # api@1.service\n")
+}
+
 /// One instance behind a balancer, whose only other member is being drained for somebody else, and a revision for it.
 async fn beside_one_that_is_drained() -> (World, Deployment) {
     let world = World::new();
-    let lines =
-        |word| format!("server 127.0.0.1:1; # web@1.service\nserver 127.0.0.1:2{word}; # api@1.service\n");
-    world.balance(&lines(""));
+    world.balance(&beside(""));
     world.runs_besides("api@1.service", "active");
     world.until_still(&behind(web(1, "a", ""), 1)).await;
+    // The other one's own step accounts for the mark; to this world it is nobody's.
     world.suspended.lock().unwrap().insert("/etc/front.conf".into());
-    world.write_front(&lines(" down"));
+    world.write_front(&beside(" down"));
     world.jobs();
     (world, behind(web(1, "b", ""), 1))
 }
