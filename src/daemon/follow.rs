@@ -221,7 +221,7 @@ impl Loop {
         // before what its push says is put down.
         let is_far = |source: &Source| local_places(&self.session.config, &source.config).is_empty();
         idle()
-            .filter(|(_, source)| source.due <= now || is_far(source) && is_with(source))
+            .filter(|(_, source)| source.due <= now || is_with(source) && is_far(source))
             .map(|(name, _)| name.clone())
             .collect()
     }

@@ -102,3 +102,29 @@ async fn however_many_units_change_in_a_pass_systemd_reads_its_files_once() {
         assert_eq!(reads(), expect);
     }
 }
+
+#[tokio::test]
+async fn a_start_of_whose_end_no_signal_comes_is_seen_by_looking() {
+    let Some(machine) = Machine::boot() else { return };
+    let desk = &machine.desk;
+    let policy =
+        "<busconfig><policy context=\"mandatory\"><deny receive_member=\"JobRemoved\"/></policy></busconfig>";
+    let directory = machine.desk_path("/etc/dbus-1/system.d");
+    std::fs::create_dir_all(&directory).unwrap();
+    std::fs::write(directory.join("lost.conf"), policy).unwrap();
+    let bus = "org.freedesktop.DBus";
+    machine.run(&["busctl", "call", bus, "/org/freedesktop/DBus", bus, "ReloadConfig"]);
+    let specs = [
+        unit("a.service", "/bin/sleep 1d", ", state: running"),
+        unit(
+            "b.service",
+            "/bin/false",
+            ", state: running, dropIns: {a: \"[Service]\\nType=oneshot\\nRemainAfterExit=yes\\n\"}",
+        ),
+    ];
+    let done = desk.pass(&[&specs[0], &specs[1]]).await.done;
+    assert!(done.contains(&"create a.service: done".to_owned()), "{done:?}");
+    let failed = "create b.service: partial: unavailable: start b.service: the job ended with `failed`";
+    assert!(done.contains(&failed.to_owned()), "{done:?}");
+    assert_eq!(machine.property("a.service", "ActiveState"), "active");
+}

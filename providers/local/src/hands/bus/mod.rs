@@ -6,6 +6,7 @@
 //! answers, as while systemd executes itself anew, is never taken for "there is no such unit".
 
 mod disk;
+mod jobs;
 mod runs;
 mod starts;
 mod states;
@@ -16,6 +17,7 @@ use crate::systemd::Places;
 use async_trait::async_trait;
 use futures_core::stream::{BoxStream, Stream};
 use futures_util::stream;
+use jobs::is_about;
 use reconciled_provider::Error;
 pub use runs::Run;
 use serde::{Deserialize, Serialize};
@@ -53,11 +55,6 @@ const QUEUED: usize = 1_024;
 const TICK: Duration = Duration::from_millis(12);
 /// How long a bus that is away is left alone.
 const AWAY: Duration = Duration::from_secs(2);
-/// Longest time a job is waited for; systemd's own limit for a start is 90 s.
-const JOB: Duration = Duration::from_secs(120);
-/// After this a start that is on its way counts as begun: what comes of it is seen by whoever looks how the unit fares, and
-/// others of the host do not wait for it.
-const PATIENCE: Duration = Duration::from_secs(1);
 /// Calls that may wait for answers at one time: a bus lets one connection wait for 128 of them, and refuses the next
 /// (`max_replies_per_connection` of dbus-daemon).
 const AT_ONCE: usize = 64;
@@ -346,24 +343,7 @@ impl Manager for Bus {
             .body()
             .deserialize()
             .map_err(|error| Fault::Unknown(self.unreachable(error)))?;
-        let mut end = tokio::time::timeout(PATIENCE, ended(&mut ends, &path)).await;
-        if end.is_err() && matches!(job, Job::Start | Job::Restart) {
-            let now = self.state(name).await.map_err(Fault::Unknown)?;
-            if is_done(job, of, &now) {
-                return Ok(());
-            }
-        }
-        if end.is_err() {
-            end = tokio::time::timeout(JOB - PATIENCE, ended(&mut ends, &path)).await;
-        }
-        let result = match end {
-            Ok(Some(result)) => result,
-            // The signal was lost, with the bus or in a reload: what counts is how it stands.
-            Ok(None) | Err(_) => match is_done(job, of, &self.state(name).await.map_err(Fault::Unknown)?) {
-                true => "done".to_owned(),
-                false => "timeout".to_owned(),
-            },
-        };
+        let result = self.ending((name, job, of), &path, &mut ends).await.map_err(Fault::Unknown)?;
         match &*result {
             "done" | "skipped" => {
                 if job == Job::Stop {
@@ -435,41 +415,6 @@ impl Manager for Bus {
     }
 }
 
-/// Whether a job may be done to a unit in the run `now`, empty for none, that was asked for the run `of` it.
-fn is_about(job: Job, of: &str, now: &str) -> bool {
-    match job {
-        Job::Start => true,
-        // What ended by itself may be about to begin again.
-        Job::Stop => now == of || now.is_empty(),
-        Job::Restart | Job::Reload => now == of,
-    }
-}
-
-/// Whether a job did what it should, going by how its unit stands now and by the run that it was in before.
-fn is_done(job: Job, before: &str, now: &UnitState) -> bool {
-    match job {
-        Job::Start => now.is_running(),
-        Job::Stop => !now.is_running(),
-        Job::Restart => now.is_running() && now.invocation != before,
-        // While it is `reloading` it may still have the old configuration.
-        Job::Reload => now.active == "active",
-    }
-}
-
-/// Waits for the signal that ends the job at `path`; none where no more signals come.
-async fn ended(signals: &mut MessageStream, path: &OwnedObjectPath) -> Option<String> {
-    loop {
-        let message = poll_fn(|cx| Pin::new(&mut *signals).poll_next(cx)).await?.ok()?;
-        let Ok((_, job, _, result)) = message.body().deserialize::<(u32, OwnedObjectPath, String, String)>()
-        else {
-            continue;
-        };
-        if job == *path {
-            return Some(result);
-        }
-    }
-}
-
 /// The name of a unit from the last part of its path: what is no letter or digit is `_` and two digits.
 fn unescape(part: &str) -> Option<String> {
     let (mut out, mut bytes) = (Vec::new(), part.bytes());
@@ -488,52 +433,6 @@ fn unescape(part: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn without_its_signal_a_job_is_done_where_the_unit_says_so() {
-        let stands = |active: &str, invocation: &str| UnitState {
-            active: active.into(),
-            invocation: invocation.into(),
-            ..UnitState::default()
-        };
-        for (job, active, invocation, expect) in [
-            (Job::Start, "active", "a", true),
-            (Job::Start, "failed", "", false),
-            (Job::Stop, "active", "a", false),
-            (Job::Stop, "inactive", "", true),
-            // The old run may not have been ended yet.
-            (Job::Restart, "active", "a", false),
-            (Job::Restart, "active", "b", true),
-            (Job::Restart, "deactivating", "a", false),
-            (Job::Reload, "reloading", "a", false),
-            (Job::Reload, "active", "a", true),
-        ] {
-            assert_eq!(
-                is_done(job, "a", &stands(active, invocation)),
-                expect,
-                "{job:?} {active} {invocation}"
-            );
-        }
-        assert!(is_done(Job::Restart, "", &stands("active", "a")), "it did not run before");
-    }
-
-    #[test]
-    fn a_job_is_about_the_run_that_was_looked_at() {
-        for (job, now, expect) in [
-            (Job::Start, "b", true),
-            (Job::Stop, "a", true),
-            (Job::Stop, "b", false),
-            (Job::Stop, "", true),
-            (Job::Restart, "a", true),
-            (Job::Restart, "b", false),
-            // It would be started, which nobody asked for.
-            (Job::Restart, "", false),
-            (Job::Reload, "a", true),
-            (Job::Reload, "", false),
-        ] {
-            assert_eq!(is_about(job, "a", now), expect, "{job:?} {now}");
-        }
-    }
 
     #[test]
     fn a_path_on_the_bus_names_a_unit() {

@@ -1,7 +1,7 @@
 //! Whether systemd starts a unit: for want of what it did not the last time, and whether anybody may ask for it.
 //!
-//! systemd forgets a unit that neither runs nor is needed by another one, and with it what came of its last start. So who asks for
-//! a start keeps the unit in its memory, for as long as the connection is there.
+//! systemd forgets a unit that neither runs nor is needed by another one, and with it what came of its last start. So who asks about
+//! a start or for one keeps the unit in its memory, for as long as the connection is there.
 
 use super::{AT_ONCE, Bus, CALL, UNITS, states::UNIT, words::Trouble};
 use futures_util::future::try_join_all;
@@ -60,6 +60,8 @@ impl Bus {
                 let Some(path) = listed.as_ref().and_then(|listed| listed.object()) else {
                     return Ok(Start::default());
                 };
+                // One that does not run would be loaded anew for each question.
+                self.keep(name).await;
                 let start = self.last_start(&path).await;
                 start.map_err(|trouble| trouble.error(&format!("ask systemd for {name}")))
             });
@@ -69,47 +71,48 @@ impl Bus {
     }
 
     async fn last_start(&self, path: &str) -> Result<Start, Trouble> {
-        let is_known = self.property::<u64>(path, UNIT, "ConditionTimestamp").await? > 0;
+        let mut all = self.properties(path, UNIT).await?;
+        let (at, is_met) = (all.take("ConditionTimestamp")?, all.take("ConditionResult")?);
+        let conditions: Vec<Test> = all.take("Conditions")?;
+        let unasked = if at > 0 { Vec::new() } else { self.unmet_now(conditions.clone()).await };
+        let (asserted, holds) = (all.take("AssertTimestamp")?, all.take("AssertResult")?);
         Ok(Start {
-            unmet: self.failed(path, "Condition").await?,
-            unasked: if is_known { Vec::new() } else { self.unmet_now(path).await? },
-            unasserted: self.failed(path, "Assert").await?,
-            refuses_start: self.property(path, UNIT, "RefuseManualStart").await?,
-            refuses_stop: self.property(path, UNIT, "RefuseManualStop").await?,
+            unmet: self.failed(at, is_met, conditions).await,
+            unasked,
+            unasserted: self.failed(asserted, holds, all.take("Asserts")?).await,
+            refuses_start: all.take("RefuseManualStart")?,
+            refuses_stop: all.take("RefuseManualStop")?,
         })
     }
 
-    /// The conditions or assertions that failed when it was last to be started.
-    async fn failed(&self, path: &str, word: &str) -> Result<Vec<String>, Trouble> {
-        let at: u64 = self.property(path, UNIT, &format!("{word}Timestamp")).await?;
-        if at == 0 || self.property(path, UNIT, &format!("{word}Result")).await? {
-            return Ok(Vec::new());
+    /// The conditions or assertions that failed when it was last to be started, at a time that is 0 where it was not.
+    async fn failed(&self, at: u64, is_met: bool, tests: Vec<Test>) -> Vec<String> {
+        if at == 0 || is_met {
+            return Vec::new();
         }
-        let tests: Vec<Test> = self.property(path, UNIT, &format!("{word}s")).await?;
         // It has them the other way round than the files do. Once it has read those again, it does not say which failed.
         let has_result = tests.iter().any(|(.., result)| *result < 0);
         let is_failed = |(.., result): &Test| !has_result || *result < 0;
         let failed: Vec<Test> = tests.into_iter().rev().filter(is_failed).collect();
-        let Some(root) = self.0.root.clone() else { return Ok(failed.iter().map(said).collect()) };
+        let Some(root) = self.0.root.clone() else { return failed.iter().map(said).collect() };
         let looked = failed.clone();
         let left = tokio::task::spawn_blocking(move || left(&root, looked)).await.unwrap_or_default();
         let failed = if left.is_empty() && is_fresh(at) { failed } else { left };
-        Ok(failed.iter().map(said).collect())
+        failed.iter().map(said).collect()
     }
 
     /// Conditions about files that each of them must meet, and that are seen not to be met.
-    async fn unmet_now(&self, path: &str) -> Result<Vec<String>, Trouble> {
-        let tests: Vec<Test> = self.property(path, UNIT, "Conditions").await?;
-        let (Some(root), false) = (self.0.root.clone(), tests.is_empty()) else { return Ok(Vec::new()) };
+    async fn unmet_now(&self, tests: Vec<Test>) -> Vec<String> {
+        let (Some(root), false) = (self.0.root.clone(), tests.is_empty()) else { return Vec::new() };
         let is_unmet = move |(key, is_one_of, is_negated, about, _): &Test| {
             !is_one_of && holds(&root, key, about) == Some(*is_negated)
         };
         let looked = tokio::task::spawn_blocking(move || tests.into_iter().rev().filter(is_unmet).collect());
         let unmet: Vec<Test> = looked.await.unwrap_or_default();
-        Ok(unmet.iter().map(said).collect())
+        unmet.iter().map(said).collect()
     }
 
-    /// Has systemd remember what becomes of a unit that is about to be started. Where it will not, that is not known.
+    /// Has systemd keep a unit in its memory, and what becomes of it. Where it will not, that is not known.
     pub(super) async fn keep(&self, name: &str) {
         let path = format!("{UNITS}{}", escape(name));
         let is_kept = || self.0.kept.lock().unwrap_or_else(PoisonError::into_inner).contains(name);

@@ -12,7 +12,10 @@ use super::{
 use futures_util::future::{join, try_join_all};
 use reconciled_provider::Error;
 use serde::{Deserialize, Serialize};
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::{BTreeSet, HashMap},
+    time::Duration,
+};
 use zbus::{OwnedObjectPath, OwnedVariant};
 
 pub(super) const UNIT: &str = "org.freedesktop.systemd1.Unit";
@@ -228,8 +231,29 @@ impl Bus {
         let message = self.call((path, PROPERTIES, "Get"), &(interface, key), CALL).await?;
         let value: OwnedVariant =
             message.body().deserialize().map_err(|error| Trouble::Lost(self.unreachable(error)))?;
-        T::try_from(value).map_err(|_| {
-            Trouble::Lost(Error::unexpected(format!("systemd says something else of {key} than it should")))
-        })
+        typed(key, value)
     }
+
+    /// All properties of what is at `path`: a unit that does not run is loaded for each question anew.
+    pub(super) async fn properties(&self, path: &str, interface: &str) -> Result<Properties, Trouble> {
+        let message = self.call((path, PROPERTIES, "GetAll"), &(interface,), CALL).await?;
+        let all = message.body().deserialize().map_err(|error| Trouble::Lost(self.unreachable(error)))?;
+        Ok(Properties(all))
+    }
+}
+
+/// Properties by name.
+pub(super) struct Properties(HashMap<String, OwnedVariant>);
+
+impl Properties {
+    pub(super) fn take<T: TryFrom<OwnedVariant>>(&mut self, key: &str) -> Result<T, Trouble> {
+        let missing = || Trouble::Lost(Error::unexpected(format!("systemd does not say {key}")));
+        typed(key, self.0.remove(key).ok_or_else(missing)?)
+    }
+}
+
+fn typed<T: TryFrom<OwnedVariant>>(key: &str, value: OwnedVariant) -> Result<T, Trouble> {
+    T::try_from(value).map_err(|_| {
+        Trouble::Lost(Error::unexpected(format!("systemd says something else of {key} than it should")))
+    })
 }
