@@ -290,6 +290,34 @@ fn a_daemon_puts_back_what_changes_when_it_changes_and_its_own_writes_wake_it_in
 }
 
 #[test]
+fn a_file_stays_as_a_person_changed_it_where_its_manifest_or_an_operator_says_so() {
+    let env = Env::host("");
+    let spec = |(name, drift): (&str, &str)| {
+        let with = format!("metadata: {{name: {name}, annotations: {{reconciled/drift: {drift}}}}}");
+        let plain = format!("metadata: {{name: {name}}}");
+        file(name, &format!("path: /etc/{name}, content: ours")).replace(&plain, &with)
+    };
+    let all = [("warned", "warn"), ("left", "ignore"), ("suspended", "heal"), ("healed", "heal")];
+    env.push("all.yaml", &all.map(spec).concat());
+    let daemon = Daemon::ready(&env);
+    env.run(&["suspend", "File/suspended", "--for", "1h", "--reason", "a test"]).exits(0);
+    for (name, _) in all {
+        env.write(&format!("machine/etc/{name}"), "theirs");
+    }
+    wait_for("the last one is put back", || read(&env, "etc/healed") == "ours");
+    env.run(&["sync", "--wait"]).exits(3);
+    for name in ["warned", "left", "suspended"] {
+        assert_eq!(read(&env, &format!("etc/{name}")), "theirs", "{name}: {}", daemon.log());
+    }
+    let said = env.run(&["status"]).exits(0).says(&["DRIFTED (2)", "File/warned", "File/suspended"]);
+    said.hides(&["File/left"]);
+    env.run(&["resume", "File/suspended"]).exits(0);
+    wait_for("a person said so", || read(&env, "etc/suspended") == "ours");
+    assert_eq!((read(&env, "etc/warned"), read(&env, "etc/left")), ("theirs".into(), "theirs".into()));
+    daemon.stop();
+}
+
+#[test]
 fn of_two_that_keep_writing_one_file_this_one_stops_says_so_and_keeps_the_others() {
     let env = Env::host("");
     let spec = |name: &str| file(name, &format!("path: /etc/{name}, content: ours"));
