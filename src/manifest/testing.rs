@@ -117,6 +117,7 @@ fn info() -> ProviderInfo {
         marking: Marking::InventoryOnly,
         lists: true,
         reads_ahead: true,
+        lists_scopes: false,
         atomic_batch: false,
         concurrency: 1,
         consistency_window: Default::default(),

@@ -2,6 +2,7 @@
 
 use crate::{
     env::{Env, WIDE_GUARD, rrsets, zone},
+    fake::{Fake, Passed, Play, Reply, Request},
     pdns::Pdns,
     running::Daemon,
 };
@@ -464,4 +465,48 @@ fn the_status_of_what_nobody_knows_is_an_error_that_says_what_is_near() {
         .says(&["nor declared where the daemon", "did you mean `Zone/example.com`?"]);
     ask("Zone/example.com").exits(0);
     daemon.stop();
+}
+
+/// A server at which somebody makes a zone right before the program does.
+struct Overtaken {
+    server: Passed,
+    has_come: bool,
+}
+
+impl Play for Overtaken {
+    fn answer(&mut self, request: &Request) -> Reply {
+        let made = request.body.strip_prefix("{\"name\":\"").and_then(|rest| rest.split_once('"'));
+        if let Some((zone, _)) = made.filter(|_| request.method == "POST" && !self.has_come) {
+            self.has_come = true;
+            let body = serde_json::json!({"name": zone, "kind": "Native", "nameservers": [], "rrsets": [
+                {"name": format!("www.{zone}"), "type": "A", "ttl": 60, "records": [{"content": "198.51.100.1"}]}]});
+            let mut theirs = Request { body: body.to_string(), ..request.clone() };
+            theirs.headers.insert("content-length".into(), theirs.body.len().to_string());
+            assert_eq!(self.server.answer(&theirs).status, 201);
+        }
+        self.server.answer(request)
+    }
+}
+
+#[test]
+fn a_zone_that_somebody_makes_after_the_list_of_zones_is_read_and_not_overwritten() {
+    let server = Pdns::start();
+    let fake = Fake::start(Overtaken { server: Passed { server: server.address() }, has_come: false });
+    let env = Env::pdns(&server);
+    env.config(&env.pdns_entry(&fake.url, WIDE_GUARD));
+    let names: Vec<String> = (0..5).map(|number| format!("z{number}.example")).collect();
+    let zones: Vec<String> = names.iter().map(|name| zone(name, "pdns", &[WWW])).collect();
+    env.push("zones.yaml", &zones.join("---\n"));
+    env.run(&["apply", "--yes"]).exits(3).says(&["www/A"]);
+    let lines = fake.lines();
+    let first_write = lines.iter().position(|line| line.starts_with("POST")).unwrap();
+    assert_eq!(first_write, 1, "one list says of all zones that they are not there: {lines:?}");
+    let theirs = rrsets(&[("www A", "60 198.51.100.1")]);
+    let (kept, made): (Vec<_>, Vec<_>) = names.iter().partition(|name| server.rrsets(name) == theirs);
+    assert_eq!((kept.len(), made.len()), (1, 4));
+    let read = format!("GET /api/v1/servers/localhost/zones/{}.", kept[0]);
+    assert!(lines.contains(&read), "{read} is not in {lines:?}");
+    for name in made {
+        assert_eq!(server.rrsets(name), rrsets(&[("www A", "300 192.0.2.1")]), "{name}");
+    }
 }

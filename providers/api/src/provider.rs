@@ -94,6 +94,9 @@ pub struct ProviderInfo {
     /// An observation of a whole scope does not depend on what is desired: it may be made before that is known, and used
     /// again while the version stands.
     pub reads_ahead: bool,
+    /// [`Observer::versions`] tells which of many scopes are not there, by fewer calls than to read each takes: a scope of which
+    /// nothing is remembered is not read where it says [`Version::Absent`].
+    pub lists_scopes: bool,
     /// A batch takes effect wholly or not at all.
     pub atomic_batch: bool,
     /// Scopes that are read at once, and those that are written at once besides, whoever asks for it.

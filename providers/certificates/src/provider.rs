@@ -39,6 +39,7 @@ pub const INFO: ProviderInfo = ProviderInfo {
     marking: Marking::Companion,
     lists: false,
     reads_ahead: false,
+    lists_scopes: false,
     atomic_batch: false,
     concurrency: 20,
     consistency_window: Duration::ZERO,

@@ -37,6 +37,7 @@ pub const INFO: ProviderInfo = ProviderInfo {
     marking: Marking::InventoryOnly,
     lists: false,
     reads_ahead: false,
+    lists_scopes: false,
     atomic_batch: false,
     // As many as Terraform does at once.
     concurrency: 10,

@@ -49,6 +49,7 @@ pub const INFO: ProviderInfo = ProviderInfo {
     marking: Marking::InventoryOnly,
     lists: false,
     reads_ahead: false,
+    lists_scopes: false,
     atomic_batch: false,
     // Units start and stop beside each other.
     concurrency: 16,

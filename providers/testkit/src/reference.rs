@@ -93,6 +93,7 @@ impl Reference {
             lists: !matches!(role, Role::Host | Role::Issuer),
             // The cloud finds what is tracked by its identity, also where its name is another one by now.
             reads_ahead: role == Role::Zone,
+            lists_scopes: role == Role::Zone,
             atomic_batch: role == Role::Zone,
             concurrency: 2,
             consistency_window: window,

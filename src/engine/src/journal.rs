@@ -367,7 +367,7 @@ async fn give_way() {
 
 /// Longest time that a look may hold up the end of a batch; the next survey looks as long as it takes.
 const LOOK: Duration = Duration::from_secs(5);
-/// What was seen longer ago is not what is there.
+/// What was seen longer ago is not what is there, unless its remote says so.
 const FRESH: Duration = Duration::from_secs(5);
 
 /// A look at the scope after all of a batch was written.
@@ -384,9 +384,9 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    /// What is there at `now`, as far as that can be known from it.
-    pub(crate) fn fresh(self, now: Duration) -> Option<Observation> {
-        (now.saturating_sub(self.at) <= FRESH).then_some(*self.observation)
+    /// What is there at `now`, as far as that can be known from it; as an error what was there too long ago.
+    pub(crate) fn fresh(self, now: Duration) -> Result<Observation, Observation> {
+        if now.saturating_sub(self.at) <= FRESH { Ok(*self.observation) } else { Err(*self.observation) }
     }
 }
 

@@ -31,6 +31,7 @@ pub(crate) const INFO: ProviderInfo = ProviderInfo {
     marking: Marking::InventoryOnly,
     lists: true,
     reads_ahead: true,
+    lists_scopes: true,
     // Each request is one step; a batch above the limit of a request needs several.
     atomic_batch: true,
     concurrency: 4,

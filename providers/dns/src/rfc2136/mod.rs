@@ -38,8 +38,13 @@ use std::{
 };
 
 /// Static facts.
-pub const INFO: ProviderInfo =
-    ProviderInfo { type_name: "rfc2136", fencing: Fencing::Native, ..family::INFO };
+pub const INFO: ProviderInfo = ProviderInfo {
+    type_name: "rfc2136",
+    fencing: Fencing::Native,
+    // A question for each zone, and none can be made.
+    lists_scopes: false,
+    ..family::INFO
+};
 
 /// What cannot be declared here.
 const SERVED: Served = Served {

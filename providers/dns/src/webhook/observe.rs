@@ -172,15 +172,27 @@ pub(crate) async fn versions(
     scopes.iter().for_each(|scope| backend.hear_of(&scope.name));
     let read = read(backend, cx).await?;
     let (at, nothing_for) = (cx.clock.now(), read.nothing_for);
+    let mut zones = read.zones(backend);
+    let mut told = |zone: &str| read.filter.touches(zone).then(|| zones.remove(zone).unwrap_or_default());
     let mut snapshot = Snapshot { at, zones: HashMap::new(), nothing_for };
     let mut versions = BTreeMap::new();
-    let mut zones = read.zones(backend);
-    for scope in scopes.iter().filter(|scope| read.filter.touches(&scope.name)) {
-        let sets = zones.remove(&*scope.name).unwrap_or_default();
-        versions.insert(scope.clone(), version(&sets));
-        snapshot.zones.insert(scope.name.to_string(), sets);
+    for scope in scopes {
+        if let Some(sets) = told(&scope.name) {
+            versions.insert(scope.clone(), version(&sets));
+            snapshot.zones.insert(scope.name.to_string(), sets);
+        }
     }
-    *backend.snapshot.lock().unwrap_or_else(PoisonError::into_inner) = snapshot;
+    let mut before = backend.snapshot.lock().unwrap_or_else(PoisonError::into_inner);
+    // Of one pass, what is known and what is new may be asked about one after the other.
+    if at.saturating_sub(before.at) <= FRESH {
+        let waiting = before.zones.keys().filter(|zone| !snapshot.zones.contains_key(*zone));
+        for zone in waiting.cloned().collect::<Vec<_>>() {
+            if let Some(sets) = told(&zone) {
+                snapshot.zones.insert(zone, sets);
+            }
+        }
+    }
+    *before = snapshot;
     Ok(versions)
 }
 

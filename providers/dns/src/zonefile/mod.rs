@@ -26,7 +26,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 /// Static facts.
 pub const INFO: ProviderInfo =
-    ProviderInfo { type_name: "zonefile", marking: Marking::Native, ..family::INFO };
+    ProviderInfo { type_name: "zonefile", marking: Marking::Native, lists_scopes: false, ..family::INFO };
 
 /// One directory.
 #[derive(Debug)]

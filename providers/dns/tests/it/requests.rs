@@ -1,7 +1,7 @@
 //! What a pass costs in requests, for each backend: the table of `docs/dns.md`, measured.
 //!
-//! A pass is what the engine makes of it: it asks for versions, reads the zones whose version moved or that have none,
-//! and writes. `2 + 1` are two requests that read and one that writes.
+//! A pass is what the engine makes of it: it asks for versions, reads the zones whose version moved or that have none, but
+//! for new ones that are said to be absent, and writes. `2 + 1` are two requests that read and one that writes.
 
 use crate::{
     dnsd::{Dnsd, Kind, provider_with},
@@ -11,7 +11,7 @@ use crate::{
     relay::Relay,
     world::{self, Notes, desired, observe_for, plan, scope},
 };
-use reconciled_provider::{Cx, Observation, Provider, Scope, Version};
+use reconciled_provider::{Cx, Focus, Observation, Provider, Scope, Version};
 use std::{collections::BTreeMap, time::Duration};
 
 /// The zone with many records, of which one changes.
@@ -20,6 +20,11 @@ const ZONE: &str = "example.com";
 /// A thousand zones with next to nothing in them.
 fn many() -> Vec<String> {
     (0..1_000).map(|i| format!("z{i}.example")).collect()
+}
+
+/// A zone that is not there, as the engine takes it from the versions.
+fn absent() -> Observation {
+    Observation { covered: Focus::All, complete: true, version: Version::Absent, resources: Vec::new() }
 }
 
 fn hosts(count: usize) -> Vec<String> {
@@ -52,7 +57,13 @@ impl<'a> Subject<'a> {
             }
             let is_large = &*scope.name == ZONE;
             let wanted = if is_large { desired(self.provider, ZONE, records) } else { Vec::new() };
-            let seen = observe_for(self.provider, &self.cx, &scope.name, &wanted).await.unwrap();
+            let is_absent = self.provider.info().lists_scopes
+                && known.is_empty()
+                && versions.get(scope) == Some(&Version::Absent);
+            let seen = match is_absent {
+                true => absent(),
+                false => observe_for(self.provider, &self.cx, &scope.name, &wanted).await.unwrap(),
+            };
             assert!(seen.complete, "{scope:?}");
             if is_large {
                 self.seen = Some(seen);
@@ -205,4 +216,28 @@ async fn webhook_takes_the_requests_that_its_docs_say() {
     let count = counted(fake, |line| line == "POST /records");
     let one = of_one_zone(Subject::new(&*provider, world::cx(""), &count)).await;
     check("`webhook`", &one, &of_many_zones(Subject::new(&*provider, world::cx(""), &count)).await);
+}
+
+/// Of a zone that is new: no request but its share of one list, and the one that makes it with its records.
+#[tokio::test(flavor = "multi_thread")]
+async fn powerdns_makes_new_zones_without_reading_them_first() {
+    let server = Pdns::start().await;
+    let fake = Fake::start(Passed { server: server.url.replace("http://", "") });
+    let (provider, cx) = (server.provider_with(|config| config.url = fake.url.clone()), server.cx());
+    let count = counted(fake, is_no_get);
+    let zones = &many()[..200];
+    let scopes: Vec<Scope> = zones.iter().map(|zone| scope(zone)).collect();
+    let told = provider.versions(&cx, &scopes).await.unwrap();
+    for zone in zones {
+        assert_eq!(told[&scope(zone)], Version::Absent);
+        let wanted = desired(&*provider, zone, &hosts(10));
+        let batch = plan(&*provider, &cx, zone, &wanted, &[], &absent()).await;
+        let notes = Notes::default();
+        provider.apply(&cx, &batch, &notes).await.unwrap();
+        assert_eq!(notes.counts(), [("done", 11)].into());
+    }
+    assert_eq!(count(), (1, 200));
+    // Nothing of that is remembered: the next list has them all.
+    let told = provider.versions(&cx, &scopes).await.unwrap();
+    assert!(told.values().all(|version| matches!(version, Version::At(_))));
 }

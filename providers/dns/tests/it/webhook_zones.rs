@@ -50,6 +50,24 @@ async fn a_zone_that_the_filter_does_not_cover_is_an_error_and_no_empty_zone() {
 }
 
 #[tokio::test]
+async fn zones_that_are_asked_about_one_after_the_other_are_read_from_the_newest_list() {
+    let (fake, provider) = start();
+    let zones = ["a.example", "b.example", "new.example"];
+    fake.with(|webhook| {
+        zones[..2].iter().for_each(|zone| webhook.put(&format!("www.{zone}"), "A", "192.0.2.1"))
+    });
+    provider.versions(&cx(""), &[scope(zones[0]), scope(zones[1])]).await.unwrap();
+    fake.with(|webhook| webhook.put("late.b.example", "A", "192.0.2.2"));
+    let told = provider.versions(&cx(""), &[scope(zones[2])]).await.unwrap();
+    assert_eq!(told[&scope(zones[2])], Version::Absent);
+    fake.lines();
+    for (zone, records) in zones.into_iter().zip([1, 2, 0]) {
+        assert_eq!(observe(&*provider, &cx(""), zone).await.unwrap().resources.len(), records, "{zone}");
+    }
+    assert_eq!(fake.lines(), [""; 0]);
+}
+
+#[tokio::test]
 async fn a_zone_within_a_zone_has_its_records_for_itself() {
     let (fake, provider) = start();
     fake.with(|webhook| {

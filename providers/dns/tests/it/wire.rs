@@ -252,5 +252,11 @@ async fn the_list_of_zones_is_never_half_a_list() {
         let error = provider.versions(&cx("key"), &[scope(ZONE)]).await.unwrap_err();
         assert_eq!(error.kind, ErrorKind::Unexpected);
     }
+    assert_eq!(script.requests()[0].0, "GET /api/v1/servers/localhost/zones?dnssec=false&zone=example.com.");
+    // Who asks for one does not pay for all of them; of several all are listed.
+    let script = Script::play(vec![say(200, list)]);
+    let scopes = [scope(ZONE), scope("example.org")];
+    let versions = self::provider(&script.url).versions(&cx("key"), &scopes).await.unwrap();
+    assert_eq!(versions.values().collect::<Vec<_>>(), [&Version::At("s:5".into()), &Version::Absent]);
     assert_eq!(script.requests()[0].0, "GET /api/v1/servers/localhost/zones?dnssec=false");
 }

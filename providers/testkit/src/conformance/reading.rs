@@ -6,7 +6,7 @@ use super::{
     pure::{same, text_of},
 };
 use reconciled_provider::{ErrorKind, Focus, Observed, Owner, ResourceId, Scope, Tracked, Version, Want};
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, slice};
 
 pub(super) async fn a_scope_that_is_absent_is_complete_and_empty(play: &Play<'_>) -> Check {
     let process = play.start().await;
@@ -16,6 +16,32 @@ pub(super) async fn a_scope_that_is_absent_is_complete_and_empty(play: &Play<'_>
         let may_be_there = |o: &&Observed| play.subject.has_scopes() && o.owner == Owner::System;
         let others: Vec<_> = seen.resources.iter().filter(|o| !may_be_there(o)).collect();
         ensure!(others.is_empty(), "an untouched scope holds {others:?}");
+    }
+    let info = process.provider.info();
+    if !info.lists_scopes || play.subject.has_scopes() {
+        return Ok(());
+    }
+    // One alone, and many beside each other: either may be asked for in a way of its own.
+    let beside: Vec<Scope> = (0..5).map(|_| play.fresh()).collect();
+    for scopes in [&[][..], &beside] {
+        let scopes = [slice::from_ref(&process.scope), scopes].concat();
+        let told = process.provider.versions(&process.cx, &scopes).await?;
+        let is_absent = |scope: &&Scope| told.get(*scope) == Some(&Version::Absent);
+        ensure!(
+            scopes.iter().all(|scope| is_absent(&scope)),
+            "of untouched scopes, versions() says {told:?}"
+        );
+    }
+    process.converge(&desired).await?;
+    for scopes in [&[][..], &beside] {
+        let scopes = [slice::from_ref(&process.scope), scopes].concat();
+        let told = process.provider.versions(&process.cx, &scopes).await?;
+        let absent = told.iter().filter(|(_, version)| **version == Version::Absent);
+        let is_there = told.get(&process.scope) != Some(&Version::Absent);
+        ensure!(
+            is_there && absent.count() == scopes.len() - 1,
+            "of a scope that was made just now and others that were not, versions() says {told:?}"
+        );
     }
     Ok(())
 }

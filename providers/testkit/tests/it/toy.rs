@@ -32,6 +32,7 @@ const INFO: ProviderInfo = ProviderInfo {
     marking: Marking::InventoryOnly,
     lists: true,
     reads_ahead: true,
+    lists_scopes: false,
     atomic_batch: false,
     concurrency: 1,
     consistency_window: Duration::ZERO,

@@ -116,7 +116,7 @@ impl Engine {
             return Err(error.clone());
         }
         let mut progress = total.moved();
-        let mut seen = total.take_seen(self.surveyor.cx.clock.now());
+        let mut seen = total.take_seen();
         loop {
             let now = self.surveyor.cx.clock.now();
             let mut due = total.due(now);
@@ -152,7 +152,7 @@ impl Engine {
             let seen_since = std::mem::take(&mut seen);
             let survey = self.surveyor.survey_again(&*self.store, desired, &only, seen_since).await?;
             let mut next = self.carry_out_and(Next::Look, desired, survey).await?;
-            seen = next.take_seen(self.surveyor.cx.clock.now());
+            seen = next.take_seen();
             outcomes.add(&next);
             if let Some(error) = next.unwritten() {
                 return Err(error.clone());

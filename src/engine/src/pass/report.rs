@@ -9,7 +9,7 @@ use crate::{
     survey::Domain,
     suspension::BY_MANIFEST,
 };
-use reconciled_provider::{Error, ErrorKind, Observation, Scope};
+use reconciled_provider::{Error, ErrorKind, Scope};
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,
@@ -162,10 +162,11 @@ impl RoundReport {
         self.scopes.values_mut().flat_map(|r| std::mem::take(&mut r.wakes)).collect()
     }
     /// What was read after it was written.
-    pub(super) fn take_seen(&mut self, now: Duration) -> BTreeMap<Scope, Result<Observation, Error>> {
-        let seen =
-            self.scopes.iter_mut().filter_map(|(s, r)| Some((s.clone(), Ok(r.seen.take()?.fresh(now)?))));
-        seen.collect()
+    pub(super) fn take_seen(&mut self) -> BTreeMap<Scope, Seen> {
+        self.scopes
+            .iter_mut()
+            .filter_map(|(scope, report)| Some((scope.clone(), report.seen.take()?)))
+            .collect()
     }
     pub(super) fn replace(&mut self, next: RoundReport) {
         let looked: BTreeSet<&str> = next.held.iter().map(|d| &*d.name).collect();

@@ -4,10 +4,13 @@
 //! parses; the survey begins with it. It deliberately decides nothing.
 
 use super::{Room, SurveyOptions, Surveyor, beside};
-use crate::store::{KnownVersion, ScopeMemory, Store};
+use crate::{
+    journal::Seen,
+    store::{KnownVersion, ScopeMemory, Store},
+};
 use futures_util::{FutureExt, future::join};
 use reconciled_provider::{Error, Focus, Observation, Scope, Version, Want};
-use std::{collections::BTreeMap, panic::AssertUnwindSafe};
+use std::{collections::BTreeMap, panic::AssertUnwindSafe, time::Duration};
 
 /// What a glance reads ahead of the desired state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +28,20 @@ pub struct Glance {
     pub(super) memories: BTreeMap<Scope, ScopeMemory>,
     pub(super) versions: BTreeMap<Scope, Version>,
     pub(super) seen: BTreeMap<Scope, Result<Observation, Error>>,
+    /// What was seen too long ago to be believed before the remote was asked whether it stands.
+    pub(super) late: BTreeMap<Scope, Observation>,
+}
+
+impl Glance {
+    /// Takes what was read of scopes since the last call that may have changed them.
+    pub(super) fn take(&mut self, seen: BTreeMap<Scope, Seen>, now: Duration) {
+        for (scope, seen) in seen {
+            match seen.fresh(now) {
+                Ok(observation) => drop(self.seen.insert(scope, Ok(observation))),
+                Err(observation) => drop(self.late.insert(scope, observation)),
+            }
+        }
+    }
 }
 
 impl Surveyor {
@@ -47,7 +64,7 @@ impl Surveyor {
         };
         // Memory is read while remotes are asked: neither has to wait for the other.
         let (memories, (versions, seen)) = join(store.all(), remote).await;
-        Ok(Glance { memories: memories?, versions, seen })
+        Ok(Glance { memories: memories?, versions, seen, ..Glance::default() })
     }
 
     /// What can be known of these memories: the versions.
@@ -60,7 +77,7 @@ impl Surveyor {
         let known = memories.iter().filter(|(scope, _)| wanted(scope));
         let known = known.filter_map(|(scope, memory)| Some((scope.clone(), memory.version.clone()?)));
         let versions = self.versions(&known.collect(), options).await;
-        Glance { memories, versions, seen: BTreeMap::new() }
+        Glance { memories, versions, ..Glance::default() }
     }
 
     /// What an entry's remote says of `scopes`, in as few calls as it can. Left out is what only stands between two looks.

@@ -14,12 +14,14 @@ mod near;
 mod recall;
 mod recover;
 mod rooms;
+mod spared;
 mod twins;
 mod whole;
 
 use crate::{
     desired::Desired,
     health::Assessment,
+    journal::Seen,
     plan::{
         self, EntryPolicy, ScopePlan, Selection, digest,
         guard::{self, GuardLimits, Verdict},
@@ -229,7 +231,7 @@ impl Surveyor {
         store: &dyn Store,
         desired: &Desired,
         options: &SurveyOptions,
-        seen: BTreeMap<Scope, Result<Observation, Error>>,
+        seen: BTreeMap<Scope, Seen>,
     ) -> Result<Survey, Error> {
         let (mut glance, facts) = match self.near(store, desired, options).await? {
             Some((memories, facts)) => (self.glance_at(memories, options).await, facts),
@@ -239,7 +241,7 @@ impl Surveyor {
                 (glance, facts)
             }
         };
-        glance.seen.extend(seen);
+        glance.take(seen, self.cx.clock.now());
         let survey = self.survey_with(store, desired, glance, &facts, options).await?;
         self.whole(store, desired, survey, options).await
     }
@@ -277,7 +279,7 @@ impl Surveyor {
         facts: &ready::Facts,
         options: &SurveyOptions,
     ) -> Result<Survey, Error> {
-        let Glance { mut memories, versions, mut seen } = glance;
+        let Glance { mut memories, versions, mut seen, late } = glance;
         let mut names: BTreeSet<Scope> = desired.scopes.keys().cloned().collect();
         names.extend(memories.iter().filter(|(_, m)| m.is_remembered()).map(|(scope, _)| scope.clone()));
         let mut survey = Survey::default();
@@ -320,6 +322,7 @@ impl Surveyor {
         let of_several = memories.iter().filter(|(scope, _)| is_of_several(scope));
         let rows: BTreeMap<Scope, Arc<Vec<Row>>> =
             of_several.map(|(scope, memory)| (scope.clone(), memory.rows.clone())).collect();
+        seen.extend(self.spared(&names, &memories, late, options).await);
         let jobs: Vec<_> = names
             .into_iter()
             .map(|scope| {

@@ -2,6 +2,7 @@
 
 mod away;
 mod crowded;
+mod spared;
 mod suspended;
 mod twins;
 mod unfinished;
@@ -247,8 +248,10 @@ fn three_scopes_that_hang_delay_no_other() {
 #[test]
 fn a_large_source_does_not_delay_a_small_one() {
     let (mut house, zones) = (House::new(Settings::default()), zones(200));
-    *house.rig.slow.lock().unwrap() = SECOND;
     house.commit("r1", &zones, "x@g1");
+    house.pass(MINUTE);
+    *house.rig.slow.lock().unwrap() = SECOND;
+    house.commit("r2", &zones, "x@g2");
     house.pass(5 * SECOND);
     // Another source commits while all of that is under way.
     let small = Scope::new("zone", "small");

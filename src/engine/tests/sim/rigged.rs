@@ -9,7 +9,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{
         Arc, Mutex,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -41,8 +41,9 @@ pub(crate) struct Rig {
     pub(crate) unloaded: Mutex<(BTreeSet<Scope>, BTreeSet<Scope>)>,
     /// Tries to have what was written used, with their time.
     pub(crate) loads: Mutex<Vec<Duration>>,
-    /// Calls for versions.
+    /// Calls for versions, and that they are refused.
     pub(crate) probes: AtomicU64,
+    pub(crate) lists_nothing: AtomicBool,
     /// Reads, by scope, with their time.
     pub(crate) reads: Mutex<Vec<(Duration, Scope)>>,
 }
@@ -113,6 +114,9 @@ impl Observer for Rigged {
     async fn versions(&self, cx: &Cx, scopes: &[Scope]) -> Result<BTreeMap<Scope, Version>, Error> {
         self.rig.probes.fetch_add(1, Ordering::SeqCst);
         self.ask(cx, None).await?;
+        if self.rig.lists_nothing.load(Ordering::SeqCst) {
+            return Err(Error::unexpected("half a list"));
+        }
         self.inner.versions(cx, scopes).await
     }
     async fn observe(&self, cx: &Cx, want: &Want<'_>) -> Result<Observation, Error> {
