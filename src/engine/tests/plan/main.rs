@@ -1,4 +1,4 @@
-//! The planner and the guard, spoken to in data: a folder for each rule, with the world (`case.txt`, its words in
+//! The planner and the guard, spoken to in data: a folder for each rule, with the world (`case.txt`, its lines in
 //! `case.rs`) and what is planned for it (`expected.snap`). Digests and properties are compared, not read.
 
 #![expect(clippy::unwrap_used, reason = "a case that cannot be read fails its test")]
@@ -8,6 +8,7 @@ mod digests;
 mod observer;
 mod properties;
 mod show;
+mod words;
 
 use case::Case;
 use std::path::Path;
