@@ -186,6 +186,7 @@ scenarios! {
         what_depends_on_another_goes_on_once_that_is_ready,
         what_cannot_be_planned_yet_waits_for_what_it_depends_on,
         what_was_built_on_another_is_repaired_although_that_one_waits,
+        what_was_begun_is_finished_although_what_it_depends_on_is_on_its_way_too,
         an_unknown_output_is_waited_for,
         an_output_that_became_unknown_changes_nothing,
         creates_follow_edges_and_deletes_go_in_reverse_and_last,
