@@ -265,15 +265,16 @@ async fn follow(
         scopes.extend(left_over(instance, source.as_deref()));
     }
     tell(lines, SyncLine::Begun { scopes: scopes.len(), request: request.clone() }).await;
-    let end = |outcome, outcomes, left| SyncLine::End {
+    let end = |outcome, outcomes, left, invalid| SyncLine::End {
         outcome,
         outcomes,
         left,
+        invalid,
         milliseconds: milliseconds(clock.now().saturating_sub(began)),
         request: request.clone(),
     };
     let Some(until) = until else {
-        tell(lines, end(SyncOutcome::Accepted, BTreeMap::new(), BTreeMap::new())).await;
+        tell(lines, end(SyncOutcome::Accepted, BTreeMap::new(), BTreeMap::new(), false)).await;
         return Ok(());
     };
     let mut outcomes = BTreeMap::new();
@@ -373,14 +374,27 @@ async fn follow(
         tell(lines, SyncLine::Message { text }).await;
     }
     let outcome = match outcome {
-        SyncOutcome::Converged if news.has_errors => of_sources(instance, source.as_ref()),
+        // An error counts for more than what waits for a person.
+        SyncOutcome::Converged | SyncOutcome::Held if news.has_errors => {
+            of_sources(instance, source.as_ref())
+        }
         outcome => outcome,
     };
-    tell(lines, end(outcome, outcomes, left)).await;
+    let has_failed =
+        scopes.iter().filter_map(|scope| standing.get(scope)).any(|s| s.stance == Stance::Failed);
+    let invalid = outcome == SyncOutcome::Failed && !has_failed && is_broken(instance, source.as_ref());
+    tell(lines, end(outcome, outcomes, left, invalid)).await;
     Ok(())
 }
 
-/// How it ends where all is in sync but what keeps sources from bringing more into force.
+/// Whether manifests of a source that is meant have errors.
+fn is_broken(instance: &Instance, source: Option<&Arc<str>>) -> bool {
+    let sources = instance.follower.sources();
+    let mut meant = sources.iter().filter(|(name, _)| source.is_none_or(|source| source == *name));
+    meant.any(|(_, following)| following.broken)
+}
+
+/// How it ends where all is in sync, or held, but what keeps sources from bringing more into force.
 fn of_sources(instance: &Instance, source: Option<&Arc<str>>) -> SyncOutcome {
     let sources = instance.follower.sources();
     let meant = sources.iter().filter(|(name, _)| source.is_none_or(|source| source == *name));
