@@ -15,7 +15,7 @@
 //! observation incomplete | only=ID,ID | version=N
 //! open OP ID CONTENT started=SECONDS
 //! consent ID barred | let-go | adopt=CONTENT from=NAME
-//! document MANIFEST NAME (planned from before)
+//! document MANIFEST NAME (planned from before)          reconfigured MANIFEST NAME (as it came into force)
 //! ailing         (the entry of the scope)       aside ID (declared where something else is wrong)
 //! exclusive [M]  rule PATTERN     target PATTERN      label K=V      only-source S      ready M      there M      needed M      moved ID ADDRESS
 //! suspended all | source=S | provider=P | address=PATTERN | labels=K:V   until=SECONDS except=PATTERN
@@ -211,6 +211,10 @@ impl Case {
                 let memory = &mut self.place(scope).memory;
                 memory.documents.entry(row.manifest.clone()).or_insert(hash("v1"));
                 Arc::make_mut(&mut memory.rows).push(row);
+            }
+            "reconfigured" => {
+                let (key, document) = (key(line.source(), line.at(1)), hash(line.at(2)));
+                self.desired.reconfigured.insert(key, document);
             }
             "document" => {
                 let (key, document) = (key(line.source(), line.at(1)), hash(line.at(2)));

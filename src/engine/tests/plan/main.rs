@@ -139,6 +139,7 @@ scenarios! {
         a_new_normalizer_that_sees_a_difference_is_an_upgrade_and_held,
         a_new_normalizer_that_drops_a_resource_is_an_upgrade_and_held,
         a_new_normalizer_and_a_new_document_is_a_commit,
+        what_the_host_makes_of_the_same_commit_is_no_change_of_it,
         a_claim_goes_on_beside_a_deletion_that_is_held,
         a_claim_is_its_own_reason_and_not_guarded,
     }
