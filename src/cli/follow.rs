@@ -68,18 +68,22 @@ pub(super) fn tell(line: &SyncLine, out: &mut Out) {
             let short = digest.get(..8).unwrap_or(digest);
             out.talk(&format!("hint: to consent: reconciled approve {short} --reason \"…\""));
         }
-        SyncLine::End { outcome, outcomes, left, milliseconds, .. } => {
+        SyncLine::End { outcome, outcomes, left, invalid, milliseconds, .. } => {
             for (scope, stance) in left {
                 out.talk(&format!("{scope} is {stance}"));
             }
             if !left.is_empty() {
                 out.talk("hint: to see why: reconciled status");
             }
+            if *invalid {
+                out.talk("hint: mend the manifests that are named above, and push; to check them before: reconciled validate DIR");
+            }
             let said = match outcome {
                 SyncOutcome::Converged => "in sync",
                 SyncOutcome::Accepted => "asked for; to follow it: reconciled sync --wait",
                 SyncOutcome::Held if is_suspended(left) => "suspended; it goes on once that is over",
                 SyncOutcome::Held => "needs a person",
+                SyncOutcome::Failed if *invalid => "manifests have errors; what they declare stays as it is",
                 SyncOutcome::Failed => "failed; it is tried again by itself",
                 SyncOutcome::Superseded => "superseded by a newer revision",
                 SyncOutcome::Missing => "the commit has not come",

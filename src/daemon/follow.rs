@@ -24,7 +24,7 @@ use futures_util::{
 };
 use in_force::Standing;
 use reconciled_engine::{
-    Store,
+    Desired, Store,
     scheduler::{Progress, Scheduler, Stance},
 };
 use reconciled_provider::{Hash, Scope};
@@ -102,14 +102,25 @@ pub(super) struct Loop {
     outlook: Standing,
     /// When something is no longer kept at an earlier revision, since the epoch.
     pins_due: Option<Duration>,
+    /// Until something was loaded.
+    bids: Option<Bids>,
 }
 
-/// A loop over the sources of `session`, and the way to it.
+/// What persons asked of the instance before, and did not get.
+pub(super) struct Bids {
+    /// Where.
+    pub(super) scopes: BTreeSet<Scope>,
+    /// What was desired when they asked.
+    pub(super) desired: Arc<Desired>,
+}
+
+/// A loop over the sources of `session`, and the way to it. It asks for what `bids` asked of the instance before.
 pub(super) fn follow(
     session: Arc<Session>,
     writing: Arc<Writing>,
     scheduler: Arc<Scheduler>,
     wishes: Arc<Wishes>,
+    bids: Option<Bids>,
 ) -> (Follower, Loop) {
     let (send, questions) = mpsc::unbounded_channel();
     let shown = Arc::<Mutex<Shown>>::default();
@@ -149,6 +160,7 @@ pub(super) fn follow(
         askers,
         outlook,
         pins_due: None,
+        bids,
     };
     (follower, following)
 }

@@ -1,7 +1,8 @@
 //! Consent that came with a push which Git has not taken yet.
 //!
 //! Guarantees: it is handed out only to who gave it, for the commit and the ref that it was given with, and once. A reload
-//! keeps it; a restart forgets it, after which nothing is consented to.
+//! keeps it; a restart forgets it, after which nothing is consented to. Whether it counts by the configuration of then is
+//! asked by who [takes](crate::operation::take) it.
 
 use crate::operation::{Given, PushAsk, PushFollow};
 use std::{
@@ -73,7 +74,7 @@ mod tests {
     use crate::operation::{Form, Upload};
     use reconciled_engine::store::Hold;
     use reconciled_provider::Hash;
-    use std::time::Duration;
+    use std::{collections::BTreeSet, time::Duration};
 
     #[test]
     fn consent_is_handed_out_once_to_who_gave_it_with_the_same_push() {
@@ -107,6 +108,7 @@ mod tests {
                 revision: "".into(),
                 since: Duration::ZERO,
             },
+            about: BTreeSet::new(),
         };
         let pending = Pending::default();
         pending.put(&ask("1"), "ann", vec![given("aaaaaa"), given("bbbbbb")]);

@@ -86,8 +86,27 @@ impl Place {
         place
     }
 
+    /// Another repository, which declares a record in `zone`.
+    pub(super) fn other(&self, zone: &str) {
+        fs::create_dir(self.at("other")).unwrap();
+        git(&self.at("other"), &["init", "-q"]);
+        let text = format!(
+            "apiVersion: dns/v1\nkind: RecordSet\nmetadata: {{name: other}}\nspec:\n  zone: {zone}\n  records:\n    - {{name: other, type: A, values: [192.0.2.2]}}\n"
+        );
+        fs::write(self.at("other/other.yaml"), text).unwrap();
+        git(&self.at("other"), &["add", "-A"]);
+        git(&self.at("other"), &["commit", "-qm", "other"]);
+    }
+
     pub(super) fn at(&self, name: &str) -> std::path::PathBuf {
         self.dir.path().join(name)
+    }
+
+    /// Has another configuration than it began with: `from` written as `to`.
+    pub(super) fn configure(&self, from: &str, to: &str) {
+        let config = fs::read_to_string(self.at("config.yaml")).unwrap();
+        assert!(config.contains(from), "{config}");
+        fs::write(self.at("config.yaml"), config.replace(from, to)).unwrap();
     }
 
     pub(super) fn commit(&self, names: &[&str]) {

@@ -3,7 +3,7 @@
 use super::{
     control,
     fate::{self, Fates},
-    follow,
+    follow::{self, Bids},
     follower::Follower,
     given::Pending,
     hints,
@@ -117,8 +117,10 @@ impl Instance {
         let (session, writing) = (Arc::new(session), Arc::new(writing));
         let tokens = Tokens::of(&session.config.tokens, &*session.secrets);
         let hooks = Hooks::of(&session.config.sources, &*session.secrets);
+        let bids =
+            before.map(|before| Bids { scopes: before.scheduler.bids(), desired: before.follower.desired() });
         let (follower, following) =
-            follow::follow(session.clone(), writing.clone(), scheduler.clone(), wishes.clone());
+            follow::follow(session.clone(), writing.clone(), scheduler.clone(), wishes.clone(), bids);
         let looping = scheduler.clone();
         tracked(&tasks, async move { failpoint::hanging("loop.hangs", looping.run()).await });
         tracked(&tasks, following.run());

@@ -7,12 +7,16 @@ use super::{
 };
 use crate::{
     config::Environment,
-    operation::{PushFollow, SyncAsk, SyncLine, SyncOutcome},
+    operation::{Form, Given, PushAsk, PushFollow, SyncAsk, SyncLine, SyncOutcome, Upload},
     session::Session,
     store::{self, EventFilter},
 };
-use reconciled_engine::scheduler::Priority;
-use reconciled_provider::{Clock, Focus};
+use reconciled_engine::{
+    Store,
+    scheduler::{Priority, Stance},
+    store::Hold,
+};
+use reconciled_provider::{Clock, Focus, Hash, Scope};
 use std::{path::Path, process::Command, sync::Arc, time::Duration};
 use tokio::sync::mpsc;
 use tokio_util::task::TaskTracker;
@@ -33,11 +37,16 @@ async fn session(place: &Place, clock: &Arc<Hand>) -> Session {
 
 impl Between {
     async fn new() -> Between {
-        let (place, clock, tasks) = (Place::new(), Hand::new(), TaskTracker::new());
+        let between = Between::at(Place::new()).await;
+        assert!(between.place.zone().contains("www"));
+        between
+    }
+
+    async fn at(place: Place) -> Between {
+        let (clock, tasks) = (Hand::new(), TaskTracker::new());
         store::init(&place.at("state"), store::Init::New, clock.clone()).await.unwrap();
         let session = session(&place, &clock).await;
         let old = Instance::start(session, None, &Options::default(), &tasks).await.unwrap();
-        until("the first pass", || place.zone().contains("www")).await;
         until("ready", || old.is_ready()).await;
         old.stop();
         old.ended().await;
@@ -52,6 +61,25 @@ impl Between {
         self.daemon.replace(next.clone());
         next
     }
+}
+
+/// A push of what `infra` is at, with consent to `approve`.
+fn push(place: &Place, approve: &[&str]) -> (PushAsk, PushFollow) {
+    let repository: String = place.at("infra/.git").canonicalize().unwrap().to_string_lossy().into();
+    let (reference, commit) = ("refs/heads/main".to_owned(), head(&place.at("infra")));
+    let approve: Vec<String> = approve.iter().map(ToString::to_string).collect();
+    let follow = PushFollow {
+        repository: repository.clone(),
+        source: "infra".into(),
+        reference: reference.clone(),
+        commit: commit.clone(),
+        wait: Some(60_000),
+        accept_rewind: false,
+        approve: approve.clone(),
+        claimed: None,
+    };
+    let (upload, trailers, form, signed) = (Upload::default(), Vec::new(), Form::default(), None);
+    (PushAsk { repository, reference, commit, upload, approve, trailers, form, signed }, follow)
 }
 
 fn head(dir: &Path) -> String {
@@ -89,16 +117,7 @@ async fn a_rewind_that_a_push_consents_to_while_a_reload_goes_on_is_done_after_i
     git(&place.at("infra"), &["update-ref", "-d", "HEAD"]);
     git(&place.at("infra"), &["commit", "-qm", "another beginning"]);
     let commit = head(&place.at("infra"));
-    let ask = PushFollow {
-        repository: place.at("infra/.git").canonicalize().unwrap().to_string_lossy().into_owned(),
-        source: "infra".into(),
-        reference: "refs/heads/main".into(),
-        commit: commit.clone(),
-        wait: Some(60_000),
-        accept_rewind: true,
-        approve: Vec::new(),
-        claimed: None,
-    };
+    let ask = PushFollow { accept_rewind: true, ..push(place, &[]).1 };
     let (send, receive) = mpsc::channel(64);
     let following = async {
         pushed(&between.daemon, &ask, "ann", &send).await.unwrap();
@@ -113,6 +132,80 @@ async fn a_rewind_that_a_push_consents_to_while_a_reload_goes_on_is_done_after_i
     assert!(next.wishes.open().is_empty(), "{:?}", next.wishes);
     next.stop();
     next.ended().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn consent_of_a_push_counts_as_every_source_of_its_plan_is_configured_after_a_reload() {
+    // Whether `other` was known to have to do with the plan when it was made, or declares something there since.
+    for (was_known, approve) in
+        [(true, "socket"), (false, "socket"), (true, "push-option"), (false, "push-option")]
+    {
+        let between = Between::new().await;
+        let place = &between.place;
+        let digest = Hash::of(b"plan");
+        let hold = Hold {
+            domain: "zones/example.com".into(),
+            digest,
+            reasons: Vec::new(),
+            counts: [0; 4],
+            revision: "".into(),
+            since: Duration::ZERO,
+        };
+        let about: &[&str] = if was_known { &["infra", "other"] } else { &["infra"] };
+        let about = about.iter().map(|name| Arc::from(*name)).collect();
+        let (ask, follow) = push(place, &["aaaaaa"]);
+        between.old.pending.put(&ask, "ann", vec![Given { text: "aaaaaa".into(), hold, about }]);
+
+        place.other(if was_known { "nothing.example" } else { "example.com" });
+        let other = format!(
+            ", allow: all}}, {{name: other, url: {}, interval: 60s, allow: all, approve: [{approve}]}}]",
+            place.at("other").display()
+        );
+        place.configure("}]\nproviders", &format!("{other}\nproviders"));
+        let next = between.goes_on().await;
+        let other = || next.follower.desired().sources.get("other").cloned().unwrap_or_default();
+        until("it is in force", || !other().revision.is_empty()).await;
+        let (send, receive) = mpsc::channel(64);
+        let following = async {
+            pushed(&between.daemon, &follow, "ann", &send).await.unwrap();
+            drop(send);
+        };
+        let ((), told) = tokio::join!(following, lines(receive));
+        let is_barred = |line: &SyncLine| {
+            let said = "zones/example.com is not approved: source other, which that plan is about, lets no push approve";
+            matches!(line, SyncLine::Message { text } if text.contains(said))
+        };
+        let is_approved = next.writing.db.approval(digest).await.unwrap().is_some();
+        let counts = approve == "push-option";
+        assert_eq!((is_approved, told.iter().any(is_barred)), (counts, !counts), "{was_known} {told:#?}");
+        next.stop();
+        next.ended().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_persons_word_past_a_closed_window_outlives_a_reload_for_what_was_desired_then() {
+    for is_as_before in [true, false] {
+        let place = Place::new();
+        let closed = "windows: [{deny: \"* * * * *\", duration: 1h, manual: true}], drift: heal";
+        place.configure("interval: 60s", &format!("interval: 60s, {closed}"));
+        let between = Between::at(place).await;
+        let (place, zone) = (&between.place, Scope::new("zones", "example.com"));
+        assert_eq!(between.old.scheduler.standing()[&zone].stance, Stance::Suspended);
+        // As one that comes while the last passes end.
+        between.old.scheduler.sync(&[zone.clone()].into());
+        if !is_as_before {
+            place.configure("drift: heal", "drift: warn");
+        }
+        let next = between.goes_on().await;
+        until("it was looked at", || next.is_ready()).await;
+        match is_as_before {
+            true => until("it is written", || place.zone().contains("www")).await,
+            false => assert_eq!((place.zone(), next.scheduler.bids()), (String::new(), [].into())),
+        }
+        next.stop();
+        next.ended().await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -78,7 +78,7 @@ pub(crate) async fn pushed(
         return Err(Failure::plain(format!("source {} does not let a push accept a rewind", source.name)));
     }
     if !ask.approve.is_empty() {
-        approve(&instance, ask, may_consent, actor, lines).await?;
+        approve(&instance, ask, actor, lines).await?;
         failpoint::hit("push.approved");
     }
     let claimed = ask.claimed.as_deref().map(|name| clean(&cut(name, LONGEST_CLAIM)).into_owned());
@@ -160,28 +160,22 @@ async fn follow_on(
 }
 
 /// Puts down what the push consents to, now that it was taken.
-async fn approve(
-    instance: &Instance,
-    ask: &PushFollow,
-    may_consent: bool,
-    actor: &str,
-    lines: &Lines,
-) -> Result<(), Failure> {
-    match instance.pending.take(ask, actor) {
-        Some(given) if may_consent => {
-            take(&instance.writing.db, &given, actor, instance.session.clock.now()).await
-        }
-        given => {
-            let why = match given {
-                Some(_) => "the configuration lets no push consent any more",
-                None => "the daemon has made no plan of this push, or began anew since",
-            };
-            let hint = "reconciled status shows what is held, and how to consent to it";
-            let text = format!("note: nothing is approved: {why}\nhint: {hint}");
-            tell(lines, SyncLine::Message { text }).await;
-            Ok(())
-        }
+async fn approve(instance: &Instance, ask: &PushFollow, actor: &str, lines: &Lines) -> Result<(), Failure> {
+    let hint = "hint: reconciled status shows what is held, and how to consent to it";
+    let Some(given) = instance.pending.take(ask, actor) else {
+        let why = "the daemon has made no plan of this push, or began anew since";
+        tell(lines, SyncLine::Message { text: format!("note: nothing is approved: {why}\n{hint}") }).await;
+        return Ok(());
+    };
+    let (db, sources) = (&instance.writing.db, &instance.session.config.sources);
+    let now = instance.session.clock.now();
+    let in_force = instance.follower.desired();
+    for (domain, source) in take(db, sources, &in_force, &ask.source, &given, actor, now).await? {
+        let why = format!("source {source}, which that plan is about, lets no push approve any more");
+        tell(lines, SyncLine::Message { text: format!("note: {domain} is not approved: {why}\n{hint}") })
+            .await;
     }
+    Ok(())
 }
 
 /// Follows as far as `instance` goes; a failure of one that ends is no answer.
@@ -265,15 +259,16 @@ async fn follow(
         scopes.extend(left_over(instance, source.as_deref()));
     }
     tell(lines, SyncLine::Begun { scopes: scopes.len(), request: request.clone() }).await;
-    let end = |outcome, outcomes, left| SyncLine::End {
+    let end = |outcome, outcomes, left, invalid| SyncLine::End {
         outcome,
         outcomes,
         left,
+        invalid,
         milliseconds: milliseconds(clock.now().saturating_sub(began)),
         request: request.clone(),
     };
     let Some(until) = until else {
-        tell(lines, end(SyncOutcome::Accepted, BTreeMap::new(), BTreeMap::new())).await;
+        tell(lines, end(SyncOutcome::Accepted, BTreeMap::new(), BTreeMap::new(), false)).await;
         return Ok(());
     };
     let mut outcomes = BTreeMap::new();
@@ -373,14 +368,27 @@ async fn follow(
         tell(lines, SyncLine::Message { text }).await;
     }
     let outcome = match outcome {
-        SyncOutcome::Converged if news.has_errors => of_sources(instance, source.as_ref()),
+        // An error counts for more than what waits for a person.
+        SyncOutcome::Converged | SyncOutcome::Held if news.has_errors => {
+            of_sources(instance, source.as_ref())
+        }
         outcome => outcome,
     };
-    tell(lines, end(outcome, outcomes, left)).await;
+    let has_failed =
+        scopes.iter().filter_map(|scope| standing.get(scope)).any(|s| s.stance == Stance::Failed);
+    let invalid = outcome == SyncOutcome::Failed && !has_failed && is_broken(instance, source.as_ref());
+    tell(lines, end(outcome, outcomes, left, invalid)).await;
     Ok(())
 }
 
-/// How it ends where all is in sync but what keeps sources from bringing more into force.
+/// Whether manifests of a source that is meant have errors.
+fn is_broken(instance: &Instance, source: Option<&Arc<str>>) -> bool {
+    let sources = instance.follower.sources();
+    let mut meant = sources.iter().filter(|(name, _)| source.is_none_or(|source| source == *name));
+    meant.any(|(_, following)| following.broken)
+}
+
+/// How it ends where all is in sync, or held, but what keeps sources from bringing more into force.
 fn of_sources(instance: &Instance, source: Option<&Arc<str>>) -> SyncOutcome {
     let sources = instance.follower.sources();
     let meant = sources.iter().filter(|(name, _)| source.is_none_or(|source| source == *name));

@@ -95,7 +95,9 @@ pub(super) fn assemble(
         pinned: BTreeMap::new(),
         set_aside,
         ailing: loading.request.ailing.keys().cloned().collect(),
-        // The session knows what it gave.
+        // The session knows what is in force.
+        reconfigured: BTreeMap::new(),
+        // And what it gave.
         outputs: BTreeMap::new(),
         generations: None,
     };

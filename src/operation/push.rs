@@ -5,7 +5,7 @@
 //! asks is what the kernel says of the peer.
 //!
 //! Guarantees: consent of a push is bound to the plan that was made before it was taken, and is put down only once it
-//! was: a push that is only planned, or refused by whomever, has consented to nothing.
+//! was: a push that is only planned, or refused by whomever, has consented to nothing. Whether it counts is asked both times.
 
 use super::{
     Form, Upload,
@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     config::{Approver, Config, GitRef, OnHold, SourceConfig},
-    consent::{Barred, Concerned},
+    consent::{Barred, Concerned, barring},
     manifest,
     render::plan::{Document, State},
     session::{self, Failure, Session},
@@ -296,6 +296,8 @@ pub struct Given {
     pub text: String,
     /// What it is to.
     pub hold: Hold,
+    /// The sources that the plan was about when it was made.
+    pub about: BTreeSet<Arc<str>>,
 }
 
 /// Answers [`PushAsk`], compared with the desired state `in_force`, and says to what the pusher consents if the push is
@@ -348,7 +350,10 @@ pub async fn push(
     // Nobody consents to what does not come into force.
     let (approved, given, consented) = match unverified.is_empty() && !is_broken {
         true => {
-            let option = |domain: &str| counts(domain, Approver::PushOption);
+            let option = |domain: &str| {
+                counts(domain, Approver::PushOption)?;
+                Ok(concerned.about(domain).into_iter().map(Arc::from).collect())
+            };
             let (approved, given) = lay_over(&mut survey, &tracked, option, ask, actor, now)?;
             let trailer = |domain: &str| counts(domain, Approver::Trailer).is_ok();
             (approved, given, lay_trailers_over(&mut survey, trailer, ask, now))
@@ -401,10 +406,35 @@ async fn sent(
     Err(Failure::plain(format!("{base} is not in force")))
 }
 
-/// Puts down what `actor` consented to with a push that was taken.
-pub(crate) async fn take(db: &Db, given: &[Given], actor: &str, now: Duration) -> Result<(), Failure> {
-    let mut writes = Vec::new();
-    for Given { hold, .. } in given {
+/// Puts down what `actor` consented to with a push to the source `by` that was taken. Returns what counts no longer: the
+/// guard domain, and the source that lets no push consent.
+///
+/// `sources` may be configured otherwise than when the plan was made, and another one may have come to what it is about
+/// since: each that is, or was, has to list the way now.
+pub(crate) async fn take(
+    db: &Db,
+    sources: &[SourceConfig],
+    in_force: &Desired,
+    by: &str,
+    given: &[Given],
+    actor: &str,
+    now: Duration,
+) -> Result<Vec<(Arc<str>, Arc<str>)>, Failure> {
+    let (mut writes, mut barred) = (Vec::new(), Vec::new());
+    if given.is_empty() {
+        return Ok(barred);
+    }
+    let concerned = Concerned::of(db.reader(), &[in_force]).await?;
+    for Given { hold, about, .. } in given {
+        let mut about: BTreeSet<&str> = about.iter().map(|name| &**name).chain([by]).collect();
+        about.extend(concerned.about(&hold.domain));
+        let renamed = |source: &&SourceConfig| source.was.as_deref().is_some_and(|was| about.contains(was));
+        let renamed: Vec<&str> = sources.iter().filter(renamed).map(|source| &*source.name).collect();
+        about.extend(renamed);
+        if let Some(source) = barring(sources, Some(&about), Approver::PushOption) {
+            barred.push((hold.domain.clone(), source.name.clone()));
+            continue;
+        }
         // Given meanwhile and not used yet: it stands.
         if db.approval(hold.digest).await?.is_none() {
             writes.extend(consent(hold, WAY, actor, now));
@@ -413,7 +443,7 @@ pub(crate) async fn take(db: &Db, given: &[Given], actor: &str, now: Duration) -
     if !writes.is_empty() {
         db.commit(writes).await?;
     }
-    Ok(())
+    Ok(barred)
 }
 
 /// The scopes of guard domains in which something is held that sources `by` have to do with.
@@ -440,11 +470,11 @@ fn unverified(tracked: &[SourceConfig], ask: &PushAsk) -> Result<Vec<(String, St
 }
 
 /// Has `survey` show as approved what the pusher consents to: which of the given digests were held, and what of that is
-/// consented to newly. `counts` says whether a push option may consent to a plan of a domain.
+/// consented to newly. `counts` says whether a push option may consent to a plan of a domain, and which sources that is about.
 fn lay_over<'s>(
     survey: &mut Survey,
     tracked: &[SourceConfig],
-    counts: impl Fn(&str) -> Result<(), Barred<'s>>,
+    counts: impl Fn(&str) -> Result<BTreeSet<Arc<str>>, Barred<'s>>,
     ask: &PushAsk,
     actor: &str,
     now: Duration,
@@ -471,11 +501,11 @@ fn lay_over<'s>(
     for text in &ask.approve {
         // One push may move several sources: another plan of it may ask for this.
         let Some(domain) = find(survey, text)? else { continue };
-        match counts(&domain.name) {
-            Ok(()) => {}
+        let about = match counts(&domain.name) {
+            Ok(about) => about,
             Err(Barred::By(source)) => return Err(barred(&source.name, ", which that plan is about too,")),
             Err(Barred::Elsewhere) => continue,
-        }
+        };
         approved.push(text.clone());
         let Some(digest) = domain.verdict.digest.filter(|_| domain.approval.is_none()) else { continue };
         let hold = Hold {
@@ -488,7 +518,7 @@ fn lay_over<'s>(
         };
         let approval = Approval { digest, reason: WAY.into(), actor: actor.into(), at: now, used_at: None };
         domain.approval = Some(approval);
-        given.push(Given { text: text.clone(), hold });
+        given.push(Given { text: text.clone(), hold, about });
     }
     Ok((approved, given))
 }

@@ -105,6 +105,9 @@ pub enum SyncLine {
         outcomes: BTreeMap<String, usize>,
         /// Scopes that are not in sync, and how they stand: a word, and the error if there is one.
         left: BTreeMap<String, String>,
+        /// It failed by errors of manifests alone: nothing of that is tried again before they are mended.
+        #[serde(default)]
+        invalid: bool,
         /// How long it took.
         milliseconds: u64,
         /// The request that this is the end of.

@@ -4,6 +4,7 @@ use super::{
     Failure, KnownOutputs, Pins, Session, Snapshot,
     ailing::Entries,
     chain,
+    reconfigured::reconfigured,
     sources::{self, Called, Known, TreeFiles},
 };
 use crate::{
@@ -259,6 +260,7 @@ impl Session {
     /// Loads the manifests of `snapshots`, with what is kept at earlier revisions in its place.
     pub async fn load(&self, snapshots: Vec<Snapshot>, store: &dyn Store) -> Result<Outlook, Failure> {
         let mut outlook = self.load_newest(snapshots, store).await?;
+        outlook.desired.reconfigured = reconfigured(&outlook.desired, store).await?;
         let (pins, problems) = self.put_back(&mut outlook, store).await?;
         outlook.broken.extend(problems.iter().map(|reported| reported.source.clone()));
         outlook.reported.extend(problems);

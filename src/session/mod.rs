@@ -13,6 +13,7 @@ mod fast;
 mod outputs;
 mod pins;
 mod problems;
+mod reconfigured;
 mod renamed;
 mod sources;
 mod state;

@@ -347,6 +347,15 @@ pub(super) async fn generations(
     Ok(found.into_iter().map(|(key, generation)| (ManifestKey(key.into()), generation as u64)).collect())
 }
 
+pub(super) async fn contents(conn: &mut SqliteConnection, source: &str) -> Result<Vec<(ManifestKey, Hash)>> {
+    let found: Vec<(String, Vec<u8>)> =
+        sqlx::query_as("SELECT key, content FROM manifest WHERE source = ?1 ORDER BY key")
+            .bind(source)
+            .fetch_all(conn)
+            .await?;
+    found.into_iter().map(|(key, content)| Ok((ManifestKey(key.into()), hash(&content)?))).collect()
+}
+
 pub(super) async fn in_force(conn: &mut SqliteConnection, source: &str) -> Result<Option<Revision>> {
     let found = sqlx::query(
         "SELECT source, commit_id, label, author, subject, path FROM revision

@@ -367,6 +367,9 @@ impl Store for Reader {
     async fn generations(&self, source: &str) -> Result<Vec<(ManifestKey, u64)>, Error> {
         read!(self, conn, conn => memory::generations(&mut conn, source))
     }
+    async fn contents(&self, source: &str) -> Result<Vec<(ManifestKey, Hash)>, Error> {
+        read!(self, conn, conn => memory::contents(&mut conn, source))
+    }
     async fn in_force(&self, source: &str) -> Result<Option<Revision>, Error> {
         read!(self, conn, conn => memory::in_force(&mut conn, source))
     }
@@ -424,6 +427,9 @@ impl Store for Db {
     }
     async fn generations(&self, source: &str) -> Result<Vec<(ManifestKey, u64)>, Error> {
         self.reader.generations(source).await
+    }
+    async fn contents(&self, source: &str) -> Result<Vec<(ManifestKey, Hash)>, Error> {
+        self.reader.contents(source).await
     }
     async fn in_force(&self, source: &str) -> Result<Option<Revision>, Error> {
         self.reader.in_force(source).await

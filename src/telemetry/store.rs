@@ -109,6 +109,9 @@ impl Store for Measured {
     async fn generations(&self, source: &str) -> Result<Vec<(ManifestKey, u64)>, Error> {
         self.inner.generations(source).await
     }
+    async fn contents(&self, source: &str) -> Result<Vec<(ManifestKey, Hash)>, Error> {
+        self.inner.contents(source).await
+    }
     async fn in_force(&self, source: &str) -> Result<Option<Revision>, Error> {
         self.inner.in_force(source).await
     }

@@ -65,3 +65,35 @@ fn who_does_not_wait_for_a_request_can_see_later_that_it_was_handled() {
     });
     env.run(&["sync", "--request", "two words"]).exits(1).says(&["printable ASCII"]);
 }
+
+#[test]
+fn history_tells_of_the_last_while_alone() {
+    let env = Env::zonefile();
+    env.push("zone.yaml", &www("192.0.2.1"));
+    env.apply();
+    // As if that was two days ago.
+    let ago = 2 * 86_400_000;
+    env.sql(&format!(
+        "UPDATE revision SET at = at - {ago}; UPDATE journal SET started_at = started_at - {ago}"
+    ));
+    env.push("zone.yaml", &www("192.0.2.2"));
+    env.apply();
+    let told = |since: &str| {
+        let all = json(&env, &["history", "--since", since, "-o", "json"]);
+        let count = |kind: &str| all.as_array().unwrap().iter().filter(|entry| entry["kind"] == kind).count();
+        ["revision", "create", "update"].map(count)
+    };
+    let check = || {
+        let [revisions, made, changed] = told("1d");
+        assert_eq!((revisions, made, changed > 0), (1, 0, true));
+        let [revisions, made, still] = told("3d");
+        assert_eq!((revisions, made > 0, still), (2, true, changed));
+    };
+    check();
+    env.run(&["history", "--since", "yesterday"])
+        .exits(1)
+        .says(&["`yesterday` is no duration", "12h or 30d"]);
+    let daemon = Daemon::ready(&env);
+    check();
+    daemon.stop();
+}

@@ -294,7 +294,13 @@ fn a_revision_with_errors_is_told_and_what_was_good_stays_in_force() {
         env.write("work/a.yaml", &zone(ZONE, "zones", &[WWW, MAIL]));
         let bad =
             env.push("b.yaml", &zone("example.org", "zones", &["{name: www, type: A, values: [1.2.3]}"]));
-        env.run(&["sync", "--wait", "--source", "infra", "--rev", &bad]).exits(1).says(&["b.yaml:", "1.2.3"]);
+        let place =
+            ["error: `1.2.3` is not an IPv4 address", "--> b.yaml:8:37", "an A record wants four numbers"];
+        let way_on = ["hint: mend the manifests that are named above, and push", "manifests have errors"];
+        for meant in [&["--source", "infra", "--rev", &bad][..], &[]] {
+            let told = env.run(&[&["sync", "--wait"], meant].concat()).exits(1);
+            told.says(&place).says(&way_on).hides(&["tried again by itself"]);
+        }
         // The rest applies, or nothing does; what is broken is frozen either way.
         let applied = if mode == "partial" { 2 } else { 1 };
         assert_eq!(env.zone_rrsets(ZONE).len(), applied, "{mode}");
@@ -307,6 +313,20 @@ fn a_revision_with_errors_is_told_and_what_was_good_stays_in_force() {
         daemon.stop();
         env.in_sync();
     }
+}
+
+#[test]
+fn errors_of_manifests_count_for_more_than_what_is_held() {
+    let env = Env::zonefile();
+    let config = fs::read_to_string(env.path("config.yaml")).unwrap();
+    env.write("config.yaml", &config.replace("repo.git}", "repo.git, apply: approve}"));
+    env.push("a.yaml", &zone(ZONE, "zones", &[WWW]));
+    let daemon = Daemon::start(&env);
+    let held = "held: zones/example.com";
+    sync(&env).exits(3).says(&[held, "needs a person"]);
+    env.push("b.yaml", &zone("example.org", "zones", &["{name: www, type: A, values: [1.2.3]}"]));
+    sync(&env).exits(1).says(&["--> b.yaml:8:37", held, "manifests have errors"]);
+    daemon.stop();
 }
 
 /// A desk with two sources on zone files: `a` at repo.git, `b` at other.git, which is a copy of `a`'s until it moves.

@@ -16,13 +16,23 @@ fn change(output: &Output) -> serde_json::Value {
     changes[0]["change"].clone()
 }
 
+/// A record whose values are ignored.
+fn www(ttl: u32) -> String {
+    format!("{{name: www, type: A, values: [192.0.2.1], ttl: {ttl}, ignore: values}}")
+}
+
+/// A desk whose zone was made with that record.
+fn made(server: &Pdns, ttl: u32) -> Env {
+    let env = Env::pdns(server);
+    env.push("z.yaml", &zone(ZONE, "pdns", &[&www(ttl)]));
+    env.apply();
+    env
+}
+
 #[test]
 fn values_that_are_ignored_stay_when_the_ttl_is_written() {
     let server = Pdns::start();
-    let env = Env::pdns(&server);
-    let www = |ttl: u32| format!("{{name: www, type: A, values: [192.0.2.1], ttl: {ttl}, ignore: values}}");
-    env.push("z.yaml", &zone(ZONE, "pdns", &[&www(100)]));
-    env.apply();
+    let env = made(&server, 100);
     assert_eq!(server.rrsets(ZONE), rrsets(&[("www A", "100 192.0.2.1")]), "it is made as declared");
     server.set(ZONE, "www", "A", "192.0.2.77");
     env.run(&["plan"]).exits(0).says(&["ttl: 300 → 100"]).hides(&["192.0.2"]);
@@ -95,10 +105,7 @@ fn what_is_taken_over_keeps_what_is_ignored() {
 #[test]
 fn an_approval_is_of_what_was_there_to_be_left() {
     let server = Pdns::start();
-    let env = Env::pdns(&server);
-    let www = |ttl: u32| format!("{{name: www, type: A, values: [192.0.2.1], ttl: {ttl}, ignore: values}}");
-    env.push("z.yaml", &zone(ZONE, "pdns", &[&www(300)]));
-    env.apply();
+    let env = made(&server, 300);
     server.set(ZONE, "www", "A", "192.0.2.77");
     env.push("z.yaml", &zone(ZONE, "pdns", &[&www(200)]));
     env.run(&["plan", "--out", "plan.json"]).exits(0);

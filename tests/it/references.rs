@@ -21,6 +21,44 @@ fn www(value: &str) -> String {
 }
 
 #[test]
+fn what_the_hosts_configuration_changes_is_nobodys_commit() {
+    let env = Env::zonefile();
+    let config = std::fs::read_to_string(env.path("config.yaml")).unwrap();
+    let configure = |address: &str| {
+        let vars = format!("repo.git, vars: {{address: {address}}}}}");
+        env.write("config.yaml", &config.replace("repo.git}", &vars));
+    };
+    let www = |ttl: u16| {
+        let record = format!("{{name: www, type: A, ttl: {ttl}, values: [\"${{vars.address}}\"]}}");
+        zone(ZONE, "zones", &[&record])
+    };
+    configure("192.0.2.1");
+    env.push("zone.yaml", &www(300));
+    env.apply();
+    // Another commit is in force by the time that it is changed.
+    env.push("README.md", "words\n");
+    env.apply();
+    // The second time, this commit is what it was written for last.
+    for address in ["192.0.2.2", "192.0.2.3"] {
+        configure(address);
+        env.run(&["plan"]).exits(0).says(&["www/A", "configuration"]).hides(&["commit"]);
+        env.run(&["explain", "Zone/example.com#www/A"]).exits(0).says(&["update (configuration)"]);
+        env.apply();
+        let told = env.run(&["history", "Zone/example.com#www/A", "-o", "json"]).exits(0);
+        let told: serde_json::Value = serde_json::from_str(&told.stdout).unwrap();
+        assert_eq!(
+            (&told[0]["kind"], &told[0]["reason"]),
+            (&"update".into(), &"configuration".into()),
+            "{told:#}"
+        );
+        assert!(told[0]["author"].is_null(), "{told:#}");
+        assert_eq!(env.zone_rrsets(ZONE), rrsets(&[("www A", &format!("300 {address}"))]));
+    }
+    let sha = env.push("zone.yaml", &www(600));
+    env.run(&["plan"]).exits(0).says(&[&format!("commit {}", &sha[..7])]).hides(&["configuration"]);
+}
+
+#[test]
 fn who_changes_a_value_changes_what_refers_to_it() {
     let server = Pdns::start();
     let env = Env::pdns(&server);

@@ -93,7 +93,7 @@ async fn follow(
             SyncLine::Revision { .. } => {}
             // Warnings were shown before the push was taken.
             SyncLine::Message { text } if text.starts_with("warning") => {}
-            SyncLine::End { outcome, outcomes, left, milliseconds, .. } => {
+            SyncLine::End { outcome, outcomes, left, invalid, milliseconds, .. } => {
                 for (scope, stance) in left {
                     out.talk(&format!("{scope} is {stance}"));
                 }
@@ -102,12 +102,15 @@ async fn follow(
                     true => "nothing changed so far".into(),
                     false => counts(outcomes),
                 };
-                out.talk(&match *outcome == SyncOutcome::Held && is_suspended(left) {
-                    true => format!(
-                        "{} is suspended at {label}: {did}; it goes on once that is over (reconciled status)",
-                        ask.source
+                let source = &ask.source;
+                out.talk(&match outcome {
+                    SyncOutcome::Held if is_suspended(left) => format!(
+                        "{source} is suspended at {label}: {did}; it goes on once that is over (reconciled status)"
                     ),
-                    false => conclusion(*outcome, &ask.source, label, &did, *milliseconds),
+                    SyncOutcome::Failed if *invalid => format!(
+                        "{source} has errors in manifests at {label}: {did}; what they declare stays as it is until they are mended"
+                    ),
+                    outcome => conclusion(*outcome, source, label, &did, *milliseconds),
                 });
                 return Ok(());
             }

@@ -3,7 +3,7 @@
 //! Guarantees: the scheduler is told only of what is in force in the store; what cannot come into force is tried again by the
 //! next poll, and said once.
 
-use super::{AGAIN, Loop, held};
+use super::{AGAIN, Bids, Loop, held};
 use crate::{
     daemon::follower::{NotInForce, Told},
     manifest::KnownSecrets,
@@ -152,7 +152,8 @@ impl Loop {
             shown.messages = messages.into_values().flatten().collect();
         }
         tracing::info!(scopes = changed.len(), "desired state is in force");
-        self.scheduler.desire(desired, changed.clone());
+        self.scheduler.desire(desired.clone(), changed.clone());
+        self.bid(&desired);
         let at = self.session.surveyor.cx.clock.now();
         for (name, (commit, committed)) in told {
             let seen = self.sources.get(&name).and_then(|source| source.seen.clone());
@@ -165,6 +166,17 @@ impl Loop {
             });
         }
         Ok(changed)
+    }
+
+    /// Asks for what persons asked of the instance before, as far as the same is desired there: a word is for what was in
+    /// force when it was said.
+    fn bid(&mut self, desired: &Desired) {
+        let Some(Bids { mut scopes, desired: before }) = self.bids.take() else { return };
+        match changed(&before, desired) {
+            Some(changed) => scopes.retain(|scope| !changed.contains(scope)),
+            None => scopes.clear(),
+        }
+        self.scheduler.bid(scopes);
     }
 
     /// What follows when everything was found in sync: bars are lifted, a recovery ends, a changed path counts.

@@ -36,6 +36,9 @@ pub struct Desired {
     /// Entries whose manifests were not read, since nobody knows what they can be: nothing of theirs goes. Its manifest may be
     /// there and wait, under whatever name it has by now.
     pub ailing: BTreeSet<Arc<str>>,
+    /// Manifests that are another thing than when the commit in force came into force, and what they were then: the
+    /// configuration of the host changed them, such as `vars`.
+    pub reconfigured: BTreeMap<ManifestKey, Hash>,
     /// What manifests that others refer to put out when this was read.
     pub outputs: BTreeMap<ManifestKey, Hash>,
     /// The generation of each manifest when this came into force: what is planned from it writes nothing once one

@@ -501,6 +501,8 @@ pub trait Store: Send + Sync {
     async fn dependants(&self, manifest: &ManifestKey) -> Result<Vec<Row>, Error>;
     /// Generation of each manifest of a source in force.
     async fn generations(&self, source: &str) -> Result<Vec<(ManifestKey, u64)>, Error>;
+    /// Content of each manifest of a source, as it was when its commit came into force.
+    async fn contents(&self, source: &str) -> Result<Vec<(ManifestKey, Hash)>, Error>;
     /// The revision in force of a source.
     async fn in_force(&self, source: &str) -> Result<Option<Revision>, Error>;
     /// Current holds.

@@ -211,7 +211,8 @@ pub struct ResourceChange {
     /// What differs, for what is on both sides.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fields: Vec<Field>,
-    /// Why: `commit abc1234`, `drift`, `due`, `input`, `adopt`, `restore`, `rollback abc1234`, `upgrade`, `claim`, `continue`.
+    /// Why: `commit abc1234`, `configuration`, `drift`, `due`, `input`, `adopt`, `restore`, `rollback abc1234`, `upgrade`, `claim`,
+    /// `continue`.
     pub reason: Arc<str>,
     /// Ready, held or waiting.
     pub state: State,

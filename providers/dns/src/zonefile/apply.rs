@@ -46,7 +46,7 @@ pub(crate) async fn apply(
     journal: &dyn Journal,
 ) -> Result<(), Error> {
     // Others of this process take their turn; the lock is for other programs.
-    let _turn = backend.writing.lock().await;
+    let mut serials = backend.writing.lock().await;
     let _lock = lock(backend, cx).await?;
     let zone = &*batch.scope.name;
     let path = observe::path(backend, zone);
@@ -56,13 +56,18 @@ pub(crate) async fn apply(
     }
     let ids: Vec<ActionId> = batch.actions.iter().map(|action| action.id).collect();
     if batch.actions.iter().any(|a| is_zone(a) && matches!(a.op, Op::Delete { .. })) {
+        let entries = old.as_ref().and_then(|old| observe::entries(backend, zone, old).ok());
+        serials.extend(entries.and_then(|entries| serial_of(&entries)).map(|serial| (zone.into(), serial)));
         return delete_zone(journal, &ids, &path).await;
     }
     let file = ZoneFile { backend, zone, path: &path, place: place_of(backend, &path)?, old: old.as_ref() };
     let creates = batch.actions.iter().any(is_creation);
     let entries = match &old {
         Some(old) => observe::entries(backend, zone, old)?,
-        None if creates => new_zone(backend, zone, write::serial_before(cx.clock.now())),
+        None if creates => {
+            let of_day = write::serial_before(cx.clock.now());
+            new_zone(backend, zone, serials.get(zone).map_or(of_day, |last| write::later(of_day, *last)))
+        }
         None => return Err(Error::conflict(format!("{} does not exist", path.display()))),
     };
     let all: Vec<&Action> = batch.actions.iter().collect();
@@ -90,7 +95,11 @@ pub(crate) async fn apply(
     }
     let mut is_pending = old.as_ref().is_some_and(|old| old.is_reload_pending);
     match written {
-        Ok(is_new) => is_pending = if is_new { !backend.config.reload.is_empty() } else { is_pending },
+        Ok(true) => {
+            is_pending = !backend.config.reload.is_empty();
+            serials.insert(zone.into(), draft.serial);
+        }
+        Ok(false) => {}
         Err(error) => return refused(journal, &ids, error).await,
     }
     let loaded = if is_pending { reload(backend, zone, &path).await } else { Ok(()) };
@@ -248,10 +257,17 @@ fn new_zone(backend: &Backend, zone: &str, serial: u32) -> Vec<Entry> {
 /// What makes a zone one that a server takes.
 const NEEDS_SERVERS: &str = "name them in `nameservers` of the entry, or declare them: `apex: true` in the zone and NS records at `@`";
 
+/// The serial of a zone with these records.
+fn serial_of(entries: &[Entry]) -> Option<u32> {
+    entries.iter().find(|entry| &*entry.kind == "SOA").and_then(|soa| soa_serial(&soa.content))
+}
+
 /// A new text of the file, and the actions that are not in it.
 pub(super) struct Draft {
     /// None where nothing is to be written.
     pub(super) text: Option<String>,
+    /// The serial that is in it.
+    serial: u32,
     /// The zone itself has an NS.
     has_servers: bool,
     pub(super) refused: HashMap<ActionId, Error>,
@@ -267,9 +283,7 @@ impl Draft {
             }
         }
         let apex = format!("{zone}.");
-        let serial =
-            entries.iter().find(|e| &*e.kind == "SOA").and_then(|e| soa_serial(&e.content)).unwrap_or(0);
-        let serial = write::next_serial(serial);
+        let serial = write::next_serial(serial_of(&entries).unwrap_or(0));
         let mut kinds_at: HashMap<Box<str>, HashSet<Box<str>>> = HashMap::new();
         for entry in entries.iter().filter(|entry| by_name.contains_key(&*entry.name)) {
             kinds_at.entry(entry.name.clone()).or_default().insert(entry.kind.clone());
@@ -311,7 +325,7 @@ impl Draft {
         }
         let is_new = actions.iter().any(|action| is_creation(action));
         if replaced.is_empty() && !is_new {
-            return Draft { text: None, has_servers: true, refused };
+            return Draft { text: None, serial, has_servers: true, refused };
         }
         entries.retain(|entry| !replaced.contains(&(&*entry.name, &*entry.kind)));
         entries.extend(added);
@@ -320,7 +334,7 @@ impl Draft {
             entry.content = write::content("SOA", &value, serial).into();
         }
         let has_servers = entries.iter().any(|entry| &*entry.kind == "NS" && *entry.name == *apex);
-        Draft { text: Some(write::write(&apex, &mut entries)), has_servers, refused }
+        Draft { text: Some(write::write(&apex, &mut entries)), serial, has_servers, refused }
     }
 }
 

@@ -22,7 +22,10 @@ use reconciled_provider::{
     Batch, Cx, Error, Found, Journal, Marking, Observation, Observer, Provider, ProviderInfo, Scope, Version,
     Want,
 };
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
 
 /// Static facts.
 pub const INFO: ProviderInfo =
@@ -36,8 +39,11 @@ pub(crate) struct Backend {
     config: Config,
     served: &'static Served,
     /// One batch after the other: all of them are for one directory.
-    writing: tokio::sync::Mutex<()>,
+    writing: tokio::sync::Mutex<Serials>,
 }
+
+/// The last serials of zones that this process wrote or deleted, by zone: one that is made again counts on from there.
+type Serials = HashMap<Box<str>, u32>;
 
 /// Prepares an entry called `entry` that marks what it writes with `instance`. Touches no file.
 ///

@@ -62,6 +62,11 @@ pub(crate) fn next_serial(serial: u32) -> u32 {
     serial.wrapping_add(1).max(1)
 }
 
+/// The later of two serials (RFC 1982 §3.2).
+pub(crate) fn later(one: u32, other: u32) -> u32 {
+    if other.wrapping_sub(one) < 1 << 31 { other } else { one }
+}
+
 /// The serial before the first one of a file that is made now. It may be made again, and whoever has the zone already takes
 /// nothing that is older: the last of this day, in the custom of RFC 1912 §2.2 (`YYYYMMDDnn`).
 pub(crate) fn serial_before(now: Duration) -> u32 {
@@ -119,6 +124,8 @@ mod tests {
     #[test]
     fn serials_go_on_after_the_largest() {
         assert_eq!((next_serial(7), next_serial(u32::MAX)), (8, 1));
+        assert_eq!((later(7, 8), later(8, 7), later(7, 7)), (8, 8, 7));
+        assert_eq!((later(u32::MAX, 1), later(1, u32::MAX)), (1, 1));
     }
 
     #[test]

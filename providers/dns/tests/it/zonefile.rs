@@ -366,6 +366,35 @@ async fn a_new_zone_has_the_name_servers_of_the_entry_and_goes_when_deleted() {
 }
 
 #[tokio::test]
+async fn a_zone_that_is_made_again_on_the_same_day_counts_on() {
+    let zones = Zones::new();
+    let serial = || {
+        let text = zones.text();
+        let soa = text.lines().find(|line| line.contains(" SOA ")).unwrap();
+        soa.split_whitespace().rev().nth(4).unwrap().parse::<u32>().unwrap()
+    };
+    let wanted = |number: u8| {
+        let record = format!("name: www, type: A, values: [192.0.2.{number}]");
+        desired(zones.provider(), ZONE, &records(&[&record]))
+    };
+    converge(zones.provider(), &cx(""), ZONE, &wanted(1), &[]).await;
+    let first = serial();
+    converge(zones.provider(), &cx(""), ZONE, &wanted(2), &[]).await;
+    assert_eq!(serial(), first + 1);
+    let seen = observe(zones.provider(), &cx(""), ZONE).await.unwrap();
+    let observed = seen.get(&wanted(2)[0].id).unwrap().clone();
+    let ops = vec![Op::Delete { observed, tracked: None }];
+    zones.provider().apply(&cx(""), &batch(ZONE, &seen, ops), &Notes::default()).await.unwrap();
+    assert!(zones.names().is_empty());
+    converge(zones.provider(), &cx(""), ZONE, &wanted(2), &[]).await;
+    assert_eq!(serial(), first + 2);
+    // Also where somebody else removed it.
+    fs::remove_file(zones.path("example.com.zone")).unwrap();
+    converge(zones.provider(), &cx(""), ZONE, &wanted(2), &[]).await;
+    assert_eq!(serial(), first + 3);
+}
+
+#[tokio::test]
 async fn marks_can_be_turned_off_and_another_instance_is_seen() {
     let zones = Zones::with(|config, _| config.marks = false);
     let wanted = desired(zones.provider(), ZONE, &records(&["name: a, type: A, values: [192.0.2.1]"]));

@@ -13,6 +13,8 @@ use std::{fmt, sync::Arc};
 pub enum Reason {
     /// The declaration changed with this revision.
     Commit(Arc<str>),
+    /// The configuration of the host makes another thing of the declaration, with the commit as it was.
+    Configuration,
     /// A person keeps it at an earlier revision.
     Rollback(Arc<str>),
     /// The remote was changed by somebody else.
@@ -50,6 +52,7 @@ impl fmt::Display for Reason {
         match self {
             Reason::Commit(label) if label.is_empty() => f.write_str("commit"),
             Reason::Commit(label) => write!(f, "commit {label}"),
+            Reason::Configuration => f.write_str("configuration"),
             Reason::Rollback(label) => write!(f, "rollback {label}"),
             Reason::Drift => f.write_str("drift"),
             Reason::Due => f.write_str("due"),
@@ -109,5 +112,17 @@ pub(super) fn of(
     }
     let upgraded = row.normalizer != input.provider.info().normalizer
         && input.memory.documents.get(&row.manifest) == Some(&manifest.content);
-    if upgraded { Reason::Upgrade } else { commit() }
+    match commit() {
+        _ if upgraded => Reason::Upgrade,
+        Reason::Commit(label) if is_reconfigured(input, manifest, row, &label) => Reason::Configuration,
+        reason => reason,
+    }
+}
+
+/// True when the commit in force was carried out before and asks for something else now: it was planned as it came into
+/// force, or this was written for it. What is left of a commit that was never planned is its own.
+fn is_reconfigured(input: &ScopeInput<'_>, manifest: &ManifestMeta, row: &Row, label: &Arc<str>) -> bool {
+    let planned = input.memory.documents.get(&row.manifest);
+    let was = input.desired.reconfigured.get(&manifest.key);
+    was.is_some() && (row.revision == *label || planned == was)
 }

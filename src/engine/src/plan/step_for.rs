@@ -72,10 +72,12 @@ impl Planner<'_> {
                 mode => return Some(Blocked::Drift(mode)),
             }
         }
+        // What was begun may be finished.
+        let is_begun =
+            step.reason == Reason::Continue && matches!(step.change, Change::Continue | Change::Update);
         let needed = match step.change {
             Change::Create => EntryPolicy::CreateOnly,
-            // What was begun may be finished.
-            Change::Continue | Change::Update if step.reason == Reason::Continue => EntryPolicy::CreateOnly,
+            _ if is_begun => EntryPolicy::CreateOnly,
             Change::Update | Change::Continue => EntryPolicy::UpsertOnly,
             _ => EntryPolicy::Sync,
         };
@@ -104,7 +106,8 @@ impl Planner<'_> {
         {
             return Some(Blocked::StandsOnFormer(by.clone()));
         }
-        let after = manifest.map_or(&[][..], |m| &m.after);
+        // What it depends on may itself wait for this to be done, as two deployments behind one balancer do for each other.
+        let after = manifest.filter(|_| !is_begun).map_or(&[][..], |m| &m.after);
         after.iter().find(unready).map(|key| Blocked::Dependency(key.clone()))
     }
 

@@ -197,6 +197,15 @@ impl Scheduler {
         self.wake(scopes, Priority::Operator, Focus::All);
     }
 
+    /// The scopes of which a person asked for something that has not come to rest: what a loop that takes the place of this
+    /// one has to [bid](Scheduler::bid), unless something else is desired there.
+    pub fn bids(&self) -> BTreeSet<Scope> {
+        self.state.look(|state| {
+            let running = state.runs.values().flat_map(|run| &run.by_person);
+            state.by_person.iter().chain(running).cloned().collect()
+        })
+    }
+
     /// A person asks for something to be done in `scopes` and has seen who keeps undoing it.
     pub fn acquit(&self, scopes: &BTreeSet<Scope>) {
         self.engine.acquit(scopes);

@@ -15,7 +15,7 @@
 //! observation incomplete | only=ID,ID | version=N
 //! open OP ID CONTENT started=SECONDS
 //! consent ID barred | let-go | adopt=CONTENT from=NAME
-//! document MANIFEST NAME (planned from before)
+//! document MANIFEST NAME (planned from before)          reconfigured MANIFEST NAME (as it came into force)
 //! ailing         (the entry of the scope)       aside ID (declared where something else is wrong)
 //! exclusive [M]  rule PATTERN     target PATTERN      label K=V      only-source S      ready M      there M      needed M      moved ID ADDRESS
 //! suspended all | source=S | provider=P | address=PATTERN | labels=K:V   until=SECONDS except=PATTERN
@@ -27,7 +27,10 @@
 //! holder ID      of-scope ID                            (what all others are in; what goes with that)
 //! ```
 
-use crate::observer::Spoken;
+use crate::{
+    observer::Spoken,
+    words::{Line, address, adopt, deletion, drift, hash, key, number},
+};
 use futures_executor::block_on;
 use reconciled_engine::{
     Desired, ManifestMeta, Reach, Row, RowState, SourceState,
@@ -40,9 +43,9 @@ use reconciled_engine::{
     suspension::{Extent, StoppedBy, Suspension},
 };
 use reconciled_provider::{
-    ActionId, Address, Adopt, Claim, Deletion, Drift, Focus, Hash, Lives, ManifestKey, Marking, Observation,
-    Observed, Observer, Origin, Owner, Policy, PolicyId, Reference, Resource, ResourceId, Scope, Sealed,
-    Spec, Tracked, Version, Want,
+    ActionId, Address, Claim, Deletion, Drift, Focus, Lives, ManifestKey, Marking, Observation, Observed,
+    Observer, Origin, Owner, Policy, PolicyId, Reference, Resource, ResourceId, Scope, Sealed, Spec, Tracked,
+    Version, Want,
 };
 use reconciled_testkit::{Role, context};
 use std::{
@@ -82,80 +85,6 @@ pub(crate) struct Answer {
     pub(crate) plans: Vec<ScopePlan>,
     pub(crate) known: Vec<bool>,
     pub(crate) verdicts: Vec<(Arc<str>, Verdict)>,
-}
-
-struct Line<'a> {
-    words: Vec<&'a str>,
-}
-
-impl<'a> Line<'a> {
-    fn at(&self, index: usize) -> &'a str {
-        self.words.get(index).copied().unwrap_or_else(|| panic!("too short: {:?}", self.words))
-    }
-    fn get(&self, key: &str) -> Option<&'a str> {
-        self.words.iter().find_map(|w| w.strip_prefix(key)?.strip_prefix('='))
-    }
-    fn has(&self, word: &str) -> bool {
-        self.words.contains(&word)
-    }
-    fn list(&self, key: &str) -> impl Iterator<Item = &'a str> + use<'a> {
-        self.get(key).into_iter().flat_map(|list| list.split(','))
-    }
-    fn number(&self, key: &str) -> Option<u64> {
-        self.get(key).map(|n| n.parse().unwrap())
-    }
-    fn seconds(&self, key: &str) -> Option<Duration> {
-        self.number(key).map(Duration::from_secs)
-    }
-    fn manifest(&self) -> &'a str {
-        self.get("manifest").unwrap_or("web")
-    }
-    fn source(&self) -> &'a str {
-        self.get("source").unwrap_or("infra")
-    }
-}
-
-fn key(source: &str, name: &str) -> ManifestKey {
-    ManifestKey::new(source, "test", "Thing", "", name)
-}
-
-fn address(name: &str, part: Option<&str>) -> Address {
-    let part = part.map(Arc::from);
-    Address { namespace: None, kind: "Thing".into(), group: None, name: name.into(), part }
-}
-
-fn hash(text: &str) -> Hash {
-    Hash::of(text.as_bytes())
-}
-
-fn deletion(word: &str) -> Deletion {
-    match word {
-        "delete" => Deletion::Delete,
-        "abandon" => Deletion::Abandon,
-        "protect" => Deletion::Protect,
-        _ => panic!("no deletion mode: {word}"),
-    }
-}
-
-fn drift(word: &str) -> Drift {
-    match word {
-        "heal" => Drift::Heal,
-        "warn" => Drift::Warn,
-        "ignore" => Drift::Ignore,
-        _ => panic!("no drift mode: {word}"),
-    }
-}
-
-fn adopt(word: &str) -> Adopt {
-    match word {
-        "always" => Adopt::Always,
-        "never" => Adopt::Never,
-        other => Adopt::From(other.into()),
-    }
-}
-
-fn number(text: &str) -> u64 {
-    text.parse().unwrap()
 }
 
 impl Case {
@@ -282,6 +211,10 @@ impl Case {
                 let memory = &mut self.place(scope).memory;
                 memory.documents.entry(row.manifest.clone()).or_insert(hash("v1"));
                 Arc::make_mut(&mut memory.rows).push(row);
+            }
+            "reconfigured" => {
+                let (key, document) = (key(line.source(), line.at(1)), hash(line.at(2)));
+                self.desired.reconfigured.insert(key, document);
             }
             "document" => {
                 let (key, document) = (key(line.source(), line.at(1)), hash(line.at(2)));

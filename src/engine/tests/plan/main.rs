@@ -1,4 +1,4 @@
-//! The planner and the guard, spoken to in data: a folder for each rule, with the world (`case.txt`, its words in
+//! The planner and the guard, spoken to in data: a folder for each rule, with the world (`case.txt`, its lines in
 //! `case.rs`) and what is planned for it (`expected.snap`). Digests and properties are compared, not read.
 
 #![expect(clippy::unwrap_used, reason = "a case that cannot be read fails its test")]
@@ -8,6 +8,7 @@ mod digests;
 mod observer;
 mod properties;
 mod show;
+mod words;
 
 use case::Case;
 use std::path::Path;
@@ -138,6 +139,7 @@ scenarios! {
         a_new_normalizer_that_sees_a_difference_is_an_upgrade_and_held,
         a_new_normalizer_that_drops_a_resource_is_an_upgrade_and_held,
         a_new_normalizer_and_a_new_document_is_a_commit,
+        what_the_host_makes_of_the_same_commit_is_no_change_of_it,
         a_claim_goes_on_beside_a_deletion_that_is_held,
         a_claim_is_its_own_reason_and_not_guarded,
     }
@@ -185,6 +187,7 @@ scenarios! {
         what_depends_on_another_goes_on_once_that_is_ready,
         what_cannot_be_planned_yet_waits_for_what_it_depends_on,
         what_was_built_on_another_is_repaired_although_that_one_waits,
+        what_was_begun_is_finished_although_what_it_depends_on_is_on_its_way_too,
         an_unknown_output_is_waited_for,
         an_output_that_became_unknown_changes_nothing,
         creates_follow_edges_and_deletes_go_in_reverse_and_last,

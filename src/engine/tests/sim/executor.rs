@@ -41,7 +41,9 @@ pub(crate) enum Plan {
 }
 
 struct State {
+    /// Never goes back; what people set back is what is shown of it.
     now: Duration,
+    back: Duration,
     timers: BTreeMap<(Duration, u64), Waker>,
     serial: u64,
     rng: Rng,
@@ -66,6 +68,7 @@ impl Sim {
         };
         let state = State {
             now: Duration::from_secs(1_000_000),
+            back: Duration::ZERO,
             timers: BTreeMap::new(),
             serial: 0,
             rng: Rng::new(seed.unwrap_or(0)),
@@ -79,12 +82,17 @@ impl Sim {
         Arc::new(Sim { state: Mutex::new(state) })
     }
     pub(crate) fn now(&self) -> Duration {
-        self.state.lock().unwrap().now
+        let state = self.state.lock().unwrap();
+        state.now - state.back
     }
     /// The clock jumps, with every sleep on it.
     pub(crate) fn jump(&self, to: Duration) {
         let mut state = self.state.lock().unwrap();
-        state.now = to.max(state.now);
+        state.now = state.now.max(to + state.back);
+    }
+    /// The clock is set back; who sleeps wakes once their time has passed all the same.
+    pub(crate) fn put_back(&self, by: Duration) {
+        self.state.lock().unwrap().back += by;
     }
     pub(crate) fn points(&self) -> Vec<Point> {
         self.state.lock().unwrap().points.clone()
@@ -99,7 +107,7 @@ impl Sim {
     }
     pub(crate) fn log(&self, line: impl FnOnce() -> String) {
         let mut state = self.state.lock().unwrap();
-        let now = state.now;
+        let now = state.now - state.back;
         if let Some(trace) = &mut state.trace {
             trace.push(format!("{:>9.3} {}", now.as_secs_f64() - 1_000_000.0, line()));
         }
@@ -120,7 +128,7 @@ impl Sim {
     fn advance(&self, limit: Duration) -> bool {
         let mut state = self.state.lock().unwrap();
         let Some((&(at, serial), _)) = state.timers.first_key_value() else { return false };
-        if at > limit {
+        if at > limit + state.back {
             return false;
         }
         state.now = state.now.max(at);
@@ -165,7 +173,8 @@ impl Clock for SimClock {
         self.0.now()
     }
     async fn sleep(&self, wait: Duration) {
-        Timer { sim: self.0.clone(), at: self.0.now() + wait, key: None }.await;
+        let at = self.0.state.lock().unwrap().now + wait;
+        Timer { sim: self.0.clone(), at, key: None }.await;
     }
 }
 
@@ -287,7 +296,7 @@ pub(crate) fn turn(sim: &Sim, processes: &mut [Process], limit: Duration) -> Tur
         let thaw = processes.iter().map(|p| p.frozen_until).filter(|at| *at > now).min();
         if !sim.advance(thaw.unwrap_or(limit).min(limit)) {
             match thaw.filter(|at| *at <= limit) {
-                Some(at) => sim.state.lock().unwrap().now = at,
+                Some(at) => sim.jump(at),
                 None => return Turn::Quiet,
             }
         }

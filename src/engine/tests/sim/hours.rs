@@ -20,7 +20,7 @@ use reconciled_engine::{
     Desired, HealthState, ManifestMeta, Store, Write,
     pass::{Engine, watched},
     plan::{EntryPolicy, guard::GuardLimits},
-    scheduler::{BreakerState, Priority, Progress, Scheduler, Settings, Stance},
+    scheduler::{BreakerState, Priority, Progress, Scheduler, Settings, Stance, Standing},
     store::ConditionKind,
     survey::{Hurry, Recall, Rooms, SurveyOptions, Surveyor},
 };

@@ -374,6 +374,11 @@ impl Store for Memory {
             .map(|(k, (_, g))| (k.clone(), *g))
             .collect())
     }
+    async fn contents(&self, source: &str) -> Result<Vec<(ManifestKey, Hash)>, Error> {
+        let disk = self.disk.lock().unwrap();
+        let of_source = disk.manifests.iter().filter(|(key, _)| key.source() == source);
+        Ok(of_source.map(|(key, (content, _))| (key.clone(), *content)).collect())
+    }
     async fn in_force(&self, source: &str) -> Result<Option<Revision>, Error> {
         Ok(self.disk.lock().unwrap().in_force.get(source).cloned())
     }

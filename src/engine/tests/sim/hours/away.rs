@@ -37,6 +37,34 @@ fn a_remote_that_is_away_at_the_start_is_left_alone_and_then_caught_up_with() {
 }
 
 #[test]
+fn a_remote_that_was_left_alone_is_caught_up_with_although_the_clock_is_set_back() {
+    let (mut house, zones) = (House::new(Settings::default()), zones(20));
+    house.rig.away.lock().unwrap().insert("zone".into());
+    house.commit("r1", &zones, "x@g1");
+    house.pass(HOUR);
+    let is_open = |standing: &Standing| matches!(standing.breaker, BreakerState::Open(_));
+    for _ in 0..2 {
+        // Not while one scope is being tried.
+        let opens = (0..600).any(|_| {
+            house.pass(SECOND);
+            house.scheduler.standing().values().any(is_open)
+        });
+        assert!(opens, "{:?}", house.scheduler.standing());
+        house.sim.put_back(12 * HOUR);
+        house.pass(HOUR);
+    }
+    house.sim.put_back(12 * HOUR);
+    house.rig.away.lock().unwrap().clear();
+    house.pass(6 * MINUTE);
+    let standing = house.scheduler.standing();
+    let is_well = |zone: &Scope| {
+        (standing[zone].stance, standing[zone].breaker) == (Stance::InSync, BreakerState::Closed)
+    };
+    assert!(zones.iter().all(is_well), "{standing:?}");
+    house.settles();
+}
+
+#[test]
 fn what_cannot_be_read_counts_with_what_goes_and_keeps_its_hold() {
     let rig = Arc::new(Rig { has_cloud: true, ..Rig::default() });
     let sim = Sim::new(None, Plan::At(Vec::new()), false);
