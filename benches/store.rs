@@ -8,7 +8,7 @@ use reconciled_engine::{
     Row, RowState, Store, Write,
     store::{Ending, Intent},
 };
-use reconciled_provider::{ActionId, Clock, Deletion, Drift, Hash, ManifestKey, Scope, Tracked};
+use reconciled_provider::{ActionId, Clock, Deletion, Drift, EntryPolicy, Hash, ManifestKey, Scope, Tracked};
 use std::{
     sync::Arc,
     time::{Duration, Instant},
@@ -40,6 +40,7 @@ fn rows(scope: &Scope) -> Vec<Row> {
                 template: Hash::of(&n.to_le_bytes()),
                 normalizer: 1,
                 deletion: Deletion::Delete,
+                writes: EntryPolicy::Sync,
                 drift: Drift::Heal,
                 merge: false,
                 state: RowState::Applied,

@@ -345,6 +345,9 @@ fn report(
         counts("delete"),
         counts("adopt"),
     );
+    if counts("abandon") > 0 {
+        summary += &format!(", {} abandoned", counts("abandon"));
+    }
     let in_part = converge.outcomes.count("partial");
     if in_part > 0 {
         summary += &format!(", {in_part} done in part");

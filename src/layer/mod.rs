@@ -156,6 +156,9 @@ macro_rules! forward_observer {
             fn only_reads(&self, id: &reconciled_provider::ResourceId) -> bool {
                 self.inner.only_reads(id)
             }
+            fn takes_marks_away(&self, id: &reconciled_provider::ResourceId) -> bool {
+                self.inner.takes_marks_away(id)
+            }
             fn identity(&self, tracked: &reconciled_provider::Tracked) -> Option<std::sync::Arc<str>> {
                 self.inner.identity(tracked)
             }

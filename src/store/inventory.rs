@@ -31,12 +31,13 @@ static UPSERTS: LazyLock<[String; SIZES.len()]> =
 static ALIKE: LazyLock<String> = LazyLock::new(|| upsert(SIZES[0], Bound::Once));
 
 /// Columns in which rows of one batch are alike.
-const COMMON: [&str; 14] = [
+const COMMON: [&str; 15] = [
     "scope",
     "manifest",
     "file",
     "normalizer",
     "deletion",
+    "writes",
     "drift",
     "merged",
     "state",
@@ -196,6 +197,7 @@ fn is_alike(one: &Row, other: &Row) -> bool {
         && one.file == other.file
         && one.normalizer == other.normalizer
         && one.deletion == other.deletion
+        && one.writes == other.writes
         && one.drift == other.drift
         && one.merge == other.merge
         && one.state == other.state
@@ -213,6 +215,7 @@ fn bind_common<'q>(query: Query<'q>, row: &Row, stamp: Stamp, now: Duration) -> 
         .bind(row.file.clone())
         .bind(row.normalizer)
         .bind(deletion_word(row.deletion))
+        .bind(row.writes.word())
         .bind(row.drift.word())
         .bind(row.merge)
         .bind(state)

@@ -27,7 +27,8 @@ use std::{
 };
 
 /// Events that say what the journal and the revisions say better.
-const TOLD_ELSEWHERE: [&str; 6] = ["revision", "create", "update", "replace", "delete", "continue"];
+const TOLD_ELSEWHERE: [&str; 7] =
+    ["revision", "create", "update", "replace", "delete", "abandon", "continue"];
 
 /// Who acts where nobody is named.
 const ENGINE: &str = "engine";

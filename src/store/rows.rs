@@ -7,7 +7,9 @@ use super::{
     seal::{Part, Seal},
 };
 use reconciled_engine::{Row, RowState};
-use reconciled_provider::{Address, Deletion, Drift, Hash, ManifestKey, ResourceId, Scope, Sealed, Tracked};
+use reconciled_provider::{
+    Address, Deletion, Drift, EntryPolicy, Hash, ManifestKey, ResourceId, Scope, Sealed, Tracked,
+};
 use serde::{Deserialize, Serialize};
 use sqlx::{Row as _, sqlite::SqliteRow};
 use std::{borrow::Cow, path::PathBuf, str::FromStr, sync::Arc, time::Duration};
@@ -15,7 +17,7 @@ use std::{borrow::Cow, path::PathBuf, str::FromStr, sync::Arc, time::Duration};
 /// Inventory rows, each as one JSON array that [`Line`] reads: handing over twenty values costs more than their text. What is
 /// sealed may be long and comes as it is, where there is any: what is private, and then the outputs.
 pub(super) const SELECT: &str = "SELECT json_array(scope, id, manifest, address, file, hex(template), \
-     hex(applied), normalizer, deletion, drift, merged, state, recheck_at, written_at, revision, remote, depends_on, \
+     hex(applied), normalizer, deletion, writes, drift, merged, state, recheck_at, written_at, revision, remote, depends_on, \
      ifnull(length(private), 0)), \
      CASE WHEN private IS NOT NULL OR outputs IS NOT NULL \
      THEN CAST(ifnull(private, x'') || ifnull(outputs, x'') AS BLOB) END FROM inventory_now";
@@ -37,6 +39,7 @@ struct Line<'a> {
     applied: Hash,
     normalizer: u32,
     deletion: Deletion,
+    writes: EntryPolicy,
     drift: Drift,
     merged: u8,
     state: &'a str,
@@ -82,6 +85,7 @@ pub(super) fn get(row: &SqliteRow, names: &mut Names, seal: Option<&Seal>) -> Re
         template: line.template,
         normalizer: line.normalizer,
         deletion: line.deletion,
+        writes: line.writes,
         drift: line.drift,
         merge: line.merged != 0,
         state: parse_state(line.state, line.recheck_at)?,
@@ -148,6 +152,8 @@ pub(super) struct StoredRow<'a> {
     applied: Hash,
     normalizer: u32,
     deletion: Deletion,
+    #[serde(default, skip_serializing_if = "is_unrestricted")]
+    writes: EntryPolicy,
     drift: Drift,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     merge: bool,
@@ -166,6 +172,11 @@ pub(super) struct StoredRow<'a> {
     outputs: Option<String>,
 }
 
+/// As most are.
+fn is_unrestricted(writes: &EntryPolicy) -> bool {
+    *writes == EntryPolicy::Sync
+}
+
 impl<'a> StoredRow<'a> {
     pub(super) fn of(row: &'a Row, seal: &Seal) -> Result<StoredRow<'a>> {
         let Tracked { id, remote, private, applied, after, outputs } = &row.tracked;
@@ -179,6 +190,7 @@ impl<'a> StoredRow<'a> {
             applied: *applied,
             normalizer: row.normalizer,
             deletion: row.deletion,
+            writes: row.writes,
             drift: row.drift,
             merge: row.merge,
             state: state.into(),
@@ -215,6 +227,7 @@ impl<'a> StoredRow<'a> {
             template: self.template,
             normalizer: self.normalizer,
             deletion: self.deletion,
+            writes: self.writes,
             drift: self.drift,
             merge: self.merge,
             state: parse_state(&self.state, self.recheck_at)?,

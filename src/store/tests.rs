@@ -15,7 +15,8 @@ use reconciled_engine::{
     store::{Ailment, ClaimRow, Condition, ConditionKind, Consent, Ending, Event, Intent, OpenIntent},
 };
 use reconciled_provider::{
-    ActionId, Claim, Deletion, Drift, ErrorKind, Lives, Pattern, ResourceId, Sealed, Tracked, Version,
+    ActionId, Claim, Deletion, Drift, EntryPolicy, ErrorKind, Lives, Pattern, ResourceId, Sealed, Tracked,
+    Version,
 };
 use sqlx::{AssertSqlSafe, Connection as _};
 use std::{fs, os::unix::fs::PermissionsExt as _, time::Duration};
@@ -66,6 +67,7 @@ fn row(id: &str) -> Row {
         template: Hash::of(b"template"),
         normalizer: 3,
         deletion: Deletion::Delete,
+        writes: EntryPolicy::Sync,
         drift: Drift::Heal,
         merge: false,
         state: RowState::Settled,
@@ -83,7 +85,15 @@ fn rich_row(id: &str) -> Row {
         ..row(id).tracked
     };
     let state = RowState::Pending { recheck_at: NOW };
-    Row { tracked, state, merge: true, deletion: Deletion::Protect, drift: Drift::Ignore, ..row(id) }
+    Row {
+        tracked,
+        state,
+        merge: true,
+        deletion: Deletion::Protect,
+        writes: EntryPolicy::CreateOnly,
+        drift: Drift::Ignore,
+        ..row(id)
+    }
 }
 
 fn intent(action: u64, row: Row) -> Intent {

@@ -152,3 +152,83 @@ fn two_instances_that_declare_one_queue_at_aws_notice_each_other() {
     one.run(&["apply", "--yes"]).says(&["it carries the ownership mark of `two`"]);
     two.in_sync();
 }
+
+#[test]
+fn what_is_abandoned_loses_our_mark_and_nothing_else() {
+    let env = marking();
+    let abandoned = |name: &str| {
+        thing(name, "reconciled/deletion: abandon", &format!("name: {name}, tags: {{team: web}}"))
+    };
+    let (a, b) = (abandoned("a"), abandoned("b"));
+    env.push("a.yaml", &a);
+    env.apply();
+    env.push("b.yaml", &b);
+    env.apply();
+    let marked = json!({ KEY: "one", "team": "web" });
+    assert_eq!((tags(&env, 1), tags(&env, 2)), (marked.clone(), marked.clone()));
+    let before = state(&env, "thing-1.json");
+
+    env.push_without("a.yaml");
+    let file = env.path("plan").display().to_string();
+    env.run(&["plan", "--out", &file]).exits(0).says(&[
+        ". Thing/a",
+        "owner: this instance → (none)",
+        "1 to forget",
+    ]);
+    // Somebody else took it away: the plan no longer says what is done.
+    let by_hand = |tags: &serde_json::Value| {
+        let mut fields = before.clone();
+        fields["tags"] = tags.clone();
+        fs::write(env.path("world/thing-1.json"), fields.to_string()).unwrap();
+    };
+    by_hand(&json!({ "team": "web" }));
+    env.run(&["apply", &file]).exits(1).says(&["the plan no longer holds"]);
+    by_hand(&marked);
+    env.run(&["apply", &file]).exits(0).says(&["1 abandoned"]);
+    let mut left = before.clone();
+    left["tags"] = json!({ "team": "web" });
+    assert_eq!(state(&env, "thing-1.json"), left);
+    env.in_sync();
+    env.run(&["history", "Thing.toy/a"]).exits(0).says(&["abandon"]);
+
+    // Where nothing may be written it stays tracked, until it may or a person lets go of it as it is.
+    configure(&env, "policy: create-only, marks: {type: tag}, ");
+    called(&env, "one");
+    env.push_without("b.yaml");
+    env.run(&["apply", "--yes"])
+        .exits(3)
+        .says(&["does not allow to abandon it", "reconciled forget Thing/b"]);
+    env.run(&["forget", "Thing.toy/b", "--yes"]).exits(0);
+    env.apply();
+    env.run(&["status", "--exit-code"]).exits(0);
+    assert_eq!(tags(&env, 2), marked);
+}
+
+#[test]
+fn a_queue_at_aws_that_was_abandoned_is_anybodys() {
+    let moto = Moto::start();
+    let instance = |name: &str, annotations: &str| {
+        let env = Env::new();
+        aws_entry(&env, &moto, "    settle: 0s\n    marks: {type: tag}\n");
+        called(&env, name);
+        let queue = format!(
+            "apiVersion: aws/v1\nkind: SqsQueue\nmetadata: {{name: jobs, annotations: {{{annotations}}}}}\n\
+             spec: {{name: jobs, visibility_timeout_seconds: 60, tags: {{team: web}}}}\n"
+        );
+        env.push("a.yaml", &queue);
+        env
+    };
+    let one = instance("one", "reconciled/deletion: abandon");
+    one.apply();
+    one.in_sync();
+    one.push_without("a.yaml");
+    one.run(&["plan"]).exits(0).says(&[". SqsQueue/jobs", "owner: this instance → (none)"]);
+    one.run(&["apply", "--yes"]).exits(0).says(&["1 abandoned"]);
+    one.in_sync();
+    // It is there as it was, and bears nobody's mark: another instance finds it equal, and takes it over without a word.
+    let url = format!("reconciled/import: \"http://127.0.0.1:{}/123456789012/jobs\"", moto.port);
+    let two = instance("two", &url);
+    two.run(&["plan"]).exits(0).says(&["= SqsQueue/jobs"]);
+    two.apply();
+    two.in_sync();
+}

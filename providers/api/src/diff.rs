@@ -26,7 +26,8 @@ pub enum Shown {
 /// Path of the field by which the planner says that a resource is taken over from another owner.
 ///
 /// An [`Op::Update`](crate::Op::Update) whose delta has it was agreed to by a person: `apply` removes the mark of the
-/// owner that [`FieldChange::before`] names, also where the mark stands beside the resource.
+/// owner that [`FieldChange::before`] names, also where the mark stands beside the resource. [`Delta::leaving`] shows by it
+/// that our own mark goes.
 pub const OWNER_FIELD: &str = "owner";
 
 /// Path of the field by which a provider says that an earlier write of ours is not finished at the remote.
@@ -54,6 +55,17 @@ impl FieldChange {
 }
 
 impl Delta {
+    /// That a resource is left to others: our mark on it goes, and nothing else of it changes.
+    ///
+    /// ```
+    /// use reconciled_provider::{Delta, OWNER_FIELD};
+    /// let delta = Delta::leaving();
+    /// assert!(delta.leaves && &*delta.fields[0].path == OWNER_FIELD);
+    /// ```
+    pub fn leaving() -> Delta {
+        let field = FieldChange::text(OWNER_FIELD, Some("this instance".into()), None);
+        Delta { fields: vec![field], leaves: true, ..Delta::default() }
+    }
     /// True when nothing differs but that a write of ours is not finished ([`PENDING_FIELD`]).
     pub fn is_unfinished(&self) -> bool {
         !self.fields.is_empty() && self.fields.iter().all(|field| &*field.path == PENDING_FIELD)
@@ -80,6 +92,9 @@ pub struct Delta {
     /// What it took the place of, as people know it, and that is to be deleted now; nothing differs then. It happens once
     /// all that refers to the resource was written since, as an [`Op::Update`](crate::Op::Update) with this delta.
     pub former: Vec<Arc<str>>,
+    /// It is left to others: an [`Op::Update`](crate::Op::Update) with this delta takes our mark away and changes nothing else
+    /// ([`Observer::takes_marks_away`](crate::Observer::takes_marks_away)).
+    pub leaves: bool,
     /// What the provider planned; `apply` carries it out or answers `Conflict`.
     pub planned: Sealed,
 }

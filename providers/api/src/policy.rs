@@ -56,7 +56,7 @@ impl Drift {
 /// use reconciled_provider::EntryPolicy;
 /// assert_eq!(EntryPolicy::Sync.min(EntryPolicy::CreateOnly), EntryPolicy::CreateOnly);
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EntryPolicy {
     /// Plan, never write.

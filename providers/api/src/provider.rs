@@ -246,6 +246,15 @@ pub trait Observer: Send + Sync + fmt::Debug {
         false
     }
 
+    /// True where `apply` can take our mark away from `id` and leave all else as it is, which is what it does with an
+    /// [`Op::Update`](crate::Op::Update) whose delta [`leaves`](Delta::leaves) it to others. `desired` is then what was
+    /// observed. Asked only of what was seen to be [`Owner::Ours`](crate::Owner::Ours). No I/O.
+    ///
+    /// Default: a mark stays on what is abandoned.
+    fn takes_marks_away(&self, _id: &ResourceId) -> bool {
+        false
+    }
+
     /// What [`Observed::identity`] was when a resource was last seen, as far as that is remembered: for what need not be looked
     /// at. Pure.
     fn identity(&self, _tracked: &Tracked) -> Option<Arc<str>> {

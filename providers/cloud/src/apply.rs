@@ -23,7 +23,7 @@ use crate::{
 };
 use futures_core::future::BoxFuture;
 use reconciled_provider::{
-    Action, Batch, Cx, Delta, Error, Hash, Journal, Op, Outcome, Resource, Sealed, Tracked,
+    Action, Batch, Cx, Delta, Error, Hash, Journal, Op, Outcome, Owner, Resource, Sealed, Tracked,
 };
 use std::{
     sync::atomic::{AtomicBool, Ordering},
@@ -93,9 +93,15 @@ fn kept(action: &Action) -> Result<Option<Kept>, Error> {
     }
 }
 
+/// True where nobody declares it any more, and our mark on it is to go.
+fn leaves(action: &Action) -> bool {
+    matches!(&action.op, Op::Update { delta, .. } if delta.leaves)
+}
+
 /// The secrets of what is declared, and of what is there.
 fn named<'a>(cx: &'a Cx, action: &Action) -> Result<Named<'a>, Error> {
-    let declared = action.op.desired().and_then(|desired| Declared::read(desired.spec.bytes()?));
+    let declared = action.op.desired().filter(|_| !leaves(action));
+    let declared = declared.and_then(|desired| Declared::read(desired.spec.bytes()?));
     let before = kept(action)?.into_iter().flat_map(|kept| kept.secrets);
     Named::of(cx, declared.as_ref().map(|declared| &declared.config), before)
 }
@@ -223,6 +229,13 @@ impl Doing<'_> {
         }
         let nothing = || Error::unexpected(format!("{}: nothing is remembered of it", self.label()));
         match &self.action.op {
+            Op::Update { delta, .. } if delta.leaves => {
+                let mark = self.mark.ok_or_else(lost)?;
+                let old = kept.ok_or_else(nothing)?;
+                let (prior, planned, config) =
+                    plan::without_mark(self.plugin, self.of, mark, &old, self.clear.hidden()).await?;
+                Ok(Work::Change { prior, planned, config, former: old.former, ends: false })
+            }
             Op::Update { delta, .. } if delta.planned.is_empty() => {
                 // What another instance marked is taken over, and is as declared.
                 let (Some(declared), Some(mark)) = (self.declared(), self.mark) else { return Err(lost()) };
@@ -445,6 +458,11 @@ impl Doing<'_> {
                 let text = format!("{}: the provider says nothing came of it", self.label());
                 Outcome::Unknown(Error::unexpected(text))
             }
+            // The old SDK says nothing of what it leaves out.
+            None if leaves(self.action) && self.bears_our_mark(state) => {
+                let text = format!("{}: our mark is still there", self.label());
+                Outcome::Partial(tracked(false), Error::unexpected(text))
+            }
             None => match change::check_applied(&self.of.schema.value_type, &planned.state, state) {
                 Err(path) if !(planned.is_legacy || applied.is_legacy) => {
                     let text =
@@ -455,6 +473,10 @@ impl Doing<'_> {
                 _ => Outcome::Done(tracked(false)),
             },
         }
+    }
+
+    fn bears_our_mark(&self, state: &Value) -> bool {
+        self.mark.is_some_and(|mark| mark.owner(&self.of.schema.block, state) == Owner::Ours)
     }
 
     /// Sends it and waits for its answer, also when somebody wishes to stop. Past the limit of an `apply` the provider is

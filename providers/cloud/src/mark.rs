@@ -1,8 +1,8 @@
 //! Whose a resource is, written in a tag of it: two instances that declare one resource notice each other.
 //!
 //! *Guarantees*: a mark is no difference. It is written with what is made and with what is changed for another reason, and is
-//! neither declared nor shown as declared; what carries another instance's is never changed without consent. Types without
-//! tags bear none.
+//! neither declared nor shown as declared; what carries another instance's is never changed without consent. From what is
+//! abandoned it goes, and nothing else with it. Types without tags bear none.
 
 use crate::{
     cty::{Type, Value},
@@ -96,6 +96,60 @@ impl Mark {
         Value::Map(all)
     }
 
+    /// A declaration as it would be without a mark.
+    pub(crate) fn take_out(&self, block: &Block, config: Value, prior: &Value) -> Value {
+        let (Some(place), Value::Map(mut all)) = (Mark::place(block), config.clone()) else { return config };
+        let left = self.without(block, prior);
+        // Where the provider may fill them in, tags that nobody declares would stay as they are.
+        let is_computed = block.attributes.get(place).is_some_and(|attribute| attribute.computed);
+        let left = match left.get(place) {
+            Value::Map(tags) if tags.is_empty() && !is_computed => Value::Null,
+            left => left.clone(),
+        };
+        all.insert(place.into(), left);
+        Value::Map(all)
+    }
+
+    /// Makes sure that what is planned differs from what is there in the mark alone, and in what the provider itself says of its
+    /// resource.
+    ///
+    /// Errors: what would change besides.
+    pub(crate) fn goes_alone(
+        &self,
+        block: &Block,
+        prior: &Value,
+        planned: &Value,
+    ) -> Result<(), Vec<String>> {
+        let place = Mark::place(block);
+        let is_the_providers = |name: &str| {
+            let attribute = block.attributes.get(name);
+            attribute.is_some_and(|one| {
+                one.computed && (!one.is_declarable() || *planned.get(name) == Value::Unknown)
+            })
+        };
+        let differs = |name: &&Arc<str>| {
+            let (was, is) = (prior.get(name), planned.get(name));
+            let is_tags =
+                place == Some(&***name) || block.attributes.get(*name).is_some_and(|one| one.computed);
+            was != is && !is_the_providers(name) && !(is_tags && self.is_all_but_ours(was, is))
+        };
+        let names = block.attributes.keys().chain(block.blocks.keys());
+        let others: Vec<String> = names.filter(differs).map(ToString::to_string).collect();
+        if others.is_empty() { Ok(()) } else { Err(others) }
+    }
+
+    /// True for the same tags without the mark; no tags and nothing are the same.
+    fn is_all_but_ours(&self, was: &Value, is: &Value) -> bool {
+        let Value::Map(was) = was else { return false };
+        let mut left = was.clone();
+        left.remove(&self.key);
+        match is {
+            Value::Map(is) => left == *is,
+            Value::Null => left.is_empty(),
+            _ => false,
+        }
+    }
+
     /// Takes the mark out of what becomes a manifest.
     pub(crate) fn leave_out(&self, block: &Block, attributes: &mut Map<String, Json>) {
         let Some(place) = Mark::place(block) else { return };
@@ -116,7 +170,7 @@ impl Mark {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::schema::fixture::{block, map, text};
+    use crate::schema::fixture::{block, block as block_of, map, text};
     use crate::wire::message;
 
     fn mark() -> Mark {
@@ -148,6 +202,41 @@ mod tests {
         assert_eq!(mark().owner(&block, &of(team())), Owner::Unmarked);
         let other = of(map(&[("owner", Value::text("two"))]));
         assert_eq!(mark().owner(&block, &other), Owner::Other("two".into()));
+    }
+
+    #[test]
+    fn the_mark_goes_alone_or_not_at_all() {
+        let (one, web) = (Value::text("one"), Value::text("web"));
+        let all = [("owner", one.clone()), ("team", web.clone())];
+        let of = |name: &str, tags: Value, more: Value| {
+            map(&[("name", Value::text(name)), ("tags", tags), ("tags_all", more)])
+        };
+        let mut tags_all: message::Attribute = text("tags_all", "oc");
+        tags_all.type_json = br#"["map","string"]"#.to_vec();
+        let mut block = tagged("o");
+        block.attributes.extend(block_of(vec![tags_all], Vec::new()).attributes);
+        let prior = of("a", map(&all), map(&all));
+        let check = |planned: Value, expect: Result<(), &[&str]>| {
+            let found = mark().goes_alone(&block, &prior, &planned);
+            assert_eq!(found, expect.map_err(|names| names.iter().map(ToString::to_string).collect()));
+        };
+        let team = || map(&all[1..]);
+        check(of("a", team(), team()), Ok(()));
+        check(of("a", team(), Value::Unknown), Ok(()));
+        check(of("b", team(), team()), Err(&["name"]));
+        check(of("a", map(&[]), team()), Err(&["tags"]));
+        check(of("a", Value::Unknown, team()), Err(&["tags"]));
+        check(of("a", team(), map(&[])), Err(&["tags_all"]));
+
+        let only = |rights: &str| {
+            let prior = map(&[("name", Value::text("a")), ("tags", map(&all[..1]))]);
+            let config = map(&[("name", Value::text("a")), ("tags", map(&all[..1]))]);
+            mark().take_out(&tagged(rights), config, &prior).get("tags").clone()
+        };
+        assert_eq!((only("o"), only("oc")), (Value::Null, map(&[])));
+        let untagged = crate::schema::fixture::block(vec![text("name", "r")], Vec::new());
+        let config = map(&[("name", Value::text("a"))]);
+        assert_eq!(mark().take_out(&untagged, config.clone(), &config), config);
     }
 
     #[test]

@@ -16,7 +16,8 @@ use crate::{
 };
 use base64::{Engine, engine::general_purpose::STANDARD};
 use reconciled_provider::{
-    Cx, Delta, Deltas, Error, FieldChange, Observation, Observed, Resource, Sealed, Shown, Tracked, Want,
+    Cx, Delta, Deltas, Error, FieldChange, Observation, Observed, Owner, Resource, Sealed, Shown, Tracked,
+    Want,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
@@ -182,6 +183,34 @@ pub(crate) async fn mark_alone(
             planned.replace.join(", ")
         ))),
     }
+}
+
+/// Plans that a resource which nobody declares any more loses our mark, and nothing else.
+///
+/// Errors: what would change besides; then nothing is written.
+pub(crate) async fn without_mark(
+    plugin: &Plugin,
+    of: &ResourceType,
+    mark: &Mark,
+    kept: &Kept,
+    hidden: &Hidden,
+) -> Result<(Known, Planned, Value), Error> {
+    let prior = state_of(plugin, of, kept).await?;
+    let block = &of.schema.block;
+    let config = mark.take_out(block, change::standing(block, &prior.state), &prior.state);
+    let planned = plugin.plan(of, &prior, &config, hidden).await?;
+    if mark.owner(block, &planned.state) == Owner::Ours {
+        return Err(Error::invalid("the provider leaves our mark where it is"));
+    }
+    let others = match mark.goes_alone(block, &prior.state, &planned.state) {
+        Ok(()) => planned.replace.clone(),
+        Err(others) => others,
+    };
+    if others.is_empty() {
+        return Ok((prior, planned, config));
+    }
+    let text = format!("to take our mark away would also change {}", others.join(", "));
+    Err(Error::invalid(text))
 }
 
 /// What was planned, as `apply` gets it back. It stays in memory: it holds secrets.

@@ -178,6 +178,10 @@ impl Observer for Terraform {
         kind::data_in(id).is_some()
     }
 
+    fn takes_marks_away(&self, _: &ResourceId) -> bool {
+        self.host.as_ref().is_some_and(|host| host.config.mark.is_some())
+    }
+
     fn identity(&self, tracked: &Tracked) -> Option<Arc<str>> {
         let kept = Kept::open(&tracked.private).ok().flatten()?;
         let identity = kept.identity.as_ref()?;

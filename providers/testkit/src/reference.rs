@@ -2,7 +2,8 @@
 //!
 //! Content is plain text. A declared text that begins with `!` cannot be changed in place, so a change of
 //! it is a replacement. One that begins with `?` is created by the cloud in part, which content does not show;
-//! an update does the rest. What shows [`OVERDUE`] instead of what is declared is due by itself.
+//! an update does the rest. What shows [`OVERDUE`] instead of what is declared is due by itself. What is abandoned loses its
+//! mark in the cloud, and keeps it in a zone.
 
 mod looks;
 
@@ -228,6 +229,10 @@ impl Reference {
         let assigned_to = |observed: &Observed| observed.remote.clone().filter(|_| assigned);
         match &action.op {
             Op::Create { desired, .. } => vec![(id, put(desired))],
+            Op::Update { delta, observed, .. } if delta.leaves => {
+                let remote = assigned_to(observed).unwrap_or_else(|| id.0.clone());
+                vec![(id, Edit::Unmark { remote })]
+            }
             Op::Update { desired, observed, .. } => {
                 vec![(
                     id,
@@ -245,6 +250,7 @@ impl Reference {
     /// What `diff` planned comes back to `apply`.
     fn is_as_planned(&self, op: &Op) -> bool {
         match op {
+            Op::Update { delta, .. } if delta.leaves => true,
             Op::Create { desired, delta }
             | Op::Update { desired, delta, .. }
             | Op::Replace { desired, delta, .. } => {

@@ -57,6 +57,8 @@ pub enum Change<'a> {
         /// False where there is nothing to delete.
         is_there: bool,
     },
+    /// Its mark goes.
+    Unmark,
 }
 
 /// All remotes of a test.
@@ -226,6 +228,7 @@ impl State {
             Edit::Remove { remote: Some(remote) } => {
                 Change::Delete { is_there: self.place(scope, remote).is_some() }
             }
+            Edit::Unmark { .. } => Change::Unmark,
             Edit::Remove { remote: None } => {
                 let contents = self.scopes.get(scope);
                 Change::Delete { is_there: contents.is_some_and(|c| c.objects.contains_key(id)) }
@@ -263,6 +266,13 @@ impl State {
                     ready_at: *ready_at,
                 };
                 self.list(scope, id).push(object);
+            }
+            Edit::Unmark { remote } => {
+                let known = self.place(scope, remote);
+                let contents =
+                    known.and_then(|(place, id)| self.scopes.get_mut(&place)?.objects.get_mut(&id));
+                let objects = contents.into_iter().flatten().filter(|object| object.remote == *remote);
+                objects.for_each(|object| object.owner = Owner::Unmarked);
             }
             Edit::Remove { remote } => {
                 let gone = match remote {
@@ -312,6 +322,8 @@ pub(crate) enum Edit {
     Put { content: Arc<str>, owner: Owner, remote: Option<Arc<str>> },
     /// Creates with an assigned identity; the same key twice is two objects.
     Add { content: Arc<str>, owner: Owner, token: Arc<str>, ready_at: Duration },
+    /// Takes the mark from what has this identity, if that is there.
+    Unmark { remote: Arc<str> },
     /// Deletes by key, or by assigned identity where given.
     Remove { remote: Option<Arc<str>> },
 }

@@ -7,7 +7,7 @@
 use crate::{
     drift,
     plan::{Change, Step, digest},
-    store::{ClaimRow, Ending, Event, Intent, Row, RowState, Store, Write},
+    store::{ClaimRow, Consent, Ending, Event, Intent, Row, RowState, Store, Write},
     survey::Surveyor,
     telemetry,
 };
@@ -141,7 +141,11 @@ impl BatchJournal<'_> {
                     writes.rows.push(row);
                     self.claims(step, outcome, writes)?;
                 }
-                None => writes.gone.push(step.id.clone()),
+                None => {
+                    writes.gone.push(step.id.clone());
+                    // For as long as a read may still show our mark, that says nothing.
+                    writes.let_go.extend((step.change == Change::Abandon).then(|| step.id.clone()));
+                }
             },
             Outcome::Gone => {
                 writes.gone.push(step.id.clone());
@@ -229,6 +233,7 @@ fn placeholder(scope: &Scope, step: &Step) -> Row {
         template: Default::default(),
         normalizer: 0,
         deletion: reconciled_provider::Deletion::Delete,
+        writes: reconciled_provider::EntryPolicy::Sync,
         drift: reconciled_provider::Drift::Heal,
         merge: false,
         state: RowState::Settled,
@@ -241,6 +246,7 @@ fn placeholder(scope: &Scope, step: &Step) -> Row {
 struct Writes {
     rows: Vec<Row>,
     gone: Vec<ResourceId>,
+    let_go: Vec<ResourceId>,
     claims: Vec<(ResourceId, Vec<ClaimRow>)>,
 }
 
@@ -329,6 +335,8 @@ impl BatchJournal<'_> {
         if !writes.gone.is_empty() {
             all.push(Write::Gone(self.scope.clone(), writes.gone));
         }
+        let let_go = |id| Write::Consent(self.scope.clone(), id, Consent::LetGo);
+        all.extend(writes.let_go.into_iter().map(let_go));
         all.extend(writes.claims.into_iter().map(|(id, rows)| Write::Claims(self.scope.clone(), id, rows)));
         // What was done is no part any more of what was consented to, whoever makes it again.
         if let Some(digest) = self.consented {

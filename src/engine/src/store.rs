@@ -11,7 +11,8 @@ use crate::{
 };
 use async_trait::async_trait;
 use reconciled_provider::{
-    ActionId, Address, Claim, Deletion, Drift, Error, Hash, ManifestKey, ResourceId, Scope, Tracked, Version,
+    ActionId, Address, Claim, Deletion, Drift, EntryPolicy, Error, Hash, ManifestKey, ResourceId, Scope,
+    Tracked, Version,
 };
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -34,6 +35,8 @@ pub struct Row {
     pub normalizer: u32,
     /// Deletion mode as last applied: removing a manifest cannot remove its own protection.
     pub deletion: Deletion,
+    /// What its manifest let be written, as last applied: what is taken out lets no more than that.
+    pub writes: EntryPolicy,
     /// Drift mode as last applied.
     pub drift: Drift,
     /// Declared with `merge: true`: only the values in `tracked.private` are ours.
@@ -60,6 +63,7 @@ impl Row {
             template: Hash::default(),
             normalizer: 0,
             deletion: Deletion::Delete,
+            writes: EntryPolicy::Sync,
             drift: Drift::Heal,
             merge: false,
             state: RowState::Settled,
@@ -88,7 +92,7 @@ pub enum RowState {
 pub struct Intent {
     /// Its name.
     pub action: ActionId,
-    /// `create`, `update`, `replace`, `delete`, `continue`.
+    /// `create`, `update`, `replace`, `delete`, `continue`, `abandon`.
     pub op: Arc<str>,
     /// Token for the remote; the same when a create is tried again.
     pub token: Arc<str>,
@@ -108,6 +112,10 @@ impl Intent {
     /// True when a new remote resource comes of it: a create, and the second half of a replacement.
     pub fn makes_anew(&self) -> bool {
         matches!(&*self.op, "create" | "replace")
+    }
+    /// True when nothing but our mark goes, from what is left to others.
+    pub fn leaves(&self) -> bool {
+        &*self.op == "abandon"
     }
 }
 

@@ -292,7 +292,8 @@ impl<'a> ScopeBuilder<'a> {
     /// Both sides of a change, where the provider can show them.
     fn values(&self, step: &Step, change: &mut Change) {
         // What was replaced is told by its name alone: what is declared is another one.
-        if matches!(step.change, plan::Change::Move { .. } | plan::Change::Forget | plan::Change::EndFormer) {
+        use plan::Change::{Abandon, EndFormer, Forget, Move};
+        if matches!(step.change, Move { .. } | Forget | Abandon | EndFormer) {
             return;
         }
         // A resource that was not read, because its scope's version stood, has a hash and no bytes.
@@ -423,7 +424,7 @@ fn actions(change: &plan::Change) -> Vec<Action> {
         plan::Change::Delete | plan::Change::EndFormer => vec![Action::Delete],
         plan::Change::Adopt => vec![Action::Adopt],
         plan::Change::Move { .. } => vec![Action::Move],
-        plan::Change::Forget => vec![Action::Forget],
+        plan::Change::Forget | plan::Change::Abandon => vec![Action::Forget],
     }
 }
 
@@ -435,7 +436,7 @@ fn count(summary: &mut Summary, change: &plan::Change) {
         plan::Change::Delete | plan::Change::EndFormer => &mut summary.delete,
         plan::Change::Adopt => &mut summary.adopt,
         plan::Change::Move { .. } => &mut summary.r#move,
-        plan::Change::Forget => &mut summary.forget,
+        plan::Change::Forget | plan::Change::Abandon => &mut summary.forget,
     } += 1;
 }
 

@@ -13,9 +13,9 @@ use reconciled_engine::{
     survey::{Domain, Survey, View},
 };
 use reconciled_provider::{
-    Address, Deletion, Delta, Drift, Error, FieldChange, Focus, Hash, ManifestKey, Observation, Observed,
-    Observer, Origin, PolicyId, Reference as Ref, Resource, ResourceId, Scope, Shown, SourceFile, Span, Spec,
-    Tracked, Version,
+    Address, Deletion, Delta, Drift, EntryPolicy, Error, FieldChange, Focus, Hash, ManifestKey, Observation,
+    Observed, Observer, Origin, PolicyId, Reference as Ref, Resource, ResourceId, Scope, Shown, SourceFile,
+    Span, Spec, Tracked, Version,
 };
 use reconciled_testkit::{Calm, Reference, Role, World};
 use std::{sync::Arc, time::Duration};
@@ -64,6 +64,7 @@ fn row(id: &str) -> Row {
         template: Hash::default(),
         normalizer: 1,
         deletion: Deletion::Delete,
+        writes: EntryPolicy::Sync,
         drift: Drift::Heal,
         merge: false,
         state: RowState::Settled,

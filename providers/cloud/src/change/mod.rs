@@ -4,8 +4,10 @@ mod check;
 mod fields;
 mod ignore;
 mod proposed;
+mod standing;
 
 pub use check::{check_applied, check_plan, check_write_only};
 pub use fields::{at_path, fields, is_write_only, secrets, secrets_in};
 pub use ignore::{Wrong, check_ignored, ignores_secret, leave_ignored};
 pub use proposed::proposed;
+pub(crate) use standing::standing;

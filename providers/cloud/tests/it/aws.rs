@@ -1,11 +1,11 @@
 //! The real provider for AWS before a server that plays AWS: each service by the life of one resource, from its creation to its
-//! deletion, with changes and a loss by a hand that is not ours.
+//! deletion, with changes and a loss by a hand that is not ours. Before it goes, our mark on it does, and nothing else.
 
 use crate::writes::Notes;
-use reconciled_cloud::{Config, INFO, find::Program, open};
+use reconciled_cloud::{Config, INFO, Mark, find::Program, open};
 use reconciled_provider::{
-    Action, ActionId, Batch, Cx, Delta, Focus, Hash, Observed, Op, Origin, Outcome, PolicyId, Provider,
-    Resource, Scope, SecretRef, SourceFile, Spec, Tracked, Version, Want, yaml,
+    Action, ActionId, Batch, Cx, Delta, Focus, Hash, Observed, Op, Origin, Outcome, Owner, PolicyId,
+    Provider, Resource, Scope, SecretRef, SourceFile, Spec, Tracked, Version, Want, yaml,
 };
 use reconciled_testkit::context::{TableSecrets, cx_with};
 use reqwest::{Client, Method};
@@ -220,7 +220,7 @@ impl Cloud {
             keeper: Vec::new(),
             sandbox: None,
             handover: None,
-            mark: None,
+            mark: Some(Mark { key: Mark::KEY.into(), instance: "one".into() }),
         };
         let mut secrets = TableSecrets::default();
         secrets.0.insert(SecretRef::File("/key".into()), SECRET.into());
@@ -299,6 +299,41 @@ impl Cloud {
         assert!(!told.contains(SECRET), "{told}");
     }
 
+    /// What is there of what nobody declares any more.
+    async fn undeclared(&self, scope: &Scope, tracked: &Tracked) -> Observed {
+        let tracked = std::slice::from_ref(tracked);
+        let want = Want { scope, focus: &Focus::All, desired: &[], tracked, claims: &[] };
+        let mut seen = self.provider.observe(&self.cx, &want).await.expect("a look");
+        seen.resources.pop().expect("it is there")
+    }
+
+    /// Leaves it to others: our mark goes, and nothing else of it changes.
+    async fn abandon(&self, desired: &Resource, tracked: &Tracked) {
+        let before = self.undeclared(&desired.scope, tracked).await;
+        if before.owner != Owner::Ours {
+            assert!(desired.id.0.starts_with("aws_route53_record"), "{} has tags", desired.id);
+            return;
+        }
+        assert!(self.provider.takes_marks_away(&desired.id));
+        let is_queue = desired.id.0.starts_with("aws_sqs_queue");
+        let tags = async || {
+            let url = tracked.remote.as_deref().expect("an id");
+            let body = format!("Action=ListQueueTags&Version=2012-11-05&QueueUrl={url}");
+            self.server.form("sqs", &body).await
+        };
+        assert!(!is_queue || tags().await.contains(Mark::KEY));
+        let op = Op::Update {
+            desired: Resource { spec: Spec::known(before.bytes.to_vec()), ..desired.clone() },
+            delta: Delta::leaving(),
+            observed: before.clone(),
+            tracked: Some(tracked.clone()),
+        };
+        self.done(desired, op).await;
+        let after = self.undeclared(&desired.scope, tracked).await;
+        assert_eq!((content(&after), &after.owner), (content(&before), &Owner::Unmarked));
+        assert!(!is_queue || !tags().await.contains(Mark::KEY));
+    }
+
     async fn live(&self, life: &Life) {
         let (first, then) =
             (Cloud::desired(life.type_name, &life.first), Cloud::desired(life.type_name, &life.then));
@@ -324,12 +359,23 @@ impl Cloud {
             tracked = self.done(now, op).await;
             self.in_sync(now, &tracked).await;
         }
+        self.abandon(now, &tracked).await;
         let (observed, ..) = self.plan(now, Some(&tracked)).await;
         let op = Op::Delete { observed: observed.expect("it is there"), tracked: Some(tracked.clone()) };
         let outcome = self.carry_out(&now.scope, op).await;
         assert!(matches!(outcome, Outcome::Gone), "{}: {outcome:?}", now.id);
         assert!(self.plan(now, Some(&tracked)).await.0.is_none(), "{} is still there", now.id);
     }
+}
+
+/// What there is to be declared of it, without the mark in what the provider says of all of its tags.
+fn content(observed: &Observed) -> Json {
+    let mut content: Json = serde_json::from_slice(&observed.bytes).expect("a declaration");
+    let config = content["config"].as_object_mut().expect("attributes");
+    let mut all = config.remove("tags_all").unwrap_or_else(|| json!({}));
+    all.as_object_mut().expect("tags").remove(Mark::KEY);
+    config.insert("tags_all".into(), all);
+    content
 }
 
 fn life(type_name: &'static str, touched: &'static str, first: Json, then: &[(&str, Json)]) -> Life {

@@ -2,9 +2,10 @@
 
 use crate::provider::Desk;
 use async_trait::async_trait;
+use reconciled_cloud::{Mark, open};
 use reconciled_provider::{
-    Action, ActionId, Batch, Clock, Cx, Delta, Error, ErrorKind, Journal, Observed, Op, Outcome, Sealed,
-    Shown, Stop, Tracked, Version,
+    Action, ActionId, Batch, Clock, Cx, Delta, Error, ErrorKind, Focus, Journal, Observed, Op, Outcome,
+    Owner, Resource, Sealed, Shown, Spec, Stop, Tracked, Version, Want,
 };
 use serde_json::{Value as Json, json};
 use std::{
@@ -352,4 +353,50 @@ async fn what_is_ignored_stays_though_the_old_sdk_plans_otherwise() {
     // Made anew, it has all that it is given from nothing.
     let all = ["content", "fault", "id", "level", "size"].map(String::from);
     assert_eq!(paths(json!([])).await, (all.to_vec(), true));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_abandoned_loses_our_mark_and_nothing_else() {
+    let check = async |fault: &str, expect: &str| {
+        let mut desk = Desk::new("");
+        let mark = Mark { key: Mark::KEY.into(), instance: "one".into() };
+        desk.config.mark = Some(mark);
+        desk.provider = open("toy", desk.config.clone()).expect("a program");
+        let mut there = json!({
+            "id": "thing-1", "name": "a", "content": "x", "size": 1, "level": 3, "secret": "s", "words": ["b", "c"],
+            "tags": { "team": "web", Mark::KEY: "one" }, "rule": [{ "port": 80, "protocol": "udp" }],
+            "label": [{ "key": "k", "value": "v" }],
+        });
+        if !fault.is_empty() {
+            there["fault"] = json!(fault);
+        }
+        desk.put("thing-1", &there);
+        let found = json!({ "config": { "name": "a" }, "import": "thing-1" });
+        let (seen, _) = desk.look(&found, &[]).await.expect("a plan");
+        let tracked = Desk::tracked(&seen);
+        // Somebody changed it since, and nobody declares it any more.
+        (there["content"], there["size"]) = (json!("theirs"), json!(6));
+        desk.put("thing-1", &there);
+        let (scope, rows) = (Desk::scope(), [tracked.clone()]);
+        let want = Want { scope: &scope, focus: &Focus::All, desired: &[], tracked: &rows, claims: &[] };
+        let observed = desk.provider.observe(&desk.cx, &want).await.expect("a look").resources.remove(0);
+        assert_eq!(observed.owner, Owner::Ours);
+        let spec = Spec::known(observed.bytes.to_vec());
+        let desired = Resource { spec, ..Desk::desired(&found) };
+        let op = Op::Update { desired, delta: Delta::leaving(), observed, tracked: Some(tracked) };
+        let outcome = carry_out(&desk, &desk.cx, op, None).await;
+        assert!(word(&outcome).starts_with(expect), "{fault}: {}", word(&outcome));
+        if expect == "done" {
+            there["tags"] = json!({ "team": "web" });
+        }
+        let file = std::fs::read(desk.world.path().join("thing-1.json")).expect("it is there");
+        let now: Json = serde_json::from_slice(&file).expect("a thing");
+        for (name, value) in there.as_object().expect("fields") {
+            assert_eq!(now[name], *value, "{fault}: {name}");
+        }
+    };
+    check("", "done").await;
+    check("refuse", "failed").await;
+    // What the old SDK would change on the way is no reason to change it.
+    check("plan-rewrite", "failed: to take our mark away would also change content").await;
 }

@@ -111,6 +111,10 @@ impl Observer for Reference {
         Ok(deltas)
     }
 
+    fn takes_marks_away(&self, _: &ResourceId) -> bool {
+        matches!(self.role, Role::Cloud { .. })
+    }
+
     fn tells_health(&self) -> bool {
         // A host knows how its units fare.
         matches!(self.role, Role::Host)

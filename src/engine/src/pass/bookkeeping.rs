@@ -33,6 +33,9 @@ pub(super) fn bookkeeping(
     let mut rows: Vec<Row> = plan.refreshed.clone();
     let mut gone: Vec<ResourceId> = plan.lapsed.iter().map(|row| row.tracked.id.clone()).collect();
     let mut let_go: Vec<&ResourceId> = plan.let_go.iter().collect();
+    let is_ours = |id| view.seen.get(id).is_some_and(|observed| observed.owner == Owner::Ours);
+    let leaves =
+        |open: &OpenIntent, id: &ResourceId| open.intent.leaves() && open.intent.row.tracked.id == *id;
     let mut events = Vec::new();
     for step in &plan.steps {
         match &step.change {
@@ -52,7 +55,8 @@ pub(super) fn bookkeeping(
             }
             Change::Forget => {
                 gone.push(step.id.clone());
-                if view.seen.get(&step.id).is_some_and(|observed| observed.owner == Owner::Ours) {
+                // Where our mark was taken away without an answer, a read may show it once more.
+                if is_ours(&step.id) || view.memory.open.iter().any(|open| leaves(open, &step.id)) {
                     let_go.push(&step.id);
                 }
             }
@@ -91,10 +95,16 @@ pub(super) fn bookkeeping(
     for open in view.memory.open.iter().filter(answered) {
         let intent = &open.intent;
         let after = view.seen.get(&intent.row.tracked.id).map(|observed| observed.hash);
-        let word = ["create", "update", "replace", "delete"].into_iter().find(|word| *word == &*intent.op);
+        let word = ["create", "update", "replace", "delete", "abandon"]
+            .into_iter()
+            .find(|word| *word == &*intent.op);
         // What another one took the place of is deleted by itself, and the row is the successor's.
         let word = word.filter(|word| *word != "delete" || intent.after.is_none());
-        let took_effect = if &*intent.op == "delete" { after.is_none() } else { after == intent.after };
+        let took_effect = match &*intent.op {
+            "delete" => after.is_none(),
+            "abandon" => !is_ours(&intent.row.tracked.id),
+            _ => after == intent.after,
+        };
         if let (Some(word), true) = (word, took_effect) {
             *found.entry((word, "observed")).or_default() += 1;
         }

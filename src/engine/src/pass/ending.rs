@@ -217,13 +217,14 @@ pub(super) fn state_without_actions(
 }
 
 fn failure(step: &Step, error: &Error) -> Condition {
+    let let_go = || (step.change == Change::Abandon).then(|| step.let_go_unwritten().into());
     Condition {
         id: Some(step.id.clone()),
         address: Some(step.address.clone()),
         kind: if error.kind.stalls() { ConditionKind::Stalled } else { ConditionKind::Waiting },
         reason: error.kind.word().into(),
         message: error.chain().into(),
-        hint: error.hint.as_deref().map(Arc::from),
+        hint: error.hint.as_deref().map(Arc::from).or_else(let_go),
         since: Duration::ZERO,
         next_try: None,
     }

@@ -343,7 +343,7 @@ fn op(step: &Step, memory: &ScopeMemory) -> Op {
             Op::Continue { desired, tracked, observed, claims: mine.map(claim_state).collect() }
         }
         (Change::Replace, Some(desired), Some(observed)) => Op::Replace { desired, delta, observed, tracked },
-        (Change::Update | Change::EndFormer, Some(desired), Some(observed)) => {
+        (Change::Update | Change::EndFormer | Change::Abandon, Some(desired), Some(observed)) => {
             Op::Update { desired, delta, observed, tracked }
         }
         (_, Some(desired), _) => Op::Create { desired, delta },

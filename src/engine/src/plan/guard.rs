@@ -125,7 +125,7 @@ pub fn judge(
         .filter_map(|(scope, s)| Some((*scope, slot(s)?)))
         .collect();
     let weight = |scope: &Scope, step: &Step| match step.change {
-        Change::Update | Change::Continue => Some(Weight::Update),
+        Change::Update | Change::Continue | Change::Abandon => Some(Weight::Update),
         // One transaction that puts something else in its place is a change, not a loss.
         Change::Replace => Some(if atomic { Weight::Update } else { Weight::Delete }),
         Change::Delete => {
@@ -141,7 +141,7 @@ pub fn judge(
     for (scope, step) in &guarded {
         match step.change {
             Change::Create => counts[0] += 1,
-            Change::Update | Change::Continue => counts[1] += 1,
+            Change::Update | Change::Continue | Change::Abandon => counts[1] += 1,
             Change::Replace => counts[2] += 1,
             Change::Delete | Change::EndFormer => counts[3] += 1,
             _ => {}

@@ -12,8 +12,8 @@ use crate::{
     store::{Condition, ConditionKind, Consent, OpenIntent, Row},
 };
 use reconciled_provider::{
-    Address, Deletion, Error, Focus, Identity, LeftAlone, Marking, Merged, Observed, Owner, Resource,
-    ResourceId,
+    Address, Deletion, Delta, Error, Focus, Identity, LeftAlone, Marking, Merged, Observed, Origin, Owner,
+    PolicyId, Resource, ResourceId, Spec,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -40,8 +40,8 @@ pub(super) fn tracked_and_no_longer_desired(planner: &Planner<'_>, out: &mut Sco
         }
         match planner.seen.get(&row.tracked.id) {
             None if whole => gone(planner, row, out),
-            Some(_) if row.deletion == Deletion::Abandon && !is_claim => {
-                out.steps.push(step(planner, Change::Forget, row, None))
+            Some(observed) if row.deletion == Deletion::Abandon && !is_claim => {
+                abandon(planner, row, observed, out)
             }
             // It is left to others from now on.
             Some(observed) if !is_claim && is_let_go(planner, observed) => {
@@ -93,6 +93,36 @@ fn gone(planner: &Planner<'_>, row: &Row, out: &mut ScopePlan) {
             });
         }
     }
+}
+
+/// It is left to others as it is. Our mark would still say whose it is, so it goes with that where the provider can take it away:
+/// a write like any other, which the guard counts and which waits where nothing may be written. Where the manifest itself forbade
+/// that, nobody is left who could allow it.
+fn abandon(planner: &Planner<'_>, row: &Row, observed: &Observed, out: &mut ScopePlan) {
+    let may_write = !row.merge && row.writes >= EntryPolicy::UpsertOnly;
+    if !(may_write
+        && observed.owner == Owner::Ours
+        && planner.input.provider.takes_marks_away(&row.tracked.id))
+    {
+        return out.steps.push(step(planner, Change::Forget, row, None));
+    }
+    let mut found = step(planner, Change::Abandon, row, Some(observed));
+    found.work.delta = Delta::leaving();
+    found.fields = found.work.delta.fields.clone();
+    found.work.row = None;
+    found.work.desired = Some(Resource {
+        id: row.tracked.id.clone(),
+        scope: Arc::new(planner.input.scope.clone()),
+        spec: Spec::known(observed.bytes.to_vec()),
+        origin: Origin { manifest: u32::MAX, line: 0 },
+        policy: PolicyId::default(),
+    });
+    if planner.input.policy < EntryPolicy::UpsertOnly {
+        let blocked = Blocked::EntryPolicy(planner.input.policy);
+        out.conditions.push(blocked.condition(&found));
+        found.blocked = Some(blocked);
+    }
+    out.steps.push(found);
 }
 
 fn delete(planner: &Planner<'_>, row: &Row, observed: &Observed, out: &mut ScopePlan) {

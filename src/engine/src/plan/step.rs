@@ -36,6 +36,8 @@ pub enum Change {
     },
     /// The inventory lets go of a resource, which stays as it is.
     Forget,
+    /// The remote resource loses our mark and stays as it is otherwise, and the inventory lets go of it.
+    Abandon,
     /// A pending resource takes its next step.
     Continue,
 }
@@ -55,6 +57,7 @@ impl Change {
             Change::Adopt => "adopt",
             Change::Move { .. } => "move",
             Change::Forget => "forget",
+            Change::Abandon => "abandon",
             Change::Continue => "continue",
         }
     }
@@ -200,8 +203,11 @@ impl Blocked {
             Blocked::EntryPolicy(policy) => {
                 let (word, change) = (policy.word(), step.change.word());
                 let message = format!("the entry's `policy: {word}` does not allow to {change} it");
-                let hint = "change `policy` of the entry in the configuration of the host, or what is declared";
-                (ConditionKind::Stalled, "PolicyForbids", message, Some(hint.into()))
+                let hint = match step.change {
+                    Change::Abandon => step.let_go_unwritten(),
+                    _ => "change `policy` of the entry in the configuration of the host, or what is declared".into(),
+                };
+                (ConditionKind::Stalled, "PolicyForbids", message, Some(hint))
             }
             Blocked::OwnPolicy(policy) => {
                 let (word, change) = (policy.word(), step.change.word());
@@ -327,6 +333,11 @@ impl Step {
     /// make the rest of it a small one.
     pub(crate) fn is_put_off(&self) -> bool {
         matches!(self.blocked, Some(Blocked::Suspended(Some(_)))) && self.is_of_a_commit()
+    }
+
+    /// How to let go of what cannot be written to.
+    pub(crate) fn let_go_unwritten(&self) -> String {
+        format!("to let go of it at once, with our mark on it: reconciled forget {}", self.address)
     }
 
     fn is_of_a_commit(&self) -> bool {

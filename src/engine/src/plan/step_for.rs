@@ -203,6 +203,7 @@ impl Planner<'_> {
             template: desired.spec.template(),
             normalizer: input.provider.info().normalizer,
             deletion: policy.deletion.unwrap_or(Deletion::Delete),
+            writes: policy.writes,
             drift: policy.drift.or_else(|| source.and_then(|s| s.drift)).unwrap_or(Drift::Heal),
             merge: policy.merge || ours.is_some(),
             state: row.map_or(RowState::Settled, |r| r.state.clone()),

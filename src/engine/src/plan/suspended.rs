@@ -106,7 +106,8 @@ fn is_by_hand(step: &Step) -> bool {
     match step.reason {
         Reason::Drift | Reason::Restore => true,
         Reason::Due => false,
-        _ if step.change == Change::EndFormer => false,
+        // Whatever was changed stays.
+        _ if matches!(step.change, Change::EndFormer | Change::Abandon) => false,
         _ => left.is_some() && left != step.before,
     }
 }

@@ -10,7 +10,7 @@
 use super::Survey;
 use crate::{
     desired::{Desired, ManifestMeta},
-    plan::Change,
+    plan::{Change, Step},
     store::{Condition, ConditionKind, MovedAway, Row, ScopeMemory},
 };
 use reconciled_provider::{Address, ManifestKey, ResourceId, Scope, problem::did_you_mean};
@@ -44,11 +44,12 @@ struct Waiting {
 const AGAIN: Duration = Duration::from_secs(30);
 
 impl Moves {
-    /// Has what cannot be moved yet neither made anew nor deleted.
+    /// Has what cannot be moved yet neither made anew, nor deleted or let go of.
     pub(super) fn put_off(&self, survey: &mut Survey, now: Duration) {
+        let ends = |step: &Step| matches!(step.change, Change::Delete | Change::Abandon | Change::Forget);
         for Waiting { from, to, address, why } in &self.waiting {
             if let Some(Ok(view)) = survey.scopes.get_mut(&from.0) {
-                view.plan.steps.retain(|step| step.id != from.1 || step.change != Change::Delete);
+                view.plan.steps.retain(|step| step.id != from.1 || !ends(step));
             }
             let Some(Ok(view)) = survey.scopes.get_mut(&to.0) else { continue };
             view.plan.steps.retain(|step| step.id != to.1 || step.change != Change::Create);

@@ -26,7 +26,8 @@ pub(super) fn recover(
         let is_left = || row.merge && !is_wanted(&row.tracked.id);
         let ours = open.intent.after == Some(observed.hash) || observed.owner == Owner::Ours || is_left();
         let forgotten = left.contains(&row.tracked.id);
-        if !known && ours && !forgotten && &*open.intent.op != "delete" {
+        let stays = &*open.intent.op != "delete" && !open.intent.leaves();
+        if !known && ours && !forgotten && stays {
             let mut row = Row::clone(row);
             row.tracked.applied = observed.hash;
             row.tracked.remote = observed.remote.clone();

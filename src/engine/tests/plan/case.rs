@@ -9,7 +9,7 @@
 //! scope NAME                                            (what follows is in this scope)
 //! desired ID CONTENT manifest=M template=T waits=M deletion= drift= adopt= suspend merge ignore=P,P
 //! claim ID CONTENT by=ID at=SCOPE                       (desired because of a claim, of that resource)
-//! tracked ID CONTENT source=S manifest=M template=T normalizer=N deletion= file= after=M
+//! tracked ID CONTENT source=S manifest=M template=T normalizer=N deletion= policy= file= after=M
 //!                    merge ours=VALUE pending=SECONDS applied written=SECONDS
 //! observed ID CONTENT owner=ours|system|NAME outputs=JSON news=PRIVATE
 //! observation incomplete | only=ID,ID | version=N
@@ -29,7 +29,7 @@
 
 use crate::{
     observer::Spoken,
-    words::{Line, address, adopt, deletion, drift, hash, key, number},
+    words::{Line, address, adopt, deletion, drift, hash, key, number, policy},
 };
 use futures_executor::block_on;
 use reconciled_engine::{
@@ -168,15 +168,7 @@ impl Case {
     fn line(&mut self, scope: &Scope, line: &Line<'_>) {
         match line.at(0) {
             "role" | "manifest" => {}
-            "policy" => {
-                self.policy = match line.at(1) {
-                    "observe" => EntryPolicy::Observe,
-                    "create-only" => EntryPolicy::CreateOnly,
-                    "upsert-only" => EntryPolicy::UpsertOnly,
-                    "sync" => EntryPolicy::Sync,
-                    other => panic!("no policy: {other}"),
-                }
-            }
+            "policy" => self.policy = policy(line.at(1)),
             "now" => self.now = Duration::from_secs(number(line.at(1))),
             "window" => self.observer.info.consistency_window = Duration::from_secs(number(line.at(1))),
             "normalizer" => self.observer.info.normalizer = number(line.at(1)) as u32,
@@ -474,6 +466,7 @@ impl Case {
             template: hash(line.get("template").unwrap_or(content)),
             normalizer: line.number("normalizer").unwrap_or(1) as u32,
             deletion: line.get("deletion").map_or(Deletion::Delete, deletion),
+            writes: line.get("policy").map_or(EntryPolicy::Sync, policy),
             drift: line.get("drift").map_or(Drift::Heal, drift),
             merge: line.has("merge"),
             state: pending.unwrap_or(settled),

@@ -93,6 +93,13 @@ scenarios! {
     }
     deletion {
         last_applied_abandon_forgets,
+        what_is_abandoned_loses_our_mark,
+        what_is_abandoned_and_bears_no_mark_of_ours_is_forgotten,
+        an_abandonment_that_writes_counts_as_an_update,
+        an_abandonment_that_writes_is_stopped_by_a_suspension,
+        an_abandonment_that_writes_waits_for_the_policy_of_its_entry,
+        what_its_manifest_let_nobody_change_is_abandoned_as_it_is,
+        what_was_changed_by_hand_while_suspended_is_abandoned_unasked,
         last_applied_protection_holds_the_deletion,
         last_applied_protection_wins_over_the_manifest_that_replaces,
         protection_holds_a_replacement_also_when_it_heals_drift,

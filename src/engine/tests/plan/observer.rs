@@ -91,6 +91,9 @@ impl Observer for Spoken {
         }
         observed.id.0.starts_with("_acme").then_some(LeftAlone::Custom)
     }
+    fn takes_marks_away(&self, id: &ResourceId) -> bool {
+        self.reference.takes_marks_away(id)
+    }
     fn holder(&self, _: &Scope) -> Option<ResourceId> {
         self.holder.clone()
     }

@@ -77,7 +77,7 @@ fn world() -> impl Strategy<Value = Vec<String>> {
         ],
         0..4,
     );
-    let role = prop::sample::select(vec!["role zone", "role host"]);
+    let role = prop::sample::select(vec!["role zone", "role host", "role cloud"]);
     let resources = IDS.map(resource);
     (resources, settings, role).prop_map(|(resources, settings, role)| {
         let mut lines: Vec<String> = resources.into_iter().flatten().collect();
@@ -121,6 +121,9 @@ fn carry_out(case: &mut Case, step: &Step) {
     match step.change {
         Change::Delete => seen.retain(|o| o.id != step.id),
         Change::Forget => {}
+        Change::Abandon => {
+            seen.iter_mut().filter(|o| o.id == step.id).for_each(|o| o.owner = Owner::Unmarked);
+        }
         Change::Adopt | Change::Move { .. } => rows.extend(row.map(Arc::unwrap_or_clone)),
         Change::Create | Change::Update | Change::Replace | Change::EndFormer | Change::Continue => {
             rows.extend(row.map(Arc::unwrap_or_clone));
@@ -187,7 +190,8 @@ proptest! {
         }
         let second = case.answer();
         // In an exclusive scope, what was let go is foreign from then on: held, not left.
-        let let_go = |id: &ResourceId| first.plans[0].steps.iter().any(|s| s.change == Change::Forget && s.id == *id);
+        let lets_go = |s: &Step| matches!(s.change, Change::Forget | Change::Abandon);
+        let let_go = |id: &ResourceId| first.plans[0].steps.iter().any(|s| lets_go(s) && s.id == *id);
         // So does what waited for room beside it.
         let had_no_room = |id: &ResourceId| {
             let is_it = |s: &Step| s.id == *id && matches!(s.blocked, Some(Blocked::Occupied { .. }));
@@ -208,6 +212,21 @@ proptest! {
             prop_assert!(is("tracked") || has_line(&lines, "exclusive"), "{} is foreign", step.id);
             prop_assert!(is("observed"), "{} was not seen", step.id);
             prop_assert!(!has_line(&lines, "observation"), "not all of the scope was seen");
+        }
+    }
+
+    #[test]
+    fn only_what_is_to_be_abandoned_loses_our_mark_and_nothing_else_with_it(lines in world()) {
+        let answer = answer(&lines);
+        for step in answer.plans[0].steps.iter().filter(|s| s.change == Change::Abandon) {
+            let was = lines.iter().find(|line| line.starts_with(&format!("tracked {} ", step.id)));
+            prop_assert!(was.is_some_and(|line| line.ends_with("deletion=abandon")), "{}", step.id);
+            prop_assert!(!has_line(&lines, &format!("desired {} ", step.id)), "{} is desired", step.id);
+            let seen = step.work.observed.as_ref().unwrap();
+            prop_assert_eq!(&seen.owner, &Owner::Ours);
+            let written = step.work.desired.as_ref().unwrap();
+            prop_assert_eq!(written.spec.bytes(), Some(&*seen.bytes));
+            prop_assert!(step.work.row.is_none() && step.work.delta.leaves && step.after.is_none());
         }
     }
 

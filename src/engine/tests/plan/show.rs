@@ -83,6 +83,7 @@ fn line(out: &mut String, step: &Step) {
         Change::Adopt => "=",
         Change::Move { .. } => ">",
         Change::Forget => "forget",
+        Change::Abandon => "abandon",
         Change::Continue => "continue",
     };
     write!(out, "  {symbol} {} ({})", step.id, step.reason).unwrap();

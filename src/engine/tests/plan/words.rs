@@ -1,5 +1,6 @@
 //! The words of a scenario's lines.
 
+use reconciled_engine::plan::EntryPolicy;
 use reconciled_provider::{Address, Adopt, Deletion, Drift, Hash, ManifestKey};
 use std::{sync::Arc, time::Duration};
 
@@ -54,6 +55,16 @@ pub(crate) fn deletion(word: &str) -> Deletion {
         "abandon" => Deletion::Abandon,
         "protect" => Deletion::Protect,
         _ => panic!("no deletion mode: {word}"),
+    }
+}
+
+pub(crate) fn policy(word: &str) -> EntryPolicy {
+    match word {
+        "observe" => EntryPolicy::Observe,
+        "create-only" => EntryPolicy::CreateOnly,
+        "upsert-only" => EntryPolicy::UpsertOnly,
+        "sync" => EntryPolicy::Sync,
+        other => panic!("no policy: {other}"),
     }
 }
 

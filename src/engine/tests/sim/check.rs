@@ -2,6 +2,7 @@
 
 use crate::{memory::Disk, scenario::Scenario};
 use reconciled_engine::RowState;
+use reconciled_provider::{Owner, ResourceId};
 use reconciled_testkit::{World, reference::snapshot};
 
 /// ESR-1 and S1: the world is as declared, nothing twice, nothing left over, nothing foreign gone.
@@ -12,6 +13,12 @@ pub(crate) fn world(scenario: &Scenario, world: &World) -> Vec<String> {
         if found != *expected {
             failures.push(format!("ESR-1: {scope} is {found:?}, declared {expected:?}"));
         }
+        let contents = world.contents(scope);
+        let marked = scenario.abandoned.iter().filter(|id| {
+            let objects = contents.objects.get(&ResourceId::from(**id));
+            objects.into_iter().flatten().any(|object| object.owner != Owner::Unmarked)
+        });
+        failures.extend(marked.map(|id| format!("ESR-1: {scope}/{id} was abandoned and bears our mark")));
     }
     failures
 }
@@ -35,7 +42,8 @@ pub(crate) fn memory(scenario: &Scenario, disk: &Disk) -> Vec<String> {
             .before
             .iter()
             .filter(|(s, id, _)| *s == scope && scenario.expect[&scope].contains_key(*id));
-        let ours = scenario.expect[&scope].len();
+        let is_ours = |id: &&String| !scenario.abandoned.contains(&id.as_str());
+        let ours = scenario.expect[&scope].keys().filter(is_ours).count();
         let rows = memory.rows.len();
         if rows > ours || rows + foreign.count() + usize::from(scenario.name == "zone_foreign_writer") < ours
         {

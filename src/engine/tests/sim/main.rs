@@ -76,6 +76,8 @@ scenarios! {
     cloud: [
         cloud_create_with_tokens,
         cloud_held_commit_lets_nothing_go,
+        cloud_abandoned_things_lose_our_mark_alone,
+        cloud_abandoned_things_may_come_back,
         cloud_replace_with_tokens,
         cloud_create_without_tokens_under_lag,
         cloud_create_without_tokens_that_nothing_asks_for_meanwhile,

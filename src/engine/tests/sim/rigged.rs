@@ -162,6 +162,9 @@ impl Observer for Rigged {
     fn holder(&self, scope: &Scope) -> Option<ResourceId> {
         self.inner.holder(scope)
     }
+    fn takes_marks_away(&self, id: &ResourceId) -> bool {
+        self.inner.takes_marks_away(id)
+    }
     fn tells_health(&self) -> bool {
         self.inner.tells_health()
     }

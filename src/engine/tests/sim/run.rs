@@ -264,6 +264,12 @@ fn note(converge: &Converge, hits: &Mutex<BTreeSet<&'static str>>, sim: &Sim) ->
     if did("create", "partial") && did("update", "done") {
         hits.insert("made in part, then the rest");
     }
+    if did("abandon", "done") {
+        hits.insert("abandoned without our mark");
+    }
+    if did("abandon", "observed") {
+        hits.insert("abandoned without an answer");
+    }
     if !converge.round.held.is_empty() {
         hits.insert("held");
     }

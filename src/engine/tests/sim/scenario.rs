@@ -58,6 +58,8 @@ pub(crate) struct Scenario {
     pub(crate) replaces: bool,
     /// Nothing is deleted: what is declared otherwise is the same thing.
     pub(crate) keeps: bool,
+    /// What is there in the end, as it was but for our mark, and of which nothing is remembered.
+    pub(crate) abandoned: &'static [&'static str],
     /// What misleads the engine, so that the checks have something to find.
     pub(crate) broken: Option<Broken>,
     /// What somebody does whenever something went wrong, before anybody looks again.
@@ -193,6 +195,7 @@ fn base() -> Scenario {
         guard: GuardLimits { max_delete_percent: 100, max_update_percent: 100, ..GuardLimits::default() },
         replaces: false,
         keeps: false,
+        abandoned: &[],
         broken: None,
         meddles: None,
         must_hit: &["crash with an open intent", "commit refused"],

@@ -45,6 +45,12 @@ pub(crate) fn watch(
             }
             Change::Delete { is_there: true } => unasked.goes(key, &disk, branch.tip()),
             Change::Delete { is_there: false } => None,
+            Change::Unmark
+                if !replaces && wants(&branch.tip().1, scope, id) && still_wanted(&disk, &branch) =>
+            {
+                Some(format!("S3: {scope}/{id} lost our mark while it is desired"))
+            }
+            Change::Unmark => None,
             Change::Put(content) => {
                 let (_, generation) = content.rsplit_once("@g")?;
                 let generation: u64 = generation.parse().ok()?;

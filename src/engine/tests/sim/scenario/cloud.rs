@@ -28,6 +28,50 @@ pub(crate) fn cloud_held_commit_lets_nothing_go() -> Scenario {
     }
 }
 
+/// Our mark goes, and nothing else: neither the thing, nor what somebody makes of it meanwhile.
+pub(crate) fn cloud_abandoned_things_lose_our_mark_alone() -> Scenario {
+    let thing = ["cloud/q|other|o", "cloud/q|queue|q"];
+    let theirs = Do::Hand { scope: scope("cloud/q"), id: "queue", content: Some("theirs") };
+    Scenario {
+        roles: cloud(true),
+        script: vec![
+            (AtRest, commit(desired("r1", &thing).abandoned())),
+            (AtRest, commit(desired("r2", &thing[..1]).abandoned())),
+            (AfterPoints(3), theirs),
+        ],
+        expect: [(scope("cloud/q"), contents(&[("other", "o"), ("queue", "theirs")]))].into(),
+        keeps: true,
+        abandoned: &["queue"],
+        must_hit: &[
+            "crash with an open intent",
+            "lost answer",
+            "stale read",
+            "abandoned without our mark",
+            "abandoned without an answer",
+        ],
+        ..base()
+    }
+}
+
+/// A commit that is taken back while our mark goes: it stays tracked, or is taken over again as it is.
+pub(crate) fn cloud_abandoned_things_may_come_back() -> Scenario {
+    let thing = ["cloud/q|other|o", "cloud/q|queue|q"];
+    Scenario {
+        roles: cloud(true),
+        script: vec![
+            (AtRest, commit(desired("r1", &thing).abandoned())),
+            (AtRest, commit(desired("r2", &thing[..1]).abandoned())),
+            (AfterPoints(3), commit(desired("r3", &thing).abandoned())),
+        ],
+        expect: [(scope("cloud/q"), contents(&[("other", "o"), ("queue", "q")]))].into(),
+        keeps: true,
+        // What was begun before goes on.
+        replaces: true,
+        must_hit: &["crash with an open intent", "abandoned without our mark"],
+        ..base()
+    }
+}
+
 pub(crate) fn cloud_replace_with_tokens() -> Scenario {
     Scenario {
         roles: cloud(true),
