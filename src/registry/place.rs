@@ -7,8 +7,8 @@
 
 use async_trait::async_trait;
 use reconciled_certificates::{
-    deliver::{File, NAMES},
-    place::{Again, Content, LARGEST, Place, Spot, Step, Trust, judge},
+    deliver::NAMES,
+    place::{Again, Content, File, LARGEST, Place, Spot, Step, Trust, judge},
 };
 use reconciled_local::{
     hands::{Account, Afar, Fault, Hands, Job, Make, Manager, Meta, Put, Remove, Seen, What},

@@ -11,9 +11,11 @@
 
 pub mod address;
 pub mod apply;
+pub mod claim;
 pub mod context;
 pub mod diff;
 pub mod error;
+pub mod health;
 pub mod kind;
 pub mod lint;
 pub mod manifest;
@@ -22,23 +24,26 @@ pub mod observe;
 pub mod policy;
 pub mod problem;
 pub mod provider;
+pub mod reference;
 pub mod secret;
 pub mod sorted;
 pub mod spec;
 pub mod yaml;
 
 pub use address::{Address, Pattern};
-pub use apply::{Action, ActionId, Batch, Claim, ClaimState, Journal, Lives, Op, Outcome};
+pub use apply::{Action, ActionId, Batch, Journal, Op, Outcome};
+pub use claim::{Claim, ClaimState, Lives};
 pub use context::{Answers, Clock, Cx, Listener, Pace, Stop, Turns, Warnings};
 pub use diff::{Delta, Deltas, FieldChange, OWNER_FIELD, PENDING_FIELD, Shown, diff_by_compare, is_ignored};
 pub use error::{Error, ErrorKind};
+pub use health::{Health, Unwell};
 pub use kind::{Kind, Kinds};
 pub use lint::{Around, Finding, Linted};
 pub use manifest::{Inputs, Manifest, Normalized, Value};
 pub use name::{Hash, ManifestKey, Origin, ResourceId, Scope};
 pub use observe::{
-    Ending, Fact, Focus, Found, Health, Hint, LeftAlone, Observation, Observed, Owner, RemoteNames, Served,
-    Tracked, Unwell, Version, Want,
+    Ending, Fact, Focus, Found, Hint, LeftAlone, Observation, Observed, Owner, RemoteNames, Served, Tracked,
+    Version, Want,
 };
 pub use policy::{Adopt, Deletion, Drift, EntryPolicy, Policies, Policy, PolicyId};
 pub use problem::{Place, Problem, Severity};
@@ -46,7 +51,8 @@ pub use provider::{
     Fencing, GuardDomain, Identity, Marking, Merged, Observer, Provider, ProviderInfo, Renewal, Slot,
     no_hints,
 };
+pub use reference::Reference;
 pub use secret::{Sealed, Secret, SecretMark, SecretRef, Secrets, secret_in, secret_output};
 pub use sorted::Sorted;
-pub use spec::{Reference, Resource, Spec};
+pub use spec::{Resource, Spec};
 pub use yaml::{At, Each, Node, SourceFile, Span};

@@ -1,41 +1,12 @@
 //! What is desired of one resource.
 
+pub use crate::reference::Reference;
+
 use crate::{
-    name::{Hash, ManifestKey, Origin, ResourceId, Scope},
+    name::{Hash, Origin, ResourceId, Scope},
     policy::PolicyId,
 };
-use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-
-/// A reference to an output of another manifest: `${ADDRESS:path}`.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Reference {
-    /// The manifest referred to.
-    pub target: ManifestKey,
-    /// Path into its outputs.
-    pub path: Arc<str>,
-}
-
-impl Serialize for Reference {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        (&*self.target.0, &*self.path).serialize(serializer)
-    }
-}
-
-impl<'de> Deserialize<'de> for Reference {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Reference, D::Error> {
-        let (target, path) = <(String, String)>::deserialize(deserializer)?;
-        Ok(Reference { target: ManifestKey(target.into()), path: path.into() })
-    }
-}
-
-impl<'de> serde::de::IntoDeserializer<'de, crate::yaml::decode::DecodeError> for Reference {
-    type Deserializer =
-        serde::de::value::SeqDeserializer<std::array::IntoIter<String, 2>, crate::yaml::decode::DecodeError>;
-    fn into_deserializer(self) -> Self::Deserializer {
-        serde::de::value::SeqDeserializer::new([self.target.0.to_string(), self.path.to_string()].into_iter())
-    }
-}
 
 /// The desired content in canonical bytes: the form in which the remote will report it.
 ///

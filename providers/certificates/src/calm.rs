@@ -9,12 +9,11 @@
 //! remembered is read again within an hour, since who writes through a mapping, or to the disk itself, leaves no stamp. It
 //! deliberately is memory alone: a process that begins reads everything.
 
-use crate::place::Stamps;
+use crate::place::{Files, Stamps};
 use reconciled_provider::{Ending, Hash, Observed, Sealed};
 use ring::{hmac, rand::SystemRandom};
 use std::{
     collections::BTreeMap,
-    path::PathBuf,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -23,15 +22,6 @@ use std::{
 const STEADY: Duration = Duration::from_secs(3);
 /// When it is read again whatever its stamps are.
 const ANEW: Duration = Duration::from_secs(3_600);
-
-/// What an answer was read from.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct Files {
-    /// Any change of these counts.
-    pub exact: Vec<PathBuf>,
-    /// Directories on the way, whose entries may change.
-    pub ways: Vec<PathBuf>,
-}
 
 /// What is remembered of all certificates of an entry.
 #[derive(Debug)]

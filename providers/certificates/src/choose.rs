@@ -5,9 +5,10 @@
 //! is gone on with first, so that no order is left behind.
 
 use crate::{
-    apply::{Desk, Records, Step, address},
-    compare::{Difference, moment},
+    compare::Difference,
+    desk::{Desk, Records, Step, address},
     kept::Asked,
+    moment::moment,
     wish::{Authority, Issue, Solver, Wish},
 };
 use reconciled_provider::{Error, ErrorKind, Hash, Renewal};

@@ -2,6 +2,7 @@
 
 use crate::{
     kept::Issued,
+    moment::moment,
     renewal,
     wish::{Issue, Wish, secret_words},
     x509::Facts,
@@ -9,7 +10,6 @@ use crate::{
 use reconciled_provider::{Delta, FieldChange, Observed, Resource};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeSet, fmt::Display};
-use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
 /// One thing that is not as declared.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -80,12 +80,6 @@ pub(crate) fn compare(desired: &Resource, observed: &Observed) -> Option<Delta> 
 
 fn field(difference: Difference) -> FieldChange {
     FieldChange::text(&difference.path, Some(difference.before), Some(difference.after))
-}
-
-/// A moment, for people.
-pub(crate) fn moment(seconds: u64) -> String {
-    let moment = OffsetDateTime::from_unix_timestamp(seconds as i64).ok();
-    moment.and_then(|moment| moment.format(&Rfc3339).ok()).unwrap_or_else(|| seconds.to_string())
 }
 
 fn list<T: Display>(all: &BTreeSet<T>) -> String {

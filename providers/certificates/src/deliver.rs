@@ -8,53 +8,29 @@
 //! it has content; of a directory that another certificate is put into nothing is touched. The order of steps is here alone;
 //! whoever has the rights takes each of them ([`place`](crate::place)).
 
+mod layout;
 mod view;
 
+pub(crate) use layout::DATA;
+pub use layout::{CA, CHAIN, COMBINED, KEY, KEYSTORE, NAMES};
 pub use view::View;
-use view::left;
 pub(crate) use view::version;
 
 use crate::{
+    directory::failed,
     kept::{Issued, Mark},
     key, keystore,
-    place::{Content, Place, Spot},
+    place::{Content, File, Place, Spot},
     wish::Output,
 };
+use layout::MARK;
 use reconciled_provider::{Error, ErrorKind};
 use std::{
     collections::BTreeMap,
-    fs, io,
+    fs,
     path::{Path, PathBuf},
 };
 use zeroize::Zeroizing;
-
-/// The chain.
-pub const CHAIN: &str = "tls.crt";
-/// The key.
-pub const KEY: &str = "tls.key";
-/// The certificate of the issuer.
-pub const CA: &str = "ca.crt";
-/// Key and chain.
-pub const COMBINED: &str = "tls-combined.pem";
-/// All of it for Java and others (PKCS #12).
-pub const KEYSTORE: &str = "keystore.p12";
-/// Every name that is ever written.
-pub const NAMES: [&str; 5] = [CHAIN, KEY, CA, COMBINED, KEYSTORE];
-
-/// The link that is switched.
-pub(crate) const DATA: &str = "..data";
-/// Which certificate is put into the directory.
-const MARK: &str = "..certificate";
-
-/// One file.
-pub struct File {
-    /// Its name.
-    pub name: &'static str,
-    /// What is in it.
-    pub bytes: Zeroizing<Vec<u8>>,
-    /// Its permissions.
-    pub mode: u32,
-}
 
 /// What is there under one of our names.
 pub enum There {
@@ -441,24 +417,10 @@ impl Names {
 /// Removes versions of ours that nobody reads any more, each whatever keeps another one.
 async fn sweep(place: &dyn Place, directory: &Path, keep: Option<&str>) -> Result<(), Error> {
     let mut swept = Ok(());
-    for name in left(place, directory, keep).await {
+    for name in view::left(place, directory, keep).await {
         swept = swept.and(place.remove_version(&directory.join(name)).await);
     }
     swept
-}
-
-pub(crate) fn failed(what: &str, path: &Path, error: io::Error) -> Error {
-    Error::unavailable(format!("{what} {}", path.display())).caused_by(error)
-}
-
-pub(crate) fn refused(path: &Path, error: io::Error) -> Error {
-    let message = format!("put a certificate into {}", path.display());
-    match error.kind() {
-        io::ErrorKind::PermissionDenied => Error::permission_denied(message)
-            .caused_by(error)
-            .hint("let the service's user write there; only root gives files to other users"),
-        _ => Error::unavailable(message).caused_by(error),
-    }
 }
 
 /// Numbers of the user and the group the files belong to; `own` where nobody is named.

@@ -7,14 +7,13 @@
 //! (`unlink(2)`, EPERM). So what is ours there stays ours, and who came first is found by looking at the owner. What is not there
 //! yet is not looked into: anybody might put something there meanwhile.
 
-use crate::{deliver::refused, place::Spot};
 use reconciled_provider::Error;
 use rustix::fs::OFlags;
 use std::{
     fs,
     io::{self, Read},
     os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt},
-    path::Path,
+    path::{Path, PathBuf},
 };
 use zeroize::Zeroizing;
 
@@ -32,6 +31,21 @@ pub struct Content {
     pub group: u32,
     /// Its permissions.
     pub mode: u32,
+}
+
+/// What is at a path. It may be a key, so it is not printed.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Spot {
+    /// Nothing.
+    Nothing,
+    /// A file, with its content.
+    File(Content),
+    /// A file larger than any of ours.
+    Huge,
+    /// A link, which is not followed, to there.
+    Link(PathBuf),
+    /// A pipe, a device, a directory.
+    Other,
 }
 
 /// Looks at a file without following a link there, and without waiting for whoever would write to a pipe.
@@ -183,6 +197,20 @@ pub fn judge(
         is_next_missing = false;
     }
     Ok(trust)
+}
+
+pub(crate) fn failed(what: &str, path: &Path, error: io::Error) -> Error {
+    Error::unavailable(format!("{what} {}", path.display())).caused_by(error)
+}
+
+pub(crate) fn refused(path: &Path, error: io::Error) -> Error {
+    let message = format!("put a certificate into {}", path.display());
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => Error::permission_denied(message)
+            .caused_by(error)
+            .hint("let the service's user write there; only root gives files to other users"),
+        _ => Error::unavailable(message).caused_by(error),
+    }
 }
 
 #[cfg(test)]

@@ -8,8 +8,6 @@ mod disk;
 mod keep;
 
 use crate::{
-    acme::{self, Counts},
-    apply::LONGEST_REFUSAL,
     key,
     renewal::Suggested,
     wish::{Output, Wish},
@@ -214,6 +212,19 @@ pub struct Attempt {
     pub made: BTreeSet<PathBuf>,
 }
 
+/// What an order counts as, where what an authority gives is counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Counts {
+    /// As a first one.
+    #[default]
+    First,
+    /// As one for exactly the names that a certificate is there for already.
+    Again,
+    /// As one that says which certificate it replaces.
+    Replacing,
+}
+
 /// A TXT value that has to be there for a while.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -242,6 +253,9 @@ impl std::fmt::Display for Lasting {
     }
 }
 
+/// Longest wait after a refusal.
+pub(crate) const LONGEST_REFUSAL: u64 = 115_200;
+
 /// How often an authority refused in a row.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -269,6 +283,9 @@ impl Refusals {
     }
 }
 
+/// Longest time an authority may ask to be left alone, in seconds.
+pub(crate) const LONGEST_WAIT: u64 = 24 * 3_600;
+
 /// An authority asked to be left alone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -284,7 +301,7 @@ pub struct Busy {
 impl Busy {
     /// True while it is not asked. A clock that went back is no reason to wait longer than it may ask for.
     pub(crate) fn is_on(&self, now: u64) -> bool {
-        self.until > now && self.until <= now + acme::LONGEST
+        self.until > now && self.until <= now + LONGEST_WAIT
     }
 }
 

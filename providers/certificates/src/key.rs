@@ -5,7 +5,7 @@
 use crate::wish::KeyKind;
 use openssl::pkey::PKey;
 use rcgen::{KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_ECDSA_P384_SHA384, PKCS_ED25519};
-use reconciled_provider::{Error, Secret};
+use reconciled_provider::{Error, Hash, Secret};
 use rsa::pkcs8::EncodePrivateKey;
 use zeroize::Zeroizing;
 
@@ -77,6 +77,11 @@ pub fn read(what: &str, key: &Secret) -> Result<KeyPair, Error> {
 /// The public half, as it stands in a certificate (SubjectPublicKeyInfo).
 pub fn public(what: &str, key: &Secret) -> Result<Vec<u8>, Error> {
     Ok(read(what, key)?.public_key_der())
+}
+
+/// Names the public half of a key.
+pub(crate) fn hash(key: &Secret) -> Result<Hash, Error> {
+    Ok(Hash::of(&public("the key of the certificate", key)?))
 }
 
 #[cfg(test)]

@@ -6,12 +6,9 @@
 //! showed or what it is to show, whenever somebody looks; what is not as it was when that was decided is neither replaced nor
 //! removed. *Caveat*: a change between the last look at it and the next call of the system is not seen.
 
-pub use crate::calm::Files;
-
 use crate::{
     aside::aside,
-    deliver::{File, failed, refused},
-    directory,
+    directory::{self, failed, refused},
 };
 use async_trait::async_trait;
 use reconciled_provider::{Error, Hash};
@@ -22,22 +19,18 @@ use std::{
     os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown, symlink},
     path::{Path, PathBuf},
 };
+use zeroize::Zeroizing;
 
-pub use crate::directory::{Content, LARGEST, Step, Trust, judge};
+pub use crate::directory::{Content, LARGEST, Spot, Step, Trust, judge};
 
-/// What is at a path. It may be a key, so it is not printed.
-#[derive(Clone, PartialEq, Eq)]
-pub enum Spot {
-    /// Nothing.
-    Nothing,
-    /// A file, with its content.
-    File(Content),
-    /// A file larger than any of ours.
-    Huge,
-    /// A link, which is not followed, to there.
-    Link(PathBuf),
-    /// A pipe, a device, a directory.
-    Other,
+/// One file to be written.
+pub struct File {
+    /// Its name.
+    pub name: &'static str,
+    /// What is in it.
+    pub bytes: Zeroizing<Vec<u8>>,
+    /// Its permissions.
+    pub mode: u32,
 }
 
 /// What a service is to do.
@@ -91,6 +84,15 @@ pub trait Place: fmt::Debug + Send + Sync {
     async fn remove_empty(&self, directory: &Path) -> Result<(), Error>;
     /// Has a service that runs do this; none where a command of the host is to be run for it.
     async fn call(&self, unit: &str, again: Again) -> Option<Result<(), Error>>;
+}
+
+/// What was read, as far as it matters whether it changed since.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Files {
+    /// Any change of these counts.
+    pub exact: Vec<PathBuf>,
+    /// Directories on the way, whose entries may change.
+    pub ways: Vec<PathBuf>,
 }
 
 /// How files and directories were, without a look into them: equal ones are, for all that is known, the same.

@@ -3,9 +3,11 @@
 use crate::{
     Config,
     acme::Acme,
-    apply::{self, Desk, address},
+    apply,
     calm::Memory,
-    choose, compare, health,
+    choose, compare,
+    desk::{Desk, address},
+    health,
     heirs::Heirs,
     kept::{Asked, Keep},
     kind, normalize,

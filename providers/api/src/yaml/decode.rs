@@ -4,12 +4,12 @@
 
 use super::{
     node::{Node, NodeValue, ScalarKind, SourceFile, Span},
-    parse::{Resolved, resolve},
+    scalar::{Resolved, resolve},
     typed::{AT, TEXT_OR, TEXT_OR_LIST},
 };
 use crate::{
     problem::{Problem, did_you_mean},
-    spec::Reference,
+    reference::Reference,
 };
 use serde::de::{self, DeserializeOwned, DeserializeSeed, Deserializer, IntoDeserializer, Visitor};
 use std::{cell::RefCell, fmt};
@@ -432,5 +432,12 @@ impl<'de> de::MapAccess<'de> for AtAccess<'_> {
         }
     }
 }
+impl<'de> IntoDeserializer<'de, DecodeError> for Reference {
+    type Deserializer = de::value::SeqDeserializer<std::array::IntoIter<String, 2>, DecodeError>;
+    fn into_deserializer(self) -> Self::Deserializer {
+        de::value::SeqDeserializer::new([self.target.0.to_string(), self.path.to_string()].into_iter())
+    }
+}
+
 #[cfg(test)]
 mod tests;

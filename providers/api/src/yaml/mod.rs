@@ -6,10 +6,11 @@
 //! Nodes are dropped once a manifest is normalized; nothing at rest is a tree.
 
 mod all;
-pub(crate) mod decode;
+mod decode;
 mod node;
 mod parse;
 mod plain;
+mod scalar;
 mod typed;
 
 pub use node::{Node, NodeValue, ScalarKind, SourceFile, Span};

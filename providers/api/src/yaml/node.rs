@@ -1,6 +1,6 @@
 //! The positioned tree.
 
-use crate::spec::Reference;
+use crate::reference::Reference;
 use std::sync::{Arc, OnceLock};
 
 /// A position: line and column from 1, in characters.

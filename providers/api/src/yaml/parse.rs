@@ -8,6 +8,7 @@
 use super::{
     node::{Node, NodeValue, ScalarKind, SourceFile, Span},
     plain::{Reduced, STAND_IN},
+    scalar::{Resolved, is_null, resolve},
 };
 use crate::problem::Problem;
 use serde_saphyr::granit_parser::{self, Event, Marker, Parser, ScalarStyle, StrInput, Tag};
@@ -338,63 +339,6 @@ fn says(tag: &Tag) -> Says<'_> {
         Some(word) => Says::Core(word),
         None if tag.original_parts() == ("", "!") => Says::Text,
         None => Says::Nothing,
-    }
-}
-
-/// What the core schema of YAML 1.2 makes of a plain scalar.
-pub(super) enum Resolved {
-    Null,
-    Kind(ScalarKind),
-    /// `.inf`, `.nan` and numbers too large for a float.
-    NotFinite,
-}
-
-pub(super) fn is_null(text: &str) -> bool {
-    text.is_empty() || text == "~" || text.eq_ignore_ascii_case("null")
-}
-
-pub(super) fn resolve(text: &str) -> Resolved {
-    let is = |word: &str| text.eq_ignore_ascii_case(word);
-    if is_null(text) {
-        return Resolved::Null;
-    }
-    if is("true") || is("false") {
-        return Resolved::Kind(ScalarKind::Bool);
-    }
-    let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
-    if !unsigned.starts_with(|c: char| c.is_ascii_digit() || c == '.') {
-        return Resolved::Kind(ScalarKind::Str);
-    }
-    if is_integer(text, unsigned) {
-        return Resolved::Kind(ScalarKind::Int);
-    }
-    match text.parse::<f64>() {
-        Ok(number) if number.is_finite() => Resolved::Kind(ScalarKind::Float),
-        Ok(_) => Resolved::NotFinite,
-        Err(_) if unsigned.eq_ignore_ascii_case(".inf") || unsigned.eq_ignore_ascii_case(".nan") => {
-            Resolved::NotFinite
-        }
-        Err(_) => Resolved::Kind(ScalarKind::Str),
-    }
-}
-
-/// True for an integer of 64 bits: decimal without leading zeros, `0x`, `0o` or `0b`; `_` may stand between digits.
-fn is_integer(text: &str, unsigned: &str) -> bool {
-    let (radix, digits) = match unsigned.get(..2) {
-        Some("0x" | "0X") => (16, &unsigned[2..]),
-        Some("0o" | "0O") => (8, &unsigned[2..]),
-        Some("0b" | "0B") => (2, &unsigned[2..]),
-        _ if unsigned.len() > 1 && unsigned.starts_with('0') => return false,
-        _ => (10, unsigned),
-    };
-    if digits.split('_').any(|group| group.is_empty() || !group.chars().all(|c| c.is_digit(radix))) {
-        return false;
-    }
-    let digits: Cow<'_, str> =
-        if digits.contains('_') { digits.replace('_', "").into() } else { digits.into() };
-    match text.starts_with('-') {
-        false => u64::from_str_radix(&digits, radix).is_ok(),
-        true => i64::from_str_radix(&format!("-{digits}"), radix).is_ok(),
     }
 }
 

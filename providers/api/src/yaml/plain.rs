@@ -14,7 +14,7 @@
 
 use super::{
     node::{Node, NodeValue, ScalarKind, Span},
-    parse::{Resolved, is_null, resolve},
+    scalar::{Resolved, is_null, resolve},
 };
 use std::ops::Range;
 

@@ -4,7 +4,7 @@
 //! The decoder knows them by their names, which no struct of a kind can have.
 
 use super::node::Span;
-use crate::spec::Reference;
+use crate::reference::Reference;
 use serde::de::{self, Deserialize, Deserializer, Visitor};
 use std::{fmt, marker::PhantomData};
 

@@ -1,21 +1,19 @@
-//! The account at an authority: made when it is needed first, found again by its key, made anew where it is not known.
+//! The account at an authority: made when it is needed first, found again by its key, made anew where it is not known; and what
+//! it signs.
 
 use super::{
-    client::{Client, Fault, LONGEST},
+    client::{Answer, Client, Fault},
     jws::{AccountKey, Signer},
-    now,
+    login::{Declared, Known, Login},
 };
 use crate::{
-    kept::{Account, Keep, KeyChange, Private, RefusedEmail, Wait},
-    wish::{Authority, Issue, secret_words},
+    kept::{Account, KeyChange, Private, RefusedEmail},
+    moment::now,
+    wish::{Issue, secret_words},
 };
 use reconciled_provider::{Cx, Error};
-use serde_json::json;
-use std::{
-    path::PathBuf,
-    sync::{Arc, MutexGuard, PoisonError},
-};
-use tokio::sync::{Mutex, RwLock, RwLockReadGuard};
+use serde_json::{Value, json};
+use std::sync::Arc;
 
 /// How often another key is offered at once where nobody answers, and how long it then waits, as after a refusal.
 const TRIES: u32 = 3;
@@ -26,102 +24,22 @@ fn is_early(change: &KeyChange, now: u64) -> bool {
     now < change.again_at && change.again_at <= now + DAY
 }
 
-/// An account that the authority knows.
-#[derive(Debug)]
-pub(super) struct Known {
-    pub(super) key: AccountKey,
-    pub(super) url: String,
-}
-
-/// What is declared of the account, as it was the last time.
-#[derive(Clone, Debug, Default)]
-struct Declared {
-    email: Option<String>,
-    rotate: Option<u64>,
-    /// Id of the account elsewhere, and the name of the secret that is its key.
-    binding: Option<(String, String)>,
-    lacks_binding_key: bool,
-}
-
-/// The way to the account.
-#[derive(Debug)]
-pub(super) struct Login {
-    keep: Keep,
-    id: String,
-    declared: std::sync::Mutex<Declared>,
-    known: Mutex<Option<Arc<Known>>>,
-    /// Whoever signs with the key holds it open; whoever changes the key closes it.
-    gate: RwLock<()>,
-    /// Whoever reads what is kept to write it back changed is alone.
-    file: std::sync::Mutex<()>,
+impl Client {
+    /// A request signed by the account.
+    pub(super) async fn post(
+        &self,
+        cx: &Cx,
+        url: &str,
+        payload: Option<&Value>,
+        what: &str,
+    ) -> Result<Answer, Fault> {
+        let _held = self.login.hold().await;
+        let account = self.login.account(self, cx).await?;
+        self.send(cx, &account.key, Signer::Account(&account.url), url, payload, what).await
+    }
 }
 
 impl Login {
-    pub(super) fn new(keep: Keep, id: String, authority: &Authority) -> Login {
-        let login = Login {
-            keep,
-            id,
-            declared: std::sync::Mutex::default(),
-            known: Mutex::default(),
-            gate: RwLock::default(),
-            file: std::sync::Mutex::default(),
-        };
-        login.declare(authority);
-        login
-    }
-
-    /// From now on this is declared of the account.
-    pub(super) fn declare(&self, authority: &Authority) {
-        *self.declared() = Declared {
-            email: authority.email.clone(),
-            rotate: authority.rotate,
-            binding: authority.binding.clone(),
-            lacks_binding_key: authority.lacks_binding_key,
-        };
-    }
-
-    fn declared(&self) -> MutexGuard<'_, Declared> {
-        self.declared.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Until when the authority asked all of the account to leave it alone, if that is not over.
-    pub(super) fn wait(&self, cx: &Cx) -> Result<Option<Wait>, Error> {
-        let wait = self.keep.wait(&self.id)?;
-        // A clock that went back is no reason to wait longer than an authority may ask for.
-        Ok(wait.filter(|wait| wait.until > now(cx) && wait.until <= now(cx) + LONGEST))
-    }
-    /// Remembers that the authority asked all of the account to leave it alone.
-    pub(super) fn leave_alone(&self, wait: &Wait) -> Result<(), Error> {
-        self.keep.put_wait(&self.id, wait)
-    }
-    /// The authority takes orders.
-    pub(super) fn end_wait(&self) -> Result<(), Error> {
-        self.keep.end_wait(&self.id)
-    }
-
-    /// Where the account is kept.
-    pub(super) fn file(&self) -> PathBuf {
-        self.keep.account_file(&self.id)
-    }
-    /// URL of the account, where the authority has told it.
-    pub(super) fn url(&self) -> Result<Option<String>, Error> {
-        Ok(self.keep.account(&self.id)?.and_then(|account| account.url))
-    }
-
-    /// Changes what is kept of the account as it is now, where anything is.
-    fn change(&self, change: impl FnOnce(Account) -> Account) -> Result<(), Error> {
-        let _alone = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        match self.keep.account(&self.id)? {
-            Some(account) => self.keep.put_account(&self.id, &change(account)),
-            None => Ok(()),
-        }
-    }
-
-    /// While this lives, the key stays.
-    pub(super) async fn hold(&self) -> RwLockReadGuard<'_, ()> {
-        self.gate.read().await
-    }
-
     /// Gives the account another key, where it is time to and no order needs the one it has (RFC 8555 §7.3.5).
     ///
     /// The new key is on disk before the authority hears of it. Where its answer was lost, it is asked which one it knows.
@@ -261,13 +179,6 @@ impl Login {
             Ok(_) => {}
         }
         Ok(self.change(|account| Account { email, refused_email: None, ..account })?)
-    }
-
-    /// The authority does not know the account: one that was restored without its data. The key stays.
-    pub(super) async fn forget(&self) -> Result<(), Error> {
-        let mut known = self.known.lock().await;
-        *known = None;
-        self.change(|account| Account { url: None, next: None, change: None, ..account })
     }
 
     async fn look_up(&self, client: &Client, cx: &Cx) -> Result<Known, Fault> {

@@ -1,9 +1,10 @@
 //! When the authority would like a certificate renewed (ARI, RFC 9773).
 
-use super::{Acme, client::Fault, jws::base64url, message::RenewalInfo, now};
+use super::{Acme, client::Fault, jws::base64url, message::RenewalInfo};
 use crate::{
     Config,
     kept::{Issued, Keep},
+    moment::now,
     renewal::Suggested,
     wish::Authority,
     x509::Facts,

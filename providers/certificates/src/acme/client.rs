@@ -1,12 +1,18 @@
 //! Calls to one authority: nonces, signed requests, and what each way of failing means.
 
 use super::{
-    account::Login,
     jws::{AccountKey, Signer},
+    login::Login,
     message::{Directory, Problem},
     wait,
 };
-use crate::{Config, compare::moment, kept::Wait, wish::Authority, x509};
+use crate::{
+    Config,
+    kept::{LONGEST_WAIT, Wait},
+    moment::moment,
+    wish::Authority,
+    x509,
+};
 use reconciled_provider::{Cx, Error, ErrorKind};
 use reqwest::{Certificate, Response, StatusCode, header};
 use serde::de::DeserializeOwned;
@@ -24,8 +30,6 @@ const NONCES: usize = 20;
 const POOL: usize = 64;
 /// Longest answer: a chain has some KiB.
 const LARGEST: usize = 1 << 20;
-/// Longest time an authority may ask to be left alone, in seconds.
-pub(crate) const LONGEST: u64 = 24 * 3_600;
 /// How long to leave one alone that does not say.
 const BUSY: Duration = Duration::from_secs(600);
 /// After this the directory is read anew: services move, and profiles come and go.
@@ -260,19 +264,6 @@ impl Client {
         self.read(cx, url, sent, what).await
     }
 
-    /// A request signed by the account.
-    pub(super) async fn post(
-        &self,
-        cx: &Cx,
-        url: &str,
-        payload: Option<&Value>,
-        what: &str,
-    ) -> Result<Answer, Fault> {
-        let _held = self.login.hold().await;
-        let account = self.login.account(self, cx).await?;
-        self.send(cx, &account.key, Signer::Account(&account.url), url, payload, what).await
-    }
-
     /// A request signed with `key`; tried again with a new nonce as often as that is what is wrong.
     pub(super) async fn send(
         &self,
@@ -410,7 +401,7 @@ fn is_untrusted(error: &reqwest::Error) -> bool {
 }
 
 fn at_most(wait: Duration) -> Duration {
-    wait.min(Duration::from_secs(LONGEST))
+    wait.min(Duration::from_secs(LONGEST_WAIT))
 }
 
 fn text(sent: &Response, name: &str) -> Option<String> {

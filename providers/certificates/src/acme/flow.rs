@@ -16,11 +16,13 @@ use super::{
     Acme,
     client::{Client, Fault},
     message::Order,
-    now,
 };
 use crate::{
-    apply::{Desk, Refusal, Step, address, begin::hash, patience},
+    apply::Refusal,
+    desk::{Desk, Step, address, patience},
     kept::{Attempt, Busy, Outage},
+    key,
+    moment::now,
     sign,
     wish::{Authority, Wish},
 };
@@ -275,7 +277,7 @@ impl Work<'_> {
 
     /// Remembers the refusal. The records go first; the next step says what was refused.
     async fn refused(&mut self, message: String, is_key_bad: bool) -> Result<Step, Error> {
-        let bad_key = is_key_bad.then(|| hash(&self.attempt.key.secret())).transpose()?;
+        let bad_key = is_key_bad.then(|| key::hash(&self.attempt.key.secret())).transpose()?;
         let (name, wish, order) = (self.name, self.wish, self.attempt.order.clone());
         self.desk.refused(Refusal { name, wish, order, message, bad_key })?;
         self.attempt.lost = 0;

@@ -10,9 +10,11 @@
 //! It deliberately knows no whole list of public suffixes: below the second level of a country that has one (`co.uk`, a list of
 //! the larger ones) a domain has three labels, else two. Where one is missing, domains are counted together, and it is too careful.
 
-use crate::{kept::Keep, wish::Wish};
+use crate::{
+    kept::{Counts, Keep},
+    wish::Wish,
+};
 use reconciled_provider::{Error, Hash};
-use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{Mutex, PoisonError},
@@ -41,19 +43,6 @@ impl Limit {
         // A clock that went back is no reason to wait longer than an empty bucket does.
         full_at.min(now + self.1).saturating_sub(now + self.1 - self.cost())
     }
-}
-
-/// What an order counts as.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum Counts {
-    /// As a first one.
-    #[default]
-    First,
-    /// As one for exactly the names that a certificate is there for already.
-    Again,
-    /// As one that says which certificate it replaces.
-    Replacing,
 }
 
 /// The buckets of one authority; one at a time changes them.

@@ -15,6 +15,7 @@ mod flow;
 mod http01;
 mod jws;
 mod limits;
+mod login;
 mod message;
 mod port;
 mod wait;
@@ -31,11 +32,9 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use account::Login;
 pub use ari::suggest;
 use client::Client;
-pub(crate) use client::LONGEST;
-pub use limits::Counts;
+use login::Login;
 pub(crate) use webroot::remove as remove_answers;
 
 /// What authorities are asked with: connections, nonces and accounts, shared by all certificates of an entry.
@@ -108,11 +107,6 @@ pub(crate) fn told_otherwise(keep: &Keep, authority: &Authority) -> Result<Optio
 pub(crate) fn account_id(authority: &Authority) -> String {
     let binding = authority.binding.as_ref().map_or("", |(id, _)| id.as_str());
     Hash::of(format!("{}\n{binding}", authority.server).as_bytes()).to_string()
-}
-
-/// Seconds since 1970.
-fn now(cx: &Cx) -> u64 {
-    cx.clock.now().as_secs()
 }
 
 #[cfg(test)]

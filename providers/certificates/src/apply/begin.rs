@@ -1,15 +1,14 @@
-//! A certificate is begun, with a key that is on disk before anybody hears of it; and what came of it is checked.
+//! A certificate is begun, with a key that is on disk before anybody hears of it; and what was begun is let go of.
 
-use super::Desk;
 use crate::{
-    acme::Counts,
+    acme,
     compare::Difference,
-    kept::{Attempt, Issued, Private},
+    desk::Desk,
+    kept::{Attempt, Counts, Issued, Private},
     key,
     wish::Wish,
-    x509,
 };
-use reconciled_provider::{Error, Hash, Secret};
+use reconciled_provider::Error;
 use std::collections::BTreeSet;
 
 impl Desk<'_> {
@@ -24,7 +23,7 @@ impl Desk<'_> {
         };
         let refusals = self.keep.refusals(name)?;
         let bad_key = refusals.bad_key.filter(|_| refusals.material == material);
-        let is_bad = |key: &Private| bad_key.is_some() && hash(&key.secret()).ok() == bad_key;
+        let is_bad = |key: &Private| bad_key.is_some() && key::hash(&key.secret()).ok() == bad_key;
         let is_over = |issued: &Issued| issued.suggested.as_ref().is_some_and(|suggested| suggested.is_over);
         let is_taken_back =
             |key: &Private| issued.as_ref().is_some_and(|issued| is_over(issued) && issued.key.is(key));
@@ -61,31 +60,20 @@ impl Desk<'_> {
         self.keep.put_attempt(name, &attempt)?;
         Ok(attempt)
     }
-}
 
-/// Names the public half of a key.
-pub(crate) fn hash(key: &Secret) -> Result<Hash, Error> {
-    Ok(Hash::of(&key::public("the key of the certificate", key)?))
-}
+    /// Forgets what was begun at any issuer.
+    pub(crate) async fn end_attempts(&self, name: &str) -> Result<(), Error> {
+        for keep in &self.keep.issuers(name)? {
+            Desk { keep, ..*self }.end_attempt(name).await?;
+        }
+        Ok(())
+    }
 
-/// Says whether what came is what was asked for.
-///
-/// Errors: `Unavailable` when it is not: another one may be.
-pub(super) fn verify(wish: &Wish, key: &Secret, chain: &str, now: u64) -> Result<x509::Facts, Error> {
-    let wrong = |why: &str| Error::unavailable(format!("what the issuer gave for {} {why}", wish.subject()));
-    let facts = x509::leaf("it", chain).map_err(|error| wrong("is of no use").caused_by(error))?;
-    if facts.public != key::public("the key of the certificate", key)? {
-        return Err(wrong("is for another key"));
+    /// Forgets what was begun, and takes away what proved its names.
+    pub(crate) async fn end_attempt(&self, name: &str) -> Result<(), Error> {
+        if let Some(attempt) = self.keep.attempt(name)? {
+            acme::remove_answers(&*self.config.place, &attempt).await?;
+        }
+        self.keep.end_attempt(name)
     }
-    if !wish.names.is_subset(&facts.names) || !wish.addresses.is_subset(&facts.addresses) {
-        return Err(wrong("is not for all of its names"));
-    }
-    if facts.not_after <= now {
-        return Err(wrong("is over already").hint("is the clock of this machine right?"));
-    }
-    // What a person gave to sign with is their own.
-    if wish.issuer.authority().is_some() {
-        x509::check_order(&x509::chain("it", chain)?).map_err(|why| wrong(&why))?;
-    }
-    Ok(facts)
 }

@@ -1,10 +1,10 @@
 //! The certificate is put where it is used, and services are told.
 
-use super::Desk;
 use crate::{
     aside::aside,
     config::is_usual,
     deliver,
+    desk::Desk,
     kept::Issued,
     keystore,
     place::Again,

@@ -1,14 +1,16 @@
 //! An issuer gave nothing, or nothing of use: it is asked again after a time that grows, and in time for what is in use.
 
-use super::{Desk, Records, Step, address};
-use crate::{compare::moment, kept::Refusals, wish::Wish};
+use crate::{
+    desk::{Desk, Records, Step, address},
+    kept::{LONGEST_REFUSAL, Refusals},
+    moment::moment,
+    wish::Wish,
+};
 use reconciled_provider::{Error, Hash};
 use std::time::Duration;
 
 /// Waits after refusals in a row; the last one counts for all further ones.
 const WAITS: [u64; 9] = [60, 300, 900, 3_600, 7_200, 14_400, 28_800, 57_600, LONGEST_REFUSAL];
-/// Longest wait after a refusal.
-pub(crate) const LONGEST_REFUSAL: u64 = 115_200;
 /// So many waits at least fit between a refusal and the end of the certificate in use.
 const TRIES: u64 = 8;
 /// A wait is not shortened below this, as authorities take five failures for a name in an hour; nor below this share of the

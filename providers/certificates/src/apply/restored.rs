@@ -3,10 +3,10 @@
 //! What is in place then is the only copy of its key, and would be replaced by an older certificate. So it is taken over
 //! where it is one that would do, and else copied, before anything is put there.
 
-use super::Desk;
 use crate::{
     compare,
     deliver::View,
+    desk::Desk,
     kept::Issued,
     observe::{self, Theirs},
     wish::Wish,

@@ -3,7 +3,7 @@
 //! Guarantees: it is looked at with few questions, since somebody else may have to be asked each of them; no link is followed but
 //! one of ours, and that by the name of the version it leads to.
 
-use super::{DATA, MARK, NAMES};
+use super::layout::{DATA, MARK, NAMES, fingerprint, is_version};
 use crate::{
     kept::Mark,
     place::{Files, Place, Spot, Trust},
@@ -207,11 +207,6 @@ pub(super) async fn left(place: &dyn Place, directory: &Path, version: Option<&s
     left
 }
 
-/// The beginning of the fingerprint that a version was put there with.
-fn fingerprint(version: &str) -> &str {
-    version.trim_start_matches('.').split('.').next().unwrap_or_default()
-}
-
 /// That of the version in place, where one of ours is.
 pub(crate) async fn version(place: &dyn Place, output: &Output) -> Result<Option<String>, Error> {
     let data = Path::new(&output.directory).join(DATA);
@@ -221,17 +216,6 @@ pub(crate) async fn version(place: &dyn Place, output: &Output) -> Result<Option
             to.to_str().filter(|name| is_version(name)).map(|name| fingerprint(name).to_owned())
         }
         _ => None,
-    })
-}
-
-/// True for the name of a directory that [`put`](super::put) makes: `..`, the beginning of a fingerprint, and a number.
-fn is_version(name: &str) -> bool {
-    let parts = name.strip_prefix("..").and_then(|rest| rest.split_once('.'));
-    parts.is_some_and(|(version, number)| {
-        version.len() == 16
-            && version.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
-            && !number.is_empty()
-            && number.bytes().all(|byte| byte.is_ascii_digit())
     })
 }
 

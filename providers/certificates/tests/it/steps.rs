@@ -3,9 +3,8 @@
 use crate::{authority::Authority, world::Desk};
 use async_trait::async_trait;
 use reconciled_certificates::{
-    deliver::File,
     key,
-    place::{Again, Files, Here, Place, Spot, Stamps, Trust},
+    place::{Again, File, Files, Here, Place, Spot, Stamps, Trust},
     wish::Issue,
     x509,
 };

@@ -5,9 +5,9 @@ use crate::{
     acme::{
         ari,
         client::{Answer, Fault},
-        limits::Counts,
-        now,
     },
+    kept::Counts,
+    moment::now,
     x509::Facts,
 };
 use reconciled_provider::{Error, ErrorKind};

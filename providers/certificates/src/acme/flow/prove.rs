@@ -5,9 +5,10 @@ use crate::{
     acme::{
         client::Fault,
         message::{Authorization, Challenge as Offer, Order},
-        now, webroot,
+        webroot,
     },
     kept::{Challenge, Lasting},
+    moment::now,
     wish::Solver,
 };
 use reconciled_provider::{Claim, Error, Hash, Lives};
