@@ -367,13 +367,15 @@ async fn what_is_abandoned_loses_our_mark_and_nothing_else() {
             "tags": { "team": "web", Mark::KEY: "one" }, "rule": [{ "port": 80, "protocol": "udp" }],
             "label": [{ "key": "k", "value": "v" }],
         });
-        if !fault.is_empty() {
-            there["fault"] = json!(fault);
-        }
         desk.put("thing-1", &there);
         let found = json!({ "config": { "name": "a" }, "import": "thing-1" });
         let (seen, _) = desk.look(&found, &[]).await.expect("a plan");
-        let tracked = Desk::tracked(&seen);
+        let mut tracked = Desk::tracked(&seen);
+        let mut kept: Json = serde_json::from_slice(&tracked.private.0).expect("a state");
+        let mut state: Json = serde_json::from_str(kept["state"].as_str().expect("JSON")).expect("a state");
+        state["fault"] = json!(Some(fault).filter(|fault| !fault.is_empty()));
+        kept["state"] = json!(state.to_string());
+        tracked.private = Sealed(kept.to_string().into());
         // Somebody changed it since, and nobody declares it any more.
         (there["content"], there["size"]) = (json!("theirs"), json!(6));
         desk.put("thing-1", &there);
