@@ -175,13 +175,9 @@ async fn carry_out(
         writing.end_recovery().await?;
     }
     let is_pinned = !outlook.pins.kept.is_empty();
-    if whole
-        && configured
-        && !is_pinned
-        && converge.round.is_in_sync()
-        && all_versioned(writing, &converge).await?
-    {
-        for converged in session.converged(&outlook.snapshots()) {
+    if whole && configured && !is_pinned && converge.round.is_in_sync() {
+        let is_versioned = all_versioned(writing, &converge).await?;
+        for converged in session.converged(&outlook.snapshots(), is_versioned) {
             writing.engine.converged(converged).await?;
         }
     }
@@ -268,6 +264,8 @@ fn report(
             let is_stopped = matches!(&*condition.reason, BY_PERSON | "WindowClosed");
             if condition.kind == ConditionKind::Stalled || is_stopped {
                 exit = exit.worst(Exit::Person);
+            } else if condition.kind == ConditionKind::Waiting {
+                exit = exit.worst(Exit::Late);
             }
             // What the plan said above is not said again.
             let told = plan

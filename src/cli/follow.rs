@@ -20,8 +20,11 @@ pub(super) async fn follow(
     let mut lines = client.lines::<SyncLine>("/v1/sync", ask).await?;
     let mut exit = None;
     while let Some(line) = lines.next().await? {
-        if let SyncLine::End { outcome, .. } = &line {
-            exit = Some(of(*outcome));
+        match &line {
+            SyncLine::End { outcome, .. } => exit = Some(of(*outcome)),
+            // The daemon says why it does not go on.
+            SyncLine::Message { text } if text.starts_with("error: ") => exit = Some(Exit::Error),
+            _ => {}
         }
         if json {
             out.data(&serde_json::to_string(&line).unwrap_or_default());

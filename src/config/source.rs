@@ -10,6 +10,7 @@ use super::{
     windows,
 };
 use crate::window::Windows;
+use ignore::gitignore::GitignoreBuilder;
 use reconciled_provider::{
     Drift, Node, Pattern, Problem, SecretRef, SourceFile, Span,
     address::AddressError,
@@ -211,7 +212,7 @@ struct RawSource {
     #[serde(rename = "vars")]
     _vars: Elsewhere,
     #[serde(default)]
-    ignore: Vec<String>,
+    ignore: Vec<IgnorePattern>,
     interval: Option<Period>,
     #[serde(default)]
     on_invalid: OnInvalid,
@@ -317,6 +318,25 @@ impl<'de> Deserialize<'de> for DenyPattern {
     }
 }
 
+/// A line as of a `.gitignore`.
+struct IgnorePattern(Arc<str>);
+
+impl FromStr for IgnorePattern {
+    type Err = String;
+    fn from_str(text: &str) -> Result<IgnorePattern, String> {
+        match GitignoreBuilder::new("").add_line(None, text) {
+            Ok(_) => Ok(IgnorePattern(text.into())),
+            Err(error) => Err(format!("`{text}` is no pattern as of a .gitignore: {error}")),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for IgnorePattern {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<IgnorePattern, D::Error> {
+        from_text(deserializer)
+    }
+}
+
 fn shared(texts: Vec<String>) -> Vec<Arc<str>> {
     texts.into_iter().map(Arc::from).collect()
 }
@@ -405,7 +425,7 @@ pub(super) fn read(
         reference,
         paths: shared(paths),
         vars: vars(node, file, problems),
-        ignore: shared(raw.ignore),
+        ignore: raw.ignore.into_iter().map(|pattern| pattern.0).collect(),
         interval,
         on_invalid: raw.on_invalid,
         apply: raw.apply,

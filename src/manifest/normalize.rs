@@ -13,7 +13,8 @@ use super::{
     substitute::{self, Gaps, Placed, Put, PutOut},
 };
 use reconciled_provider::{
-    Identity, Manifest, Node, Normalized, Policies, Problem, Reference, ResourceId, Scope, Span, Spec,
+    ErrorKind, Identity, Manifest, Node, Normalized, Observer, Policies, Problem, Reference, Resource,
+    ResourceId, Scope, Span, Spec,
     yaml::{NodeValue, ScalarKind},
 };
 use std::{
@@ -203,6 +204,7 @@ fn attempt(
     problems.extend(vain_interval(loading, unit, entry, manifest));
     problems.extend(vain_move(loading, unit, entry, manifest));
     problems.extend(vain_import(loading, unit, entry, manifest));
+    problems.extend(vain_merge(&*view.observer, manifest, &normalized.resources, &policies.borrow()));
     if let Some(merged) = &unit.merged {
         problems.iter_mut().for_each(|problem| merged.settle(problem));
     }
@@ -277,6 +279,31 @@ fn vain_import(loading: &Loading<'_>, unit: &Unit, entry: usize, manifest: &Mani
         manifest.kind, manifest.name
     );
     Some(manifest.error(manifest.span, text).hint(hint))
+}
+
+/// Values that are to be shared where a resource has one author.
+fn vain_merge(
+    observer: &dyn Observer,
+    manifest: &Manifest,
+    resources: &[Resource],
+    policies: &Policies,
+) -> Option<Problem> {
+    let shared = resources.iter().find(|resource| policies.get(resource.policy).merge)?;
+    if is_shareable(observer, shared) {
+        return None;
+    }
+    let text = format!("`merge` means nothing for a {}: what it declares has one author", manifest.kind);
+    Some(
+        manifest
+            .error(manifest.span, text)
+            .hint("leave reconciled/merge out, and declare it in one manifest alone"),
+    )
+}
+
+/// Whether several may declare values of the resource.
+pub(super) fn is_shareable(observer: &dyn Observer, resource: &Resource) -> bool {
+    let merged = observer.merge(&[resource], None, None, &[]);
+    !matches!(merged, Err(error) if error.kind == ErrorKind::Unsupported)
 }
 
 /// True for the first entry that a manifest is offered to, where the key is all that any of them knows its resources by.

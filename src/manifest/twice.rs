@@ -6,7 +6,7 @@
 use super::{
     Mode,
     assemble::{Scopes, at_line, first_column, part_address, path},
-    normalize::Taken,
+    normalize::{self, Taken},
     read::{Loading, read_text},
     standing,
 };
@@ -145,6 +145,12 @@ fn may_be_on_other_hosts(loading: &Loading<'_>, a: usize, b: usize) -> bool {
     loading.mode == Mode::Anywhere && (selects(a) || selects(b))
 }
 
+/// Whether both may stay, with their values united.
+fn is_shareable(loading: &Loading<'_>, resource: &Resource) -> bool {
+    let entry = loading.entries.iter().find(|entry| *entry.name == *resource.scope.provider);
+    entry.is_none_or(|entry| normalize::is_shareable(&*entry.observer, resource))
+}
+
 fn duplicate(
     loading: &Loading<'_>,
     taken: &[Taken],
@@ -179,7 +185,10 @@ fn duplicate(
                 false => format!("{address} in {scope} is declared twice"),
             },
             "first declared here".to_string(),
-            "remove one, or write `merge: true` on all to unite their values".into(),
+            match is_shareable(loading, resource) {
+                true => "remove one, or write `merge: true` on all to unite their values".into(),
+                false => "remove one of them".into(),
+            },
         )
     };
     let place = place_of(loading, taken, other, first);

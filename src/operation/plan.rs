@@ -19,7 +19,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 /// What would change?
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PlanAsk {
     /// What is meant.
     #[serde(default)]
@@ -33,7 +33,7 @@ pub struct PlanAsk {
 
 /// How much of a plan is told.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Form {
     /// List what nobody declared, which has every scope read.
     #[serde(default)]

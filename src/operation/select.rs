@@ -14,6 +14,7 @@ use std::{path::Path, sync::Arc};
 
 /// What is meant, as typed.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Selected {
     /// Only this source.
     pub source: Option<String>,

@@ -67,9 +67,9 @@ impl Session {
         Ok(Some(Standing { foreign: known.values().map(|k| k.foreign as usize).sum() }))
     }
 
-    /// What to remember once all of `snapshots` was found in sync, every scope at a version.
-    pub fn converged(&self, snapshots: &[&Snapshot]) -> Vec<Converged> {
-        let inputs = self.inputs();
+    /// What to remember once all of `snapshots` was found in sync; where not every scope had a version, that spares no later look.
+    pub fn converged(&self, snapshots: &[&Snapshot], is_versioned: bool) -> Vec<Converged> {
+        let inputs = if is_versioned { self.inputs() } else { Converged::LOOKED_AT };
         let of = |s: &&Snapshot| Converged { source: s.name.clone(), commit: s.revision.clone(), inputs };
         snapshots.iter().filter(|s| !s.revision.is_empty()).map(of).collect()
     }

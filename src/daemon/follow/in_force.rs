@@ -205,11 +205,11 @@ impl Loop {
         }
         writing.lift_bars(desired).await?;
         writing.end_recovery().await?;
-        // Only where every scope has a version can a later look be spared.
         let versions = writing.db.versions().await?;
         let versioned: BTreeSet<&Scope> = versions.iter().map(|(scope, _)| scope).collect();
-        if self.outlook.pins.kept.is_empty() && scopes.iter().all(|scope| versioned.contains(scope)) {
-            for converged in self.session.converged(&snapshots) {
+        if self.outlook.pins.kept.is_empty() {
+            let is_versioned = scopes.iter().all(|scope| versioned.contains(scope));
+            for converged in self.session.converged(&snapshots, is_versioned) {
                 writing.engine.converged(converged).await?;
             }
         }

@@ -349,7 +349,8 @@ pub struct KnownVersion {
     pub foreign: u32,
 }
 
-/// A revision whose every resource was found in sync: nothing needs to be parsed while all of this stands.
+/// A revision whose every resource was found in sync: nothing needs to be parsed while all of this stands, unless `inputs` is
+/// [`Converged::LOOKED_AT`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Converged {
     /// Source name.
@@ -358,6 +359,11 @@ pub struct Converged {
     pub commit: Arc<str>,
     /// Hash of all else that decides the desired state: configuration, program version.
     pub inputs: Hash,
+}
+
+impl Converged {
+    /// The inputs of what was found in sync by looking alone, as nothing says later whether that stands.
+    pub const LOOKED_AT: Hash = Hash([0; 16]);
 }
 
 /// One thing to make durable.

@@ -15,7 +15,7 @@ use reconciled_engine::{
     survey::{self, Survey, View},
 };
 use reconciled_provider::{
-    Error, FieldChange, Hash, Identity, Observer, ResourceId, Scope, Severity, Shown, Spec,
+    Error, FieldChange, Hash, Identity, ManifestKey, Observer, ResourceId, Scope, Severity, Shown, Spec,
 };
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
@@ -139,26 +139,32 @@ fn frozen(survey: &Survey, desired: &Desired, options: &Options<'_>) -> Vec<Froz
                 "its provider is not configured on this host".to_string()
             }
             Some(state) if state.may_be_elsewhere(key) => format!(
-                "{}/{} is declared in another group now, of which no provider is configured on this host",
-                key.kind(),
-                key.name()
+                "{} is declared in another group now, of which no provider is configured on this host",
+                called(key)
             ),
             Some(state) if !state.broken.is_empty() => {
-                let mut files: Vec<&str> = state.broken.iter().map(|file| &**file).collect();
-                let more = files.len().saturating_sub(FILES);
-                files.truncate(FILES);
-                let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
-                format!("files with errors may still declare it: {}{rest}", files.join(", "))
+                format!("files with errors may still declare it: {}", listed(&state.broken))
             }
             Some(state) if state.revision.is_empty() => {
                 "a folder deletes nothing unless it stands for a source (--source)".to_string()
             }
-            // Only what it put into what others share is kept then.
-            Some(state) if state.is_whole() => "a person suspended it (reconciled status)".to_string(),
+            // Only what others declare as well, or may, is kept then.
+            Some(state) if state.is_whole() => {
+                let other = desired.sources.iter().find(|(_, other)| !other.broken.is_empty());
+                match other.filter(|_| !desired.set_aside.is_empty()) {
+                    Some((name, other)) => {
+                        format!(
+                            "files of source {name} with errors may declare it by now: {}",
+                            listed(&other.broken)
+                        )
+                    }
+                    None => "a person suspended it (reconciled status)".to_string(),
+                }
+            }
             Some(_) => "its source has errors".to_string(),
         };
         let group = groups.entry((key.source().into(), reason)).or_default();
-        group.0.insert(format!("{}/{}", key.kind(), key.name()));
+        group.0.insert(called(key));
         group.1 += count;
     }
     let row = |((source, reason), (manifests, tracked)): (_, (BTreeSet<String>, _))| Frozen {
@@ -168,6 +174,20 @@ fn frozen(survey: &Survey, desired: &Desired, options: &Options<'_>) -> Vec<Froz
         tracked,
     };
     groups.into_iter().map(row).collect()
+}
+
+/// What people call the manifest.
+fn called(key: &ManifestKey) -> String {
+    let name = format!("{}/{}", key.kind(), key.name());
+    if key.namespace().is_empty() { name } else { format!("{}/{name}", key.namespace()) }
+}
+
+/// Names of the first of some files.
+fn listed(files: &BTreeSet<Arc<str>>) -> String {
+    let first: Vec<&str> = files.iter().take(FILES).map(|file| &**file).collect();
+    let more = files.len().saturating_sub(FILES);
+    let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
+    first.join(", ") + &rest
 }
 
 fn name(scope: &Scope) -> Arc<str> {

@@ -475,10 +475,17 @@ pub(crate) async fn health(
             (super::instance(name, *number), &looked.state, known)
         });
         let restarted = restarted(cx, manager, units).await?;
+        let rollout = memory.rollout.as_ref().filter(|rollout| !rollout.is_stuck);
+        let rollout = rollout.filter(|_| memory.refusal(&deployment).is_none());
+        let is_coming_up = |number: u32| rollout.is_some_and(|rollout| rollout.batch.contains_key(&number));
         let mut are_well = true;
         for (number, desired) in &declared {
             let checks = group.checks(*number, &goal, &memory, &deployment);
             let health = match fares(hands, *number, checks, &group).await {
+                // It has until the deadline of its revision.
+                Health::Degraded { why } if is_coming_up(*number) => {
+                    Health::Progressing { why, recheck: Duration::from_secs(1) }
+                }
                 degraded @ Health::Degraded { .. } => degraded,
                 other => restarted.get(&*desired.id.0).cloned().unwrap_or(other),
             };
