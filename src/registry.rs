@@ -134,7 +134,10 @@ pub fn build(entry: &ProviderEntry, config: &Config) -> Result<Arc<dyn Provider>
             return Err(ownership.err().into_iter().chain(verify.err()).flatten().collect());
         }
     };
-    dns(&entry, &config.instance, Options { ownership, verify })
+    dns(&entry, &config.instance, Options { ownership, verify }).map_err(|mut problems| {
+        Problem::hide_lines(&mut problems);
+        problems
+    })
 }
 
 pub use reconciled_cloud::{Row, TakenOver};
@@ -209,6 +212,13 @@ fn dns(entry: &ProviderEntry, instance: &str, options: Options) -> Result<Arc<dy
                 problems.push(Problem::error(message).at(&entry.file, entry.span).hint(hint));
             }
             let mut key = |node: Node| {
+                if !matches!(node.value, NodeValue::Map(_)) {
+                    // It may be the secret, which is not repeated.
+                    let hint = "write {name: reconciled., secret: {file: /path/of/the/secret}}";
+                    let problem = Problem::error("expected a key of TSIG").at(&entry.file, node.span);
+                    problems.push(problem.without_line().hint(hint));
+                    return None;
+                }
                 let (key, found) = node.decode::<TsigKey>(&entry.file);
                 problems.extend(found);
                 key.map(TsigKey::into_key)
@@ -451,6 +461,22 @@ mod tests {
             assert_eq!(shown.matches("unknown field").count(), 1, "{shown}");
             assert!(shown.contains("hint: did you mean `policy`?"), "{shown}");
         }
+    }
+
+    #[test]
+    fn a_secret_in_the_place_of_its_place_is_not_repeated() {
+        for text in [
+            "type: powerdns, url: 'http://127.0.0.1:1', apiKey: S3CR3T",
+            "type: powerdns, url: 'http://127.0.0.1:1', apiKey: {value: S3CR3T}, polcy: sync",
+            "type: cloudflare, token: [S3CR3T]",
+            "type: route53, accessKeyId: {env: A}, secretAccessKey: S3CR3T",
+            "type: rfc2136, server: 127.0.0.1, tsig: {name: k., secret: S3CR3T}",
+            "type: rfc2136, server: 127.0.0.1, tsig: S3CR3T",
+        ] {
+            let shown = problems(text);
+            assert!(shown.contains("error: ") && !shown.contains("S3CR3T"), "{text}\n{shown}");
+        }
+        refuse("type: cloudflare, token: S3CR3T", "not the secret itself: {file: PATH}, {env: NAME}");
     }
 
     #[test]

@@ -182,6 +182,7 @@ pub fn parse(file: Arc<SourceFile>, environment: &Environment) -> (Option<Config
         Ok(documents) => whole(documents, &file, environment, &mut problems),
     };
     problems.sort_by(|a, b| a.place.cmp(&b.place));
+    Problem::hide_lines(&mut problems);
     let usable = !problems.iter().any(Problem::is_error);
     (config.filter(|_| usable), problems)
 }
@@ -293,8 +294,15 @@ fn declared_secrets(
         problems.push(Problem::error(message).at(file, table.span));
     }
     for (name, node) in table.entries() {
+        if !matches!(node.value, NodeValue::Map(_)) {
+            // It may be the secret, which is not repeated.
+            let message =
+                format!("expected the place of a secret, and not the secret itself: {}", secrets::FORMS);
+            problems.push(Problem::error(message).at(file, node.span).without_line());
+            continue;
+        }
         let (raw, found) = node.decode::<RawSecret>(file);
-        problems.extend(found);
+        problems.extend(found.into_iter().map(Problem::without_line));
         let (Some(name), Some(raw)) = (name.as_str(), raw) else { continue };
         let place = match (&raw.file, &raw.env, &raw.credential, &raw.exec) {
             (Some(path), None, None, None) => SecretPlace::of("file", path),

@@ -4,7 +4,7 @@
 
 use super::{Period, SecretPlace, source::OneOrMore, telemetry::http, values::from_text};
 use lettre::message::Mailbox;
-use reconciled_provider::{Node, Problem, SecretRef, SourceFile, Span};
+use reconciled_provider::{Node, Problem, SecretRef, SourceFile, Span, yaml::unshown};
 use serde::{
     Deserialize, Deserializer, Serialize,
     de::{MapAccess, Visitor, value::MapAccessDeserializer},
@@ -234,7 +234,11 @@ impl<'de> Deserialize<'de> for RawPlace {
         impl<'de> Visitor<'de> for PlaceVisitor {
             type Value = RawPlace;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an address, or the place of a secret")
+                write!(
+                    f,
+                    "an address of http or https without a password in it, or the place of a secret: {}",
+                    super::secrets::FORMS
+                )
             }
             fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<RawPlace, E> {
                 let address: Address = text.parse().map_err(E::custom)?;
@@ -245,7 +249,8 @@ impl<'de> Deserialize<'de> for RawPlace {
                 Ok(RawPlace(Place::Secret(place.0)))
             }
         }
-        deserializer.deserialize_any(PlaceVisitor)
+        // An address may be a secret.
+        unshown(deserializer, PlaceVisitor)
     }
 }
 
@@ -290,7 +295,9 @@ pub(super) fn read(node: &Node, file: &SourceFile, problems: &mut Vec<Problem>) 
         (_, None) => needs_url(&mut error),
         (Type::Slack, Some(RawPlace(Place::Plain(_)))) => {
             let hint = "keep it in a file or a credential: url: {credential: NAME}";
-            error("url", "whoever knows this address can write to the channel: it is a secret".into(), hint);
+            let message = "whoever knows this address can write to the channel: it is a secret";
+            let span = node.entry("url").map_or(node.span, |(key, _)| key.span);
+            problems.push(Problem::error(message).at(file, span).without_line().hint(hint));
             None
         }
         (Type::Slack, Some(RawPlace(url))) => Some(Way::Slack { url }),

@@ -11,6 +11,7 @@ use super::{
 use crate::sops::Refused;
 use reconciled_provider::{
     Error, ErrorKind, Hash, Secret, SecretMark, SecretRef, Secrets, address::glob, problem::did_you_mean,
+    yaml::unshown,
 };
 use serde::{
     Deserialize, Deserializer,
@@ -25,6 +26,9 @@ use std::{
 };
 use zeroize::Zeroizing;
 
+/// How the place of a secret is written.
+pub(super) const FORMS: &str = "{file: PATH}, {env: NAME}, {credential: NAME} or {exec: [PROGRAM, ARGUMENT]}";
+
 /// `{file|env|credential|exec: …}` in host configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SecretPlace(pub SecretRef);
@@ -35,7 +39,7 @@ impl<'de> Deserialize<'de> for SecretPlace {
         impl<'de> Visitor<'de> for PlaceVisitor {
             type Value = SecretPlace;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a secret reference: {file: PATH}, {env: NAME}, {credential: NAME} or {exec: [PROGRAM, ARGUMENT]}")
+                write!(f, "the place of a secret, and not the secret itself: {FORMS}")
             }
             fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<SecretPlace, A::Error> {
                 let place = match access.next_key::<String>()? {
@@ -46,14 +50,12 @@ impl<'de> Deserialize<'de> for SecretPlace {
                     None => None,
                 };
                 let more = access.next_entry::<String, String>()?.is_some();
-                place.filter(|_| !more).ok_or_else(|| {
-                    A::Error::custom(
-                        "a secret is written {file: PATH}, {env: NAME}, {credential: NAME} or {exec: [PROGRAM, ARGUMENT]}",
-                    )
-                })
+                place
+                    .filter(|_| !more)
+                    .ok_or_else(|| A::Error::custom(format!("a secret is written {FORMS}")))
             }
         }
-        deserializer.deserialize_map(PlaceVisitor)
+        unshown(deserializer, PlaceVisitor)
     }
 }
 

@@ -207,8 +207,6 @@ fn a_receiver_has_the_keys_of_its_type() {
     ), @r#"
     error: whoever knows this address can write to the channel: it is a secret
       --> config.yaml:2:26
-    2 | - {name: a, type: slack, url: "https://hooks.example/x"}
-      |                          ^
     hint: keep it in a file or a credential: url: {credential: NAME}
     error: receiver `b` has no `url`
       --> config.yaml:3:4
@@ -219,10 +217,8 @@ fn a_receiver_has_the_keys_of_its_type() {
       --> config.yaml:3:30
     3 | - {name: b, type: ntfy, on: [helt]}
       |                              ^
-    error: not an address of http or https, or one with a password in it
+    error: expected an address of http or https without a password in it, or the place of a secret: {file: PATH}, {env: NAME}, {credential: NAME} or {exec: [PROGRAM, ARGUMENT]}
       --> config.yaml:4:33
-    4 | - {name: c, type: webhook, url: "http://***@x"}
-      |                                 ^
     error: the template cannot be read: syntax error, line 1
       --> config.yaml:5:45
     5 | - {name: c, type: webhook, url: "http://x", template: "{{", server: x}
@@ -326,6 +322,31 @@ fn a_secret_has_one_place_and_known_sources() {
     3 |   b: {env: Y, sources: [ifra]}
       |                        ^
     hint: did you mean `infra`?
+    "#);
+}
+
+#[test]
+fn a_secret_in_the_place_of_its_place_is_not_repeated() {
+    for text in [
+        "sources: [{name: a, url: /a, token: S3CR3T}]",
+        "sources: [{name: a, url: /a, token: [S3CR3T]}]",
+        "sources: [{name: a, url: /a, token: {value: S3CR3T}}]",
+        "sources: [{name: a, url: /a, token: {exec: S3CR3T}}]",
+        "sources: [{name: a, url: /a, token: {file: {S3CR3T: x}}}]",
+        "tokens: [{name: a, role: read, hash: S3CR3T}]",
+        "notify: [{name: a, type: ntfy, url: S3CR3T}]",
+        "notify: [{name: a, type: ntfy, url: \"http://x\", token: S3CR3T}]",
+        "notify: [{name: a, type: slack, url: \"https://hooks.example/S3CR3T\"}]",
+        "secrets: {db: S3CR3T}",
+        "secrets: {db: {value: S3CR3T}}",
+        "sops: {age: S3CR3T}",
+    ] {
+        let said = problems(text);
+        assert!(said.contains("error: ") && !said.contains("S3CR3T"), "{text}\n{said}");
+    }
+    assert_snapshot!(problems("sources:\n- name: a\n  url: /a\n  token: S3CR3T\n"), @r#"
+    error: expected the place of a secret, and not the secret itself: {file: PATH}, {env: NAME}, {credential: NAME} or {exec: [PROGRAM, ARGUMENT]}
+      --> config.yaml:4:10
     "#);
 }
 

@@ -410,7 +410,7 @@ fn where_no_secret_can_stand_none_is_put() {
         &terraform::thing("c", "", &format!("name: c, secret: {longer}")),
         &["it cannot be a part of a longer text", "template: true"],
     );
-    let content = format!("content: {{secret: {REFERENCE}}}");
+    let content = format!("mode: \"0644\", content: {{secret: {REFERENCE}}}");
     check(&file("open", &content), &["everybody may read this file", "write mode: \"0600\""]);
     check(
         &file("open", "template: true, content: \"{{ ref('Trivial.toy/pw:status.password') | int }}\""),

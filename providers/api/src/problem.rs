@@ -1,7 +1,7 @@
 //! A problem in what a person wrote: place, message, the line with a caret, and what to do.
 
 use crate::yaml::{SourceFile, Span};
-use std::{fmt, sync::Arc};
+use std::{collections::BTreeSet, fmt, sync::Arc};
 
 /// How bad a problem is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -81,6 +81,38 @@ impl Problem {
         self.place = Some(Place { file: file.path.clone(), line: span.line, column: span.column });
         self.source_line = file.line(span.line).map(|line| without_userinfo(line).into());
         self
+    }
+    /// Leaves out the line, which may hold a secret.
+    ///
+    /// ```
+    /// use reconciled_provider::{Problem, SourceFile, Span};
+    /// let file = SourceFile::new("c.yaml", "token: S3CR3T\n");
+    /// let problem = Problem::error("this is no place of a secret").at(&file, Span { line: 1, column: 8 });
+    /// assert!(!problem.without_line().to_string().contains("S3CR3T"));
+    /// ```
+    pub fn without_line(mut self) -> Problem {
+        self.source_line = None;
+        self
+    }
+    /// Leaves out every line that one of `problems` leaves out: what else is wrong there must not show it either.
+    ///
+    /// ```
+    /// use reconciled_provider::{Problem, SourceFile, Span};
+    /// let file = SourceFile::new("c.yaml", "{token: S3CR3T, x: 1}\n");
+    /// let at = |column| Problem::error("wrong").at(&file, Span { line: 1, column });
+    /// let mut problems = [at(9).without_line(), at(17)];
+    /// Problem::hide_lines(&mut problems);
+    /// assert!(!problems[1].to_string().contains("S3CR3T"));
+    /// ```
+    pub fn hide_lines(problems: &mut [Problem]) {
+        let line = |problem: &Problem| problem.place.as_ref().map(|place| (place.file.clone(), place.line));
+        let without = problems.iter().filter(|problem| problem.source_line.is_none());
+        let hidden: BTreeSet<_> = without.filter_map(line).collect();
+        for problem in problems {
+            if line(problem).is_some_and(|line| hidden.contains(&line)) {
+                problem.source_line = None;
+            }
+        }
     }
     /// Puts the problem at a file as a whole.
     pub fn in_file(mut self, path: &str) -> Problem {

@@ -2,10 +2,11 @@
 //!
 //! Guarantees: a call that reached the server and brought no answer is told apart from one that was refused
 //! ([`Failure`]); no redirect is followed, so a credential goes nowhere else; nothing is sent while the server
-//! asked to be left alone ([`Client::pause`]), whichever scope asks; error texts hold no secret, no control
-//! characters and at most [`EXCERPT`] characters of what the server said.
+//! asked to be left alone ([`Client::pause`]), whichever scope asks; error texts hold no secret, also where the
+//! server echoes what it was sent, no control characters and at most [`EXCERPT`] characters of what it said.
 //! Deliberately not done: retrying. The engine waits and looks again.
 
+use crate::hidden::Hidden;
 use bytes::Bytes;
 use reconciled_provider::{Cx, Error, ErrorKind, SecretRef};
 use reqwest::{Method, StatusCode, Url, header};
@@ -34,9 +35,16 @@ pub(crate) struct Answer {
     pub(crate) status: StatusCode,
     /// Its headers.
     pub(crate) headers: header::HeaderMap,
-    /// Its body; of a refusal perhaps only a part.
+    /// Its body; of a refusal perhaps only a part, and without the secrets of the request.
     pub(crate) body: Bytes,
+    /// The secrets of the request.
+    pub(crate) hidden: Hidden,
 }
+
+/// What is wrong with the form of an answer, without the secrets in it.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Malformed(String);
 
 impl Answer {
     /// A header as text; empty when it is missing or no text.
@@ -53,8 +61,18 @@ impl Answer {
         serde_json::from_slice(&self.body).map_err(|error| {
             Error::unexpected(format!("{what}: the answer is not what the API gives"))
                 .hint(hint)
-                .caused_by(error)
+                .caused_by(self.malformed(error))
         })
+    }
+    /// Why the body cannot be read, without secrets: a parser repeats what it does not expect.
+    pub(crate) fn malformed(&self, error: impl std::fmt::Display) -> Malformed {
+        Malformed(self.hidden.mask(&error.to_string()))
+    }
+    /// The same as a refusal is: nothing in its body is a secret of the request.
+    pub(crate) fn as_refusal(mut self) -> Answer {
+        let text = self.hidden.mask(&String::from_utf8_lossy(&self.body));
+        self.body = text.into();
+        self
     }
     /// What the body says, for people: one line, cut, without control characters.
     pub(crate) fn excerpt(&self) -> String {
@@ -168,8 +186,10 @@ impl Client {
                 format!("{what}: not sent, the server wants no calls for another {} s", left.as_secs());
             return Err(Failure::NotSent(Error::rate_limited(text).retry_after(left)));
         }
-        let request = request.timeout(self.timeout.min(cx.deadline));
-        let sent = request.send().await;
+        let (http, request) = request.timeout(self.timeout.min(cx.deadline)).build_split();
+        let request = request.map_err(|error| self.lost(what, error, is_write))?;
+        let hidden = Hidden::of(&request);
+        let sent = http.execute(request).await;
         cx.answers.answered(sent.as_ref().ok().map(|response| response.status().as_u16()));
         let mut response = sent.map_err(|error| self.lost(what, error, is_write))?;
         let (status, headers) = (response.status(), response.headers().clone());
@@ -188,7 +208,9 @@ impl Client {
                 Err(error) => return Err(self.lost(what, error, is_write)),
             }
         }
-        Ok(Answer { status, headers, body: body.into() })
+        let answer = Answer { status, headers, body: body.into(), hidden };
+        // What is read of a success is data, and stays as it is.
+        Ok(if status.is_success() { answer } else { answer.as_refusal() })
     }
 
     /// What no answer means: nothing happened if there was no connection, else nobody knows.
@@ -277,7 +299,12 @@ mod tests {
     fn answer(retry_after: &str) -> Answer {
         let mut headers = header::HeaderMap::new();
         headers.insert("retry-after", retry_after.parse().unwrap());
-        Answer { status: StatusCode::TOO_MANY_REQUESTS, headers, body: Bytes::new() }
+        Answer {
+            status: StatusCode::TOO_MANY_REQUESTS,
+            headers,
+            body: Bytes::new(),
+            hidden: Hidden::default(),
+        }
     }
 
     #[test]

@@ -7,7 +7,8 @@
 //! Code map: [`name`] and [`text`] know DNS names and character strings, [`rdata`] the record types,
 //! [`record`] ids and canonical bytes, [`mod@normalize`] and [`mod@export`] manifests, [`lint`] what is bad practice,
 //! [`foreign`] files of other programs, [`mod@merge`] values of several owners, [`ownership`] whose records are,
-//! [`ignore`] what others manage, `batch` takes a batch apart and sends it, `http` calls HTTP APIs; [`powerdns`],
+//! [`ignore`] what others manage, `batch` takes a batch apart and sends it, `http` calls HTTP APIs, `hidden` masks their
+//! secrets; [`powerdns`],
 //! [`rfc2136`], [`cloudflare`], [`route53`], [`webhook`] and [`zonefile`] are the backends.
 
 mod batch;
@@ -17,6 +18,7 @@ pub mod endpoint;
 pub mod export;
 pub mod family;
 pub mod foreign;
+mod hidden;
 mod http;
 pub mod ignore;
 mod keep;

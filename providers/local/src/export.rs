@@ -61,7 +61,7 @@ fn document(entry: &str, observed: &Observed, names: &mut BTreeSet<String>) -> O
     let mut kind = FILE;
     match &shape {
         Shape::File(file) => {
-            access(&mut spec, &file.access, 0o644);
+            access(&mut spec, &file.access, file.content.usual_mode());
             spec.extend(file.validate.as_deref().map(|name| ("validate".to_owned(), name.into())));
             spec.insert("content".into(), content(&file.content)?);
         }

@@ -71,7 +71,7 @@ pub struct FileSpec {
     pub owner: Option<At<String>>,
     /// Name or number of the group it belongs to. Default: the group that reconciled runs as.
     pub group: Option<At<String>>,
-    /// Permissions, in octal digits, such as `"0640"`. Default: `"0644"`.
+    /// Permissions, in octal digits, such as `"0640"`. Default: `"0644"`, and `"0600"` where the content is a secret.
     pub mode: Option<At<String>>,
     /// Name of a command of the host configuration that must accept the new file before it takes the place of the old one.
     pub validate: Option<At<String>>,

@@ -207,8 +207,8 @@ impl Reader<'_> {
                     "write block: NAME as well, or leave it out",
                 );
             }
-            let access = self.access(&spec.owner, &spec.group, &spec.mode, 0o644);
-            let (access, content) = (access?, content?);
+            let content = content?;
+            let access = self.access(&spec.owner, &spec.group, &spec.mode, content.usual_mode())?;
             if access.is_public() && content.is_put_out() {
                 self.refuse(
                     span(&spec.mode).unwrap_or(spec.path.span),

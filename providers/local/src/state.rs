@@ -321,6 +321,13 @@ impl Content {
         (text.len() <= SHOWN && text.chars().all(is_shown)).then_some(text)
     }
 
+    /// The permissions of a file that says none: a secret is nobody else's.
+    pub fn usual_mode(&self) -> u32 {
+        match self {
+            Content::Clear(_) => 0o644,
+            Content::Secret { .. } | Content::Mark { .. } => 0o600,
+        }
+    }
     /// True for a secret that another manifest puts out.
     pub fn is_put_out(&self) -> bool {
         matches!(self, Content::Secret { name, .. } if SecretRef::Named(name.clone()).is_put_out())

@@ -5,7 +5,7 @@
 use super::{
     node::{Node, NodeValue, ScalarKind, SourceFile, Span},
     scalar::{Resolved, resolve},
-    typed::{AT, TEXT_OR, TEXT_OR_LIST},
+    typed::{AT, TEXT_OR, TEXT_OR_LIST, UNSHOWN},
 };
 use crate::{
     problem::{Problem, did_you_mean},
@@ -41,28 +41,41 @@ impl Node {
             }
         };
         let mut found = state.problems.into_inner();
-        found.sort_by_key(|(span, ..)| *span);
-        let problems = found
-            .into_iter()
-            .map(|(span, message, hint)| Problem { hint, ..Problem::error(message) }.at(file, span))
-            .collect();
-        (value, problems)
+        found.sort_by_key(|found| found.span);
+        (value, found.into_iter().map(|found| found.into_problem(file)).collect())
+    }
+}
+
+/// What is wrong somewhere.
+struct Wrong {
+    span: Span,
+    message: String,
+    hint: Option<String>,
+    /// The line must not be repeated.
+    is_unshown: bool,
+}
+
+impl Wrong {
+    fn into_problem(self, file: &SourceFile) -> Problem {
+        let problem = Problem { hint: self.hint, ..Problem::error(self.message) }.at(file, self.span);
+        if self.is_unshown { problem.without_line() } else { problem }
     }
 }
 
 struct State {
-    problems: RefCell<Vec<(Span, String, Option<String>)>>,
+    problems: RefCell<Vec<Wrong>>,
     references: RefCell<Vec<Reference>>,
 }
 
 impl State {
     fn report(&self, error: &DecodeError, fallback: Span) {
         // What refuses a field that is not its own says so after it was reported with what was meant.
-        let is_told = |(_, message, _): &(Span, String, Option<String>)| *message == error.message;
+        let is_told = |told: &Wrong| told.message == error.message;
         if error.reported || error.is_unknown_field && self.problems.borrow().iter().any(is_told) {
             return;
         }
-        self.problems.borrow_mut().push((error.span.unwrap_or(fallback), error.message.clone(), None));
+        let (span, message) = (error.span.unwrap_or(fallback), error.message.clone());
+        self.problems.borrow_mut().push(Wrong { span, message, hint: None, is_unshown: error.is_unshown });
     }
 }
 
@@ -73,9 +86,13 @@ pub struct DecodeError {
     message: String,
     reported: bool,
     is_unknown_field: bool,
+    is_unshown: bool,
 }
 
 impl DecodeError {
+    fn new(span: Option<Span>, message: String) -> DecodeError {
+        DecodeError { span, message, reported: false, is_unknown_field: false, is_unshown: false }
+    }
     fn or_at(mut self, span: Span) -> DecodeError {
         self.span.get_or_insert(span);
         self
@@ -92,7 +109,7 @@ impl std::error::Error for DecodeError {}
 
 impl de::Error for DecodeError {
     fn custom<T: fmt::Display>(message: T) -> DecodeError {
-        DecodeError { span: None, message: message.to_string(), reported: false, is_unknown_field: false }
+        DecodeError::new(None, message.to_string())
     }
     fn missing_field(field: &'static str) -> DecodeError {
         de::Error::custom(format!("field `{field}` is missing"))
@@ -143,7 +160,18 @@ impl<'a> Decoder<'a> {
             }
             _ => format!("expected {expected}, found {}", self.node.describe()),
         };
-        DecodeError { span: Some(self.node.span), message, reported: false, is_unknown_field: false }
+        DecodeError::new(Some(self.node.span), message)
+    }
+
+    /// Any value; an error says what is expected, and nothing of what is there.
+    fn deserialize_unshown<'de, V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
+        let message = format!("expected {}", &visitor as &dyn de::Expected);
+        let (before, span) = (self.state.problems.borrow().len(), Some(self.node.span));
+        self.deserialize_any(visitor).map_err(|_| {
+            // An element of a list has been reported by itself.
+            self.state.problems.borrow_mut().truncate(before);
+            DecodeError { is_unshown: true, ..DecodeError::new(span, message) }
+        })
     }
 
     /// The scalar's text, noting references that have no value yet.
@@ -271,6 +299,7 @@ impl<'de> Deserializer<'de> for Decoder<'_> {
             NodeValue::Map(_) if name == TEXT_OR => self.deserialize_map(visitor),
             NodeValue::Seq(_) if name == TEXT_OR_LIST => self.deserialize_seq(visitor),
             NodeValue::Scalar(..) if name == TEXT_OR || name == TEXT_OR_LIST => self.deserialize_str(visitor),
+            _ if name == UNSHOWN => self.deserialize_unshown(visitor),
             _ if name == TEXT_OR_LIST => Err(self.wrong("text or a list of texts")),
             _ if name == TEXT_OR => Err(self.wrong("text or a mapping")),
             _ => visitor.visit_newtype_struct(self),
@@ -318,7 +347,8 @@ impl<'de> Deserializer<'de> for Decoder<'_> {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => format!("known fields: {}", fields.join(", ")),
             };
-            self.state.problems.borrow_mut().push((key.span, unknown(word), Some(hint)));
+            let (span, message, hint) = (key.span, unknown(word), Some(hint));
+            self.state.problems.borrow_mut().push(Wrong { span, message, hint, is_unshown: false });
         }
         visitor
             .visit_map(Entries { decoder: self, rest: entries.iter(), value: None })

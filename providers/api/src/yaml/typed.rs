@@ -11,6 +11,43 @@ use std::{fmt, marker::PhantomData};
 pub(super) const AT: &str = "$reconciled::At";
 pub(super) const TEXT_OR: &str = "$reconciled::TextOr";
 pub(super) const TEXT_OR_LIST: &str = "$reconciled::TextOrList";
+pub(super) const UNSHOWN: &str = "$reconciled::Unshown";
+
+/// Reads with `visitor` what is no secret but has one in its place when it is written wrongly: whatever is wrong with it, the
+/// problem says what was expected, and repeats neither the value nor its line.
+///
+/// ```
+/// use reconciled_provider::yaml::{parse, unshown, Limits, SourceFile};
+/// use serde::{Deserialize, Deserializer, de::{self, Visitor}};
+/// # use std::fmt;
+/// struct Name(String);
+/// impl<'de> Deserialize<'de> for Name {
+///     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Name, D::Error> {
+///         struct NameVisitor;
+///         impl<'de> Visitor<'de> for NameVisitor {
+///             type Value = Name;
+///             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+///                 f.write_str("a name in small letters")
+///             }
+///             fn visit_str<E: de::Error>(self, text: &str) -> Result<Name, E> {
+///                 let is_name = text.chars().all(|c| c.is_ascii_lowercase());
+///                 is_name.then(|| Name(text.into())).ok_or_else(|| E::custom(format!("`{text}` is no name")))
+///             }
+///         }
+///         unshown(deserializer, NameVisitor)
+///     }
+/// }
+/// let file = SourceFile::new("z.yaml", "S3CR3T\n");
+/// let (name, problems) = parse(&file, Limits::default()).unwrap()[0].decode::<Name>(&file);
+/// assert!(name.is_none());
+/// assert_eq!(problems[0].to_string(), "error: expected a name in small letters\n  --> z.yaml:1:1");
+/// ```
+pub fn unshown<'de, D: Deserializer<'de>, V: Visitor<'de>>(
+    deserializer: D,
+    visitor: V,
+) -> Result<V::Value, D::Error> {
+    deserializer.deserialize_newtype_struct(UNSHOWN, visitor)
+}
 
 /// A value and where it was written, with the references in it that are not known yet.
 #[derive(Clone, Debug, PartialEq)]

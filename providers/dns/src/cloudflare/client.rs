@@ -159,18 +159,16 @@ impl Api {
         let answer =
             self.client.send(cx, request, &what, is_write).await.map_err(Failure::without_details)?;
         self.heed(cx, &answer);
-        let parsed = answer.json::<Envelope<T>>(&what, NOT_THE_API);
         if answer.status.is_success() {
-            return match parsed {
-                Ok(envelope) if envelope.success => Ok(envelope),
-                Ok(envelope) => {
-                    Err(self.refused(&what, &answer, envelope.errors.unwrap_or_default(), is_write))
-                }
+            match answer.json::<Envelope<T>>(&what, NOT_THE_API) {
+                Ok(envelope) if envelope.success => return Ok(envelope),
+                Ok(_) => {}
                 // The server said yes in words nobody understands: it may have done what it was asked for.
-                Err(error) if is_write => Err(Refusal::Lost(error)),
-                Err(error) => Err(Refusal::Refused(error, Vec::new())),
-            };
+                Err(error) if is_write => return Err(Refusal::Lost(error)),
+                Err(error) => return Err(Refusal::Refused(error, Vec::new())),
+            }
         }
+        let answer = answer.as_refusal();
         // The result of a refusal may have any form.
         let errors = serde_json::from_slice::<Envelope<serde::de::IgnoredAny>>(&answer.body);
         let errors = errors.ok().and_then(|body| body.errors).unwrap_or_default();

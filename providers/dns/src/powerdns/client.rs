@@ -5,7 +5,6 @@
 
 use super::config::Config;
 use crate::http::{self, Answer, printable};
-use bytes::Bytes;
 use reconciled_provider::{Cx, Error, ErrorKind, SecretRef};
 use reqwest::{Method, StatusCode, header};
 use std::time::Duration;
@@ -100,7 +99,7 @@ impl Client {
         &self.api
     }
 
-    /// Sends one request and returns the body of a successful answer.
+    /// Sends one request and returns a successful answer.
     pub(crate) async fn call(
         &self,
         cx: &Cx,
@@ -108,7 +107,7 @@ impl Client {
         path: &str,
         body: Option<Vec<u8>>,
         doing: &str,
-    ) -> Result<Bytes, Failure> {
+    ) -> Result<Answer, Failure> {
         let what = format!("{doing} at {}", self.api);
         let key = http::secret_header(cx, &self.key, "", "the API key of a powerdns entry");
         let key = key.map_err(Failure::NotSent)?;
@@ -128,7 +127,7 @@ impl Client {
             return match is_write && answer.status == StatusCode::OK {
                 // It says 201 and 204 to these; somebody in between may say this of what never came there.
                 true => Err(Failure::Lost(not_its_answer(&what))),
-                false => Ok(answer.body),
+                false => Ok(answer),
             };
         }
         let failure = refused(&what, &answer, is_write);
@@ -226,10 +225,12 @@ pub(crate) fn zone_path(zone: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bytes::Bytes;
 
     fn answer(status: u16, body: &str) -> Answer {
         let (status, headers) = (StatusCode::from_u16(status).unwrap(), header::HeaderMap::new());
-        Answer { status, headers, body: Bytes::copy_from_slice(body.as_bytes()) }
+        let body = Bytes::copy_from_slice(body.as_bytes());
+        Answer { status, headers, body, hidden: Default::default() }
     }
 
     #[test]

@@ -12,8 +12,7 @@ use super::{
     client::{Failure, zone_path},
     zone::{ZoneRead, parse_zone, token},
 };
-use crate::{name, record};
-use bytes::Bytes;
+use crate::{http::Answer, name, record};
 use reconciled_provider::{
     Cx, Error, Focus, Found, Observation, Observed, ResourceId, Scope, Version, Want, address::glob,
     problem::did_you_mean,
@@ -43,11 +42,11 @@ pub(crate) async fn versions(
     cx: &Cx,
     scopes: &[Scope],
 ) -> Result<BTreeMap<Scope, Version>, Error> {
-    let body = match scopes {
+    let listed = match scopes {
         [scope] => list_of(backend, cx, scope, "list zones").await?,
         _ => list(backend, cx).await?,
     };
-    let zones = parse_list(backend, &body)?;
+    let zones = parse_list(backend, &listed)?;
     let serials: HashMap<Cow<'_, str>, u32> =
         zones.iter().map(|z| (name::observed(&z.name), z.serial)).collect();
     let version = |scope: &Scope| {
@@ -57,13 +56,13 @@ pub(crate) async fn versions(
     Ok(scopes.iter().map(version).collect())
 }
 
-async fn list(backend: &Backend, cx: &Cx) -> Result<Bytes, Error> {
+async fn list(backend: &Backend, cx: &Cx) -> Result<Answer, Error> {
     let call = backend.client.call(cx, Method::GET, "/zones?dnssec=false", None, "list zones");
     call.await.map_err(Failure::into_error)
 }
 
 /// The list of the one zone, empty where it is missing.
-async fn list_of(backend: &Backend, cx: &Cx, scope: &Scope, doing: &str) -> Result<Bytes, Error> {
+async fn list_of(backend: &Backend, cx: &Cx, scope: &Scope, doing: &str) -> Result<Answer, Error> {
     let zone = record::zone_name(scope);
     let query: String =
         url::form_urlencoded::Serializer::new(String::new()).append_pair("zone", &zone).finish();
@@ -72,18 +71,18 @@ async fn list_of(backend: &Backend, cx: &Cx, scope: &Scope, doing: &str) -> Resu
     call.await.map_err(Failure::into_error)
 }
 
-fn parse_list<'a>(backend: &Backend, body: &'a [u8]) -> Result<Vec<ListedZone<'a>>, Error> {
-    serde_json::from_slice(body).map_err(|error| malformed(backend, "list zones", error))
+fn parse_list<'a>(backend: &Backend, answer: &'a Answer) -> Result<Vec<ListedZone<'a>>, Error> {
+    serde_json::from_slice(&answer.body).map_err(|error| malformed(backend, "list zones", answer, error))
 }
 
 /// An answer that is no answer of the API: never taken for an empty one.
-fn malformed(backend: &Backend, doing: &str, error: serde_json::Error) -> Error {
+fn malformed(backend: &Backend, doing: &str, answer: &Answer, error: serde_json::Error) -> Error {
     Error::unexpected(format!(
         "{doing} at {}: the answer is not what the API gives",
         backend.client.address()
     ))
     .hint("is `url` the API of a PowerDNS Authoritative Server, 4.7 or newer?")
-    .caused_by(error)
+    .caused_by(answer.malformed(error))
 }
 
 /// Reads what `want` asks for; more where that is cheaper.
@@ -167,8 +166,8 @@ async fn focused(
 async fn read(backend: &Backend, cx: &Cx, scope: &Scope, query: &str) -> Result<Option<ZoneRead>, Error> {
     let path = format!("{}{query}", zone_path(&record::zone_name(scope)));
     let doing = format!("read zone {}", scope.name);
-    let body = match backend.client.call(cx, Method::GET, &path, None, &doing).await {
-        Ok(body) => body,
+    let answer = match backend.client.call(cx, Method::GET, &path, None, &doing).await {
+        Ok(answer) => answer,
         Err(failure) if failure.is_not_found() => {
             confirm_absence(backend, cx, scope, &doing).await?;
             return Ok(None);
@@ -176,17 +175,17 @@ async fn read(backend: &Backend, cx: &Cx, scope: &Scope, query: &str) -> Result<
         Err(failure) => return Err(failure.into_error()),
     };
     let wants_records = query != "?rrsets=false";
-    parse_zone(&body, scope, &backend.instance, wants_records)
+    parse_zone(&answer.body, scope, &backend.instance, wants_records)
         .map(Some)
-        .map_err(|error| malformed(backend, &doing, error))
+        .map_err(|error| malformed(backend, &doing, &answer, error))
 }
 
 /// Asks a second way whether a zone is missing: a 404 alone may come from a proxy, or from a server that is
 /// no PowerDNS, and "the zone is gone" is too much to conclude from that.
 async fn confirm_absence(backend: &Backend, cx: &Cx, scope: &Scope, doing: &str) -> Result<(), Error> {
     let zone = record::zone_name(scope);
-    let body = list_of(backend, cx, scope, doing).await?;
-    if parse_list(backend, &body)?.iter().any(|listed| name::observed(&listed.name) == zone) {
+    let listed = list_of(backend, cx, scope, doing).await?;
+    if parse_list(backend, &listed)?.iter().any(|listed| name::observed(&listed.name) == zone) {
         return Err(Error::conflict(format!("zone {} came into being while it was read", scope.name)));
     }
     Ok(())
@@ -194,8 +193,8 @@ async fn confirm_absence(backend: &Backend, cx: &Cx, scope: &Scope, doing: &str)
 
 /// Zones whose name matches `query`, with everything in them.
 pub(crate) async fn discover(backend: &Backend, cx: &Cx, query: &str) -> Result<Vec<Found>, Error> {
-    let body = list(backend, cx).await?;
-    let zones = parse_list(backend, &body)?;
+    let listed = list(backend, cx).await?;
+    let zones = parse_list(backend, &listed)?;
     let wanted = query.trim_end_matches('.').to_ascii_lowercase();
     let mut names: Vec<String> =
         zones.iter().map(|zone| name::observed(&zone.name).trim_end_matches('.').to_owned()).collect();

@@ -99,7 +99,7 @@ impl Api {
         quick_xml::de::from_str(&text).map_err(|error| {
             let error = Error::unexpected(format!("{what}: the answer is not what the API gives"))
                 .hint("is `url` the API of Route 53?")
-                .caused_by(error);
+                .caused_by(answer.malformed(error));
             match is_write {
                 true => Refusal::Lost(error),
                 false => Refusal::Refused(error, Said::default()),

@@ -116,7 +116,7 @@ impl Keys {
         if role.is_empty() {
             return Err(Error::permission_denied(format!("{doing}: the machine has no role")).hint(hint));
         }
-        ask(&self.client, cx, get(&format!("{path}{role}"))?, &doing, hint).await?.json(&doing, hint)
+        lent(&ask(&self.client, cx, get(&format!("{path}{role}"))?, &doing, hint).await?, &doing, hint)
     }
 
     /// What lends keys to a container of ECS or EKS, as its environment says.
@@ -143,7 +143,7 @@ impl Keys {
         if let Some(token) = from_file.or_else(|| variable("AWS_CONTAINER_AUTHORIZATION_TOKEN")) {
             request = header(request, "authorization", &token)?;
         }
-        ask(client, cx, request, doing, hint).await?.json(doing, hint)
+        lent(&ask(client, cx, request, doing, hint).await?, doing, hint)
     }
 }
 
@@ -163,6 +163,12 @@ async fn ask(
         true => Error::unavailable(text),
         false => Error::permission_denied(text).hint(hint),
     })
+}
+
+/// The key in an answer. An error does not say what is there instead, which a parser would: it may be a key all the same.
+fn lent(answer: &Answer, doing: &str, hint: &str) -> Result<Lent, Error> {
+    serde_json::from_slice(&answer.body)
+        .map_err(|_| Error::unexpected(format!("{doing}: the answer is not what the API gives")).hint(hint))
 }
 
 /// Errors: keys would travel in the clear, or somewhere that lends none.

@@ -60,7 +60,8 @@ pub(crate) async fn apply(
         serials.extend(entries.and_then(|entries| serial_of(&entries)).map(|serial| (zone.into(), serial)));
         return delete_zone(journal, &ids, &path).await;
     }
-    let file = ZoneFile { backend, zone, path: &path, place: place_of(backend, &path)?, old: old.as_ref() };
+    let file =
+        ZoneFile { backend, zone, path: &path, place: observe::place_of(backend, &path)?, old: old.as_ref() };
     let creates = batch.actions.iter().any(is_creation);
     let entries = match &old {
         Some(old) => observe::entries(backend, zone, old)?,
@@ -346,24 +347,6 @@ fn set(action: &Action) -> Option<RrSet<'_>> {
 pub(super) fn draft_path(path: &Path) -> PathBuf {
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     path.with_file_name(format!(".{name}.new"))
-}
-
-/// Where the file of a zone lies: `path`, or what it links to.
-///
-/// Errors: the link leads out of the directory, or nowhere.
-fn place_of(backend: &Backend, path: &Path) -> Result<PathBuf, Error> {
-    if !path.symlink_metadata().is_ok_and(|metadata| metadata.is_symlink()) {
-        return Ok(path.to_owned());
-    }
-    let directory = &backend.config.directory;
-    let directory = directory.canonicalize().map_err(|error| failed("look into", directory, error))?;
-    let place = path.canonicalize().map_err(|error| failed("follow the link", path, error))?;
-    if place.starts_with(&directory) {
-        return Ok(place);
-    }
-    let text = format!("{} links to {}, out of the directory", path.display(), place.display());
-    Err(Error::permission_denied(text)
-        .hint("put the file itself there, or name the directory it lies in as `directory` of the entry"))
 }
 
 /// Rights of a new file, from which the umask takes some.

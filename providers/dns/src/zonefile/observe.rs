@@ -61,10 +61,29 @@ pub(crate) fn reload_marker(path: &Path) -> PathBuf {
     name.into()
 }
 
+/// Where the file of a zone lies: `path`, or what it links to.
+///
+/// Errors: the link leads out of the directory, or nowhere.
+pub(super) fn place_of(backend: &Backend, path: &Path) -> Result<PathBuf, Error> {
+    if !path.symlink_metadata().is_ok_and(|metadata| metadata.is_symlink()) {
+        return Ok(path.to_owned());
+    }
+    let directory = &backend.config.directory;
+    let directory = directory.canonicalize().map_err(|error| failed("look into", directory, error))?;
+    let place = path.canonicalize().map_err(|error| failed("follow the link", path, error))?;
+    if place.starts_with(&directory) {
+        return Ok(place);
+    }
+    let text = format!("{} links to {}, out of the directory", path.display(), place.display());
+    Err(Error::permission_denied(text)
+        .hint("put the file itself there, or name the directory it lies in as `directory` of the entry"))
+}
+
 /// Reads a zone's file; none when there is none in a directory that exists.
 pub(crate) fn read(backend: &Backend, zone: &str) -> Result<Option<File>, Error> {
     let path = path(backend, zone);
-    let bytes = match std::fs::read(&path) {
+    // Whose file a link out of the directory is nobody said: nothing of it is read, or told in an error.
+    let bytes = match std::fs::read(place_of(backend, &path)?) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == ErrorKind::NotFound => {
             // A directory that is gone (a mount that failed) must not look like zones that were deleted.
@@ -126,10 +145,14 @@ pub(crate) fn failed(doing: &str, path: &Path, error: std::io::Error) -> Error {
 pub(crate) fn versions(backend: &Backend, scopes: &[Scope]) -> Result<BTreeMap<Scope, Version>, Error> {
     require_directory(backend)?;
     let version = |scope: &Scope| {
-        let file = read(backend, &scope.name)?;
-        Ok((scope.clone(), file.map_or(Version::Absent, |file| file.version())))
+        let version = match read(backend, &scope.name) {
+            Ok(file) => file.map_or(Version::Absent, |file| file.version()),
+            // Who looks at the zone is told why; the others are not kept back.
+            Err(_) => Version::Unknown,
+        };
+        (scope.clone(), version)
     };
-    scopes.iter().map(version).collect()
+    Ok(scopes.iter().map(version).collect())
 }
 
 /// Reads a zone, always all of it.

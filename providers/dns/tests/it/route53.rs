@@ -472,6 +472,11 @@ async fn a_machine_gets_its_key_from_the_metadata_service_and_a_new_one_before_i
     assert_eq!(error.kind, ErrorKind::PermissionDenied);
     assert!(error.hint.as_ref().unwrap().contains("instance profile"), "{error:?}");
     assert!(!format!("{error:?} {provider:?}").contains("canary"), "{error:?} {provider:?}");
+    // It lends a key in a form that nobody expects.
+    lender.fail("dns-role", 0, Fault::Say(Reply::new(200, "\"canary-of-the-lender\"")));
+    let error = observe(&*provider, &cx, ZONE).await.unwrap_err();
+    assert!(error.message.contains("not what the API gives"), "{error:?}");
+    assert!(!format!("{error:?} {}", error.chain()).contains("canary"), "{error:?}");
 }
 
 #[tokio::test]

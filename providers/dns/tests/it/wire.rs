@@ -55,6 +55,11 @@ async fn no_failure_to_read_is_an_empty_zone() {
     refuse_read(Answer::Silence, ErrorKind::Unavailable, "no answer in time").await;
     refuse_read(say(401, "Unauthorized"), ErrorKind::PermissionDenied, "apiKey").await;
     refuse_read(say(500, "{\"error\": \"db\\u001b[2J gone\"}"), ErrorKind::Unavailable, "db [2J gone").await;
+    // What stands between may echo the key that it was sent, and an answer may be what nobody expects.
+    let echo = say(500, "{\"error\": \"boom key=canary\"}");
+    refuse_read(echo, ErrorKind::Unavailable, "boom key=(secret)").await;
+    refuse_read(say(502, "key=canary"), ErrorKind::Unavailable, "key=(secret)").await;
+    refuse_read(say(200, "\"canary\""), ErrorKind::Unexpected, "(secret)").await;
     refuse_read(Answer::With(302, "Location: http://evil.example/"), ErrorKind::Invalid, "not followed")
         .await;
     let limited = refuse_read(Answer::With(429, "Retry-After: 17"), ErrorKind::RateLimited, "429").await;

@@ -2,7 +2,7 @@
 
 use crate::world::{Notes, apply, batch, converge, cx, desired, observe, plan, scope};
 use reconciled_dns::zonefile::{Config, open};
-use reconciled_provider::{ErrorKind, Op, Outcome, Owner, Provider, Version};
+use reconciled_provider::{Error, ErrorKind, Op, Outcome, Owner, Provider, Version};
 use std::{
     fs,
     os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink},
@@ -267,18 +267,27 @@ async fn a_link_within_the_directory_stays_and_one_out_of_it_is_not_followed() {
     assert!(fs::read_to_string(zones.path("kept/db.example")).unwrap().contains("192.0.2.1"));
     assert_eq!(fs::read_dir(zones.path("kept")).unwrap().count(), 1, "no draft is left");
 
+    let seen = observe(zones.provider(), &cx(""), ZONE).await.unwrap();
+    let more = desired(zones.provider(), ZONE, &records(&["name: b, type: A, values: [192.0.2.2]"]));
+    let batch = plan(zones.provider(), &cx(""), ZONE, &more, &[], &seen).await;
     let elsewhere = tempfile::tempdir().unwrap();
     let outside = elsewhere.path().join("db.example");
     fs::write(&outside, BY_HAND).unwrap();
     fs::remove_file(zones.path("example.com.zone")).unwrap();
     symlink(&outside, zones.path("example.com.zone")).unwrap();
-    let (_, notes, result) = apply(zones.provider(), &cx(""), ZONE, &wanted, &[]).await;
-    let error = result.unwrap_err();
-    assert!(
-        error.kind == ErrorKind::PermissionDenied && error.message.contains("out of the directory"),
-        "{error}"
-    );
-    assert!(error.hint.is_some() && notes.started.lock().unwrap().is_empty());
+    let refused = |error: Error| {
+        let is_denied = error.kind == ErrorKind::PermissionDenied && error.hint.is_some();
+        assert!(is_denied && error.message.contains("out of the directory"), "{error}");
+    };
+    refused(observe(zones.provider(), &cx(""), ZONE).await.unwrap_err());
+    refused(zones.provider().discover(&cx(""), "*").await.unwrap_err());
+    let others = [scope(ZONE), scope("example.net")];
+    let versions = zones.provider().versions(&cx(""), &others).await.unwrap();
+    assert_eq!((&versions[&others[0]], &versions[&others[1]]), (&Version::Unknown, &Version::Absent));
+    // It was no link when the plan was made.
+    let notes = Notes::default();
+    refused(zones.provider().apply(&cx(""), &batch, &notes).await.unwrap_err());
+    assert!(notes.started.lock().unwrap().is_empty());
     assert_eq!(fs::read_to_string(&outside).unwrap(), BY_HAND);
     assert!(zones.path("example.com.zone").is_symlink());
 }

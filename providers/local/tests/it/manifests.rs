@@ -64,6 +64,10 @@ fn modes_are_octal_quoted_or_not_and_defaults_are_ordinary() {
     assert_eq!(spec("{path: /etc/x, content: a, mode: 0600}"), "file\nmode 0600\n\na");
     assert_eq!(spec("{path: /etc/x, content: a, mode: \"4755\", owner: 0}"), "file\nowner 0\nmode 4755\n\na");
     assert_eq!(spec("{path: /etc/x, from: ./files/page.html}"), "file\nmode 0644\n\n<p>\n");
+    // A secret is for nobody else, unless that is said.
+    let secret = |text: &str| spec(text).starts_with("file\nmode 0600\n");
+    assert!(secret("{path: /etc/x, content: {secret: key}}"));
+    assert!(!secret("{path: /etc/x, content: {secret: key}, mode: \"0644\"}"));
     assert_eq!(spec("Directory {path: /etc/x}"), "directory\nmode 0755\n\n");
     assert_eq!(spec("{path: /etc/x, block: lab, content: a}"), "block\ncomment #\n\na\n");
 }

@@ -45,6 +45,14 @@ async fn a_page_that_fails_is_no_smaller_zone() {
     fails(Fault::DoAndHang, ErrorKind::Unavailable, "the connection broke").await;
     let no = "{\"success\": false, \"errors\": [{\"code\": 1, \"message\": \"no\\u001b[2J\"}]}";
     fails(say(200, no), ErrorKind::Unexpected, "answered 200: no [2J (1)").await;
+    // What stands between may echo the token, and so may the API.
+    let echo = format!(
+        "{{\"success\": false, \"errors\": [{{\"code\": 1, \"message\": \"Bearer {TOKEN} is bad\"}}]}}"
+    );
+    for status in [200, 500] {
+        let kind = if status == 200 { ErrorKind::Unexpected } else { ErrorKind::Unavailable };
+        fails(say(status, &echo), kind, "(secret) is bad (1)").await;
+    }
     let other =
         "{\"success\": true, \"result\": [], \"result_info\": {\"total_pages\": 2, \"total_count\": 4}}";
     // Asked twice: the zone may have been made anew, with another id.
