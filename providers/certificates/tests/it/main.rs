@@ -24,6 +24,7 @@ mod rotation;
 mod served;
 mod several;
 mod steps;
+mod strict;
 mod suggested;
 mod unusable;
 mod ways;
