@@ -11,6 +11,7 @@ mod deaths;
 mod faults;
 mod issuers;
 mod keeping;
+mod keys;
 mod keystore;
 mod leftovers;
 mod limits;
