@@ -67,7 +67,9 @@ pub fn files(output: &Output, issued: &Issued) -> Vec<File> {
     let file = |name, bytes: &[u8], mode| File { name, bytes: Zeroizing::new(bytes.to_vec()), mode };
     let secret = issued.key.secret();
     let older = if output.pkcs1 { key::older(&secret) } else { None };
-    let (key, chain) = (older.as_deref().map_or(secret.reveal(), Vec::as_slice), issued.chain.as_bytes());
+    // Another program may have made it, or a version of this one that wrote the public half as well.
+    let other = older.or_else(|| key::first_version(&secret));
+    let (key, chain) = (other.as_deref().map_or(secret.reveal(), Vec::as_slice), issued.chain.as_bytes());
     let mut files = vec![file(CHAIN, chain, 0o644), file(KEY, key, output.mode)];
     if let Some(ca) = &issued.ca {
         files.push(file(CA, ca.as_bytes(), 0o644));

@@ -1,12 +1,13 @@
 //! Private keys: made, and read again from PEM (PKCS #8).
 //!
-//! Guarantees: the clear form is in a [`Secret`] from the first moment, so nothing prints it, and it is wiped.
+//! Guarantees: the clear form is in a [`Secret`] from the first moment, so nothing prints it, and it is wiped. What is made
+//! is PKCS #8 in its first version: OpenSSL 3.0, and with it nginx and Python, read no other one.
 
 use crate::wish::KeyKind;
 use openssl::pkey::PKey;
-use rcgen::{KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_ECDSA_P384_SHA384, PKCS_ED25519};
+use rcgen::{KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_ECDSA_P384_SHA384};
 use reconciled_provider::{Error, Hash, Secret};
-use rsa::pkcs8::EncodePrivateKey;
+use rsa::pkcs8::{EncodePrivateKey, PrivateKeyInfo};
 use zeroize::Zeroizing;
 
 /// Makes a key, in PEM. RSA takes its time, so that is done apart from what else runs.
@@ -20,7 +21,10 @@ pub async fn make(kind: KeyKind) -> Result<Secret, Error> {
         }
         KeyKind::Ecdsa(384) => KeyPair::generate_for(&PKCS_ECDSA_P384_SHA384),
         KeyKind::Ecdsa(_) => KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256),
-        KeyKind::Ed25519 => KeyPair::generate_for(&PKCS_ED25519),
+        KeyKind::Ed25519 => {
+            let made = PKey::generate_ed25519().and_then(|key| key.private_key_to_pem_pkcs8());
+            return made.map(Secret::new).map_err(|error| failed(&error));
+        }
     };
     Ok(to_secret(pem.map_err(|error| failed(&error))?.serialize_pem()))
 }
@@ -58,6 +62,14 @@ pub(crate) fn newer(key: &Secret) -> Option<Secret> {
         return None;
     }
     openssl_key(key)?.private_key_to_pem_pkcs8().ok().map(Secret::new)
+}
+
+/// The same key in the first version of PKCS #8, in PEM; none of one that is in another form. The second one (RFC 5958) has
+/// the public half beside the private one, and is read by few.
+pub(crate) fn first_version(key: &Secret) -> Option<Zeroizing<Vec<u8>>> {
+    let der = Zeroizing::new(pem::parse(key.reveal()).ok()?.into_contents());
+    PrivateKeyInfo::try_from(der.as_slice()).ok()?.public_key?;
+    openssl_key(key)?.private_key_to_pem_pkcs8().ok().map(Zeroizing::new)
 }
 
 fn openssl_key(key: &Secret) -> Option<PKey<openssl::pkey::Private>> {
@@ -116,6 +128,21 @@ mod tests {
         assert_eq!(**older(&new).unwrap(), *old.reveal());
         assert!(older(&make(KeyKind::Ed25519).await.unwrap()).is_none(), "there is no other one");
         assert!(newer(&Secret::new(b"canary".to_vec())).is_none());
+    }
+
+    #[tokio::test]
+    async fn a_key_with_its_public_half_is_brought_into_the_first_version_and_stays_the_key() {
+        let second = Secret::new(KeyPair::generate_for(&rcgen::PKCS_ED25519).unwrap().serialize_pem().into());
+        let first = Secret::new(first_version(&second).unwrap().to_vec());
+        assert!(first.reveal_str().unwrap().starts_with("-----BEGIN PRIVATE KEY-----\n"));
+        assert_eq!(public("it", &first).unwrap(), public("it", &second).unwrap());
+        assert!(first_version(&first).is_none());
+        for kind in [KeyKind::Ecdsa(256), KeyKind::Ecdsa(384), KeyKind::Ed25519] {
+            let key = make(kind).await.unwrap();
+            assert!(first_version(&key).is_none(), "{kind} is made so");
+            assert!(older(&key).is_none_or(|old| first_version(&Secret::new(old.to_vec())).is_none()));
+        }
+        assert!(first_version(&Secret::new(b"canary".to_vec())).is_none());
     }
 
     #[test]

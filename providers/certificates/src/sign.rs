@@ -2,11 +2,13 @@
 
 use crate::{key, wish::Wish, x509};
 use rcgen::{
-    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose as Extended,
-    IsCa, KeyUsagePurpose as Usage, SanType, SerialNumber,
+    BasicConstraints, CertificateParams, CustomExtension, DistinguishedName, DnType,
+    ExtendedKeyUsagePurpose as Extended, IsCa, KeyUsagePurpose as Usage, SanType, SerialNumber,
 };
 use reconciled_provider::{Error, Secret};
 use ring::rand::{SecureRandom, SystemRandom};
+use rsa::pkcs8::der::{Encode, Tag, TagNumber, asn1::Any};
+use std::net::IpAddr;
 use time::OffsetDateTime;
 
 /// How long ago a certificate begins to be valid: clocks differ.
@@ -160,7 +162,31 @@ fn names(wish: &Wish) -> Result<CertificateParams, Error> {
         params.subject_alt_names.push(SanType::DnsName(name));
     }
     params.subject_alt_names.extend(wish.addresses.iter().copied().map(SanType::IpAddress));
+    if wish.common_name.is_none() && !params.subject_alt_names.is_empty() {
+        params.subject_alt_names.clear();
+        params.custom_extensions.push(only_names(wish)?);
+    }
     Ok(params)
+}
+
+/// The names of what has no subject. They are critical then (RFC 5280 §4.2.1.6), or Java and strict readers refuse the
+/// certificate; the library never marks them so. In a request as well: there are authorities that copy what is asked for.
+fn only_names(wish: &Wish) -> Result<CustomExtension, Error> {
+    const SUBJECT_ALT_NAME: &[u64] = &[2, 5, 29, 17];
+    let octets = |address: &IpAddr| match address {
+        IpAddr::V4(address) => address.octets().to_vec(),
+        IpAddr::V6(address) => address.octets().to_vec(),
+    };
+    let names = wish.names.iter().map(|name| (TagNumber::N2, name.clone().into_bytes()));
+    let addresses = wish.addresses.iter().map(|address| (TagNumber::N7, octets(address)));
+    let general = |(number, value)| Any::new(Tag::ContextSpecific { constructed: false, number }, value);
+    let encoded = names.chain(addresses).map(general).collect::<Result<Vec<_>, _>>();
+    let encoded = encoded.and_then(|names| names.to_der()).map_err(|error| {
+        Error::invalid(format!("write the names of a certificate for {}: {error}", wish.subject()))
+    })?;
+    let mut extension = CustomExtension::from_oid_content(SUBJECT_ALT_NAME, encoded);
+    extension.set_criticality(true);
+    Ok(extension)
 }
 
 fn purposes(wish: &Wish) -> (Vec<Usage>, Vec<Extended>) {
