@@ -1,11 +1,13 @@
 //! Flapping: somebody keeps undoing what we write, and we keep writing it.
 //!
-//! Guarantees: a resource that had been written is repaired at most [`LIMIT`] times within an hour for one desired
-//! content; then it is stalled, and says both values, until its declaration changes or a person says `sync`.
+//! Guarantees: a resource that had been written is repaired, within an hour and for one desired content, at most [`LIMIT`]
+//! times of one and the same state, and [`MOST`] times of whatever state; then it is stalled, and says both values, until
+//! its declaration changes or a person says `sync`. Another manager puts its own state back each time, while faults that come
+//! one after the other differ; [`MOST`] is for a manager that never writes the same again, such as the time of day.
 //! Steps after `Pending` are progress and never count, nor does a new revision, nor what is due by itself.
 //! What a remote planned itself and does not bring about, [`LIMIT`] times in a row for one desired content, is [`futile`].
 //!
-//! The ledger is memory only. A restart forgets it, which costs at most [`LIMIT`] more writes a resource, each
+//! The ledger is memory only. A restart forgets it, which costs at most [`MOST`] more writes a resource, each
 //! of them an event in the audit trail; a durable one would cost a store write for every repair.
 
 mod futile;
@@ -18,8 +20,10 @@ use crate::{
 use reconciled_provider::{FieldChange, Hash, Outcome, ResourceId, Scope, Shown};
 use std::{collections::BTreeMap, time::Duration};
 
-/// Repairs within [`WINDOW`] after which there is no further one.
+/// Repairs of one state within [`WINDOW`] after which there is no further one of it.
 const LIMIT: usize = 3;
+/// Repairs of different states within [`WINDOW`] after which there is no further one of any.
+const MOST: usize = 10;
 /// How long a repair counts.
 const WINDOW: Duration = Duration::from_secs(3600);
 
@@ -33,12 +37,36 @@ pub(super) struct Ledger {
 #[derive(Debug)]
 struct Repairs {
     desired: Option<Hash>,
-    at: Vec<Duration>,
+    /// When, and of what; at most [`MOST`].
+    done: Vec<(Duration, Foreign)>,
 }
 
+/// What was there before a repair; none where it was missing.
+type Foreign = Option<Hash>;
+
 impl Repairs {
-    fn recent(&self, now: Duration) -> usize {
-        self.at.iter().filter(|at| **at + WINDOW > now).count()
+    /// How often it was repaired where `foreign` is no longer repaired. It stays so, however long ago the last one was: what
+    /// was undone that often is undone once more as soon as the hour is over.
+    fn limit_reached(&self, foreign: Foreign) -> Option<usize> {
+        let same = self.done.iter().filter(|(_, of)| *of == foreign).count();
+        let last = self.done.last().map_or(Duration::ZERO, |(at, _)| *at);
+        let all = self.done.iter().filter(|(at, _)| *at + WINDOW > last).count();
+        [(same, LIMIT), (all, MOST)].into_iter().find(|(count, limit)| count >= limit).map(|(_, limit)| limit)
+    }
+
+    /// Forgets what counts no longer.
+    fn expire(&mut self, now: Duration) {
+        // Of many that are repaired at once, each asks all of them.
+        if self.done.first().is_none_or(|(at, _)| *at + WINDOW > now) {
+            return;
+        }
+        let counts: Vec<bool> = self
+            .done
+            .iter()
+            .map(|(at, foreign)| *at + WINDOW > now || self.limit_reached(*foreign).is_some())
+            .collect();
+        let mut counts = counts.into_iter();
+        self.done.retain(|_| counts.next().unwrap_or(false));
     }
 }
 
@@ -51,21 +79,26 @@ impl Ledger {
             return;
         }
         let resources = self.repairs.entry(scope.clone()).or_default();
-        resources.retain(|_, repairs| repairs.recent(now) > 0 || repairs.at.len() >= LIMIT);
+        resources.retain(|_, repairs| {
+            repairs.expire(now);
+            !repairs.done.is_empty()
+        });
         let desired = hash(step);
-        let repairs = resources.entry(step.id.clone()).or_insert(Repairs { desired, at: Vec::new() });
+        let repairs = resources.entry(step.id.clone()).or_insert(Repairs { desired, done: Vec::new() });
         if repairs.desired != desired {
-            *repairs = Repairs { desired, at: Vec::new() };
+            *repairs = Repairs { desired, done: Vec::new() };
         }
-        repairs.at.retain(|at| *at + WINDOW > now);
-        repairs.at.push(now);
+        if repairs.done.len() == MOST {
+            repairs.done.remove(0);
+        }
+        repairs.done.push((now, foreign(step)));
     }
 
-    /// True when one repair more would be one too many. It stays so, however long ago the last one was: what
-    /// was undone three times is undone a fourth time as soon as the hour is over.
-    fn is_flapping(&self, scope: &Scope, step: &Step) -> bool {
-        let repairs = self.repairs.get(scope).and_then(|resources| resources.get(&step.id));
-        is_repair(step) && repairs.is_some_and(|r| r.desired == hash(step) && r.at.len() >= LIMIT)
+    /// After how many repairs one more would be one too many, if it would.
+    fn limit_reached(&self, scope: &Scope, step: &Step) -> Option<usize> {
+        let repairs = self.repairs.get(scope)?.get(&step.id)?;
+        let is_same = is_repair(step) && repairs.desired == hash(step);
+        repairs.limit_reached(foreign(step)).filter(|_| is_same)
     }
 
     /// Forgets the repairs of a scope.
@@ -89,7 +122,7 @@ impl Engine {
             let stopped = ledger
                 .futile
                 .condition(scope, step)
-                .or_else(|| ledger.is_flapping(scope, step).then(|| condition(step)));
+                .or_else(|| Some(condition(step, ledger.limit_reached(scope, step)?)));
             let goes_on = stopped.is_none();
             conditions.extend(stopped);
             goes_on
@@ -113,7 +146,15 @@ fn hash(step: &Step) -> Option<Hash> {
     step.work.row.as_ref().map(|row| row.tracked.applied).or_else(written)
 }
 
-fn condition(step: &Step) -> Condition {
+/// What a repair would end. A delta counts also where hashes are equal, so that of the content does not say it all.
+fn foreign(step: &Step) -> Foreign {
+    let observed = step.work.observed.as_ref()?;
+    let fields = step.fields.iter().map(|field| format!("{}\0{}\0", field.path, shown(&field.before)));
+    let fields: String = fields.collect();
+    Some(Hash::of(&[&observed.hash.0[..], fields.as_bytes()].concat()))
+}
+
+fn condition(step: &Step, count: usize) -> Condition {
     let fields: Vec<String> = step.fields.iter().map(values).collect();
     let look = step.work.delta.look.as_ref();
     let seen = match (&step.work.observed, look) {
@@ -133,7 +174,7 @@ fn condition(step: &Step) -> Condition {
         address: Some(step.address.clone()),
         kind: ConditionKind::Stalled,
         reason: "Flapping".into(),
-        message: format!("written {LIMIT} times within an hour, and undone each time; {seen}").into(),
+        message: format!("written {count} times within an hour, and undone each time; {seen}").into(),
         hint: Some(format!("{find}, then: reconciled sync {}{leave}", step.address).into()),
         since: Duration::ZERO,
         next_try: None,

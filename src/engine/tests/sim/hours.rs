@@ -2,6 +2,7 @@
 
 mod away;
 mod crowded;
+mod fighting;
 mod spared;
 mod suspended;
 mod twins;
@@ -299,31 +300,6 @@ fn a_clock_that_jumps_a_month_brings_one_tick_and_no_stampede() {
 }
 
 #[test]
-fn who_keeps_undoing_what_we_write_is_stopped_and_a_person_goes_on() {
-    let (mut house, zones) = (House::new(Settings::default()), zones(2));
-    house.commit("r1", &zones, "x@g1");
-    house.pass(MINUTE);
-    let before = house.world.calls().1;
-    for _ in 0..12 {
-        house.by_hand(&zones[0], Some("vandalized"));
-        house.scheduler.wake([zones[0].clone()], Priority::Hint, Focus::All);
-        house.pass(MINUTE);
-    }
-    assert_eq!(house.world.calls().1 - before, 3, "three repairs in an hour");
-    assert_eq!((house.stance(&zones[0]), house.stance(&zones[1])), (Stance::Stalled, Stance::InSync));
-    let told = house.disk.lock().unwrap().scopes[&zones[0]].conditions.clone();
-    assert_eq!((&*told[0].reason, told[0].kind), ("Flapping", ConditionKind::Stalled));
-    assert!(told[0].message.contains("`vandalized`, declared `x@g1`"), "{}", told[0].message);
-    house.pass(24 * HOUR);
-    assert_eq!(house.world.calls().1 - before, 3, "it does not start over by itself");
-    let ticket = house.scheduler.sync(&[zones[0].clone()].into());
-    house.pass(SECOND);
-    assert!(house.scheduler.handled(&ticket).now_or_never().is_some());
-    assert!(house.is_as_declared(&zones[0]));
-    house.settles();
-}
-
-#[test]
 fn a_repair_that_wrote_nothing_is_tried_again_and_is_no_flapping() {
     let (mut house, zones) = (House::new(Settings::default()), zones(1));
     house.commit("r1", &zones, "x@g1");
@@ -402,21 +378,6 @@ fn one_resource_after_the_other_is_mended_as_it_breaks() {
     house.pass(3 * SECOND);
     assert!(house.is_as_declared(&scope), "{:?}", snapshot(&house.world, &scope));
     *house.rig.slow.lock().unwrap() = Duration::ZERO;
-}
-
-#[test]
-fn a_new_revision_ends_flapping() {
-    let (mut house, zones) = (House::new(Settings::default()), zones(1));
-    house.commit("r1", &zones, "x@g1");
-    for _ in 0..6 {
-        house.pass(MINUTE);
-        house.by_hand(&zones[0], Some("vandalized"));
-        house.scheduler.wake([zones[0].clone()], Priority::Hint, Focus::All);
-    }
-    house.pass(MINUTE);
-    assert_eq!(house.stance(&zones[0]), Stance::Stalled);
-    house.commit("r2", &zones, "x@g2");
-    house.settles();
 }
 
 #[test]
