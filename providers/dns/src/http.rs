@@ -69,7 +69,7 @@ impl Answer {
         Malformed(self.hidden.mask(&error.to_string()))
     }
     /// The same as a refusal is: nothing in its body is a secret of the request.
-    pub(crate) fn as_refusal(mut self) -> Answer {
+    pub(crate) fn into_refusal(mut self) -> Answer {
         let text = self.hidden.mask(&String::from_utf8_lossy(&self.body));
         self.body = text.into();
         self
@@ -210,7 +210,7 @@ impl Client {
         }
         let answer = Answer { status, headers, body: body.into(), hidden };
         // What is read of a success is data, and stays as it is.
-        Ok(if status.is_success() { answer } else { answer.as_refusal() })
+        Ok(if status.is_success() { answer } else { answer.into_refusal() })
     }
 
     /// What no answer means: nothing happened if there was no connection, else nobody knows.

@@ -168,7 +168,7 @@ impl Api {
                 Err(error) => return Err(Refusal::Refused(error, Vec::new())),
             }
         }
-        let answer = answer.as_refusal();
+        let answer = answer.into_refusal();
         // The result of a refusal may have any form.
         let errors = serde_json::from_slice::<Envelope<serde::de::IgnoredAny>>(&answer.body);
         let errors = errors.ok().and_then(|body| body.errors).unwrap_or_default();
