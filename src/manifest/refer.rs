@@ -242,6 +242,7 @@ impl Resolver<'_, '_> {
             directory: self.directory,
             unit: target,
             problems: &mut problems,
+            lacks: self.lacks,
             trail,
             beyond: None,
             tampered: self.tampered,

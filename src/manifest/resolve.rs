@@ -39,6 +39,14 @@ pub(super) struct Resolved {
     pub(super) put_in: usize,
 }
 
+impl Resolved {
+    /// True when anything but an encrypted value could not be had.
+    fn fails_otherwise(&self) -> bool {
+        let is_other = |(root, put): (&Root, &Put)| *put == Put::Failed && !matches!(root, Root::Sealed(..));
+        self.puts.iter().any(is_other) || self.texts.iter().any(|(put, _)| *put == Put::Failed)
+    }
+}
+
 /// Most bytes that are put into the manifests of one source: a few lines may refer to one long text many times.
 const MOST: usize = 64 << 20;
 
@@ -119,31 +127,34 @@ pub(super) fn resolve(loading: &mut Loading<'_>) {
         if !matches!(loading.units[index].standing, Standing::Offered { .. }) {
             continue;
         }
-        let (mut problems, mut tampered) = (Vec::new(), false);
+        let (mut problems, mut lacks, mut tampered) = (Vec::new(), Vec::new(), false);
         let unit = &loading.units[index];
         let mut resolved = Resolver {
             loading,
             directory: &directory,
             unit,
             problems: &mut problems,
+            lacks: &mut lacks,
             trail: vec![index],
             beyond: None,
             tampered: &mut tampered,
             room: MOST.saturating_sub(loading.sides[unit.source].put_in),
         }
         .resolve();
-        let problems: Vec<Problem> = problems
-            .into_iter()
-            .map(|(problem, span)| standing::place(loading, unit, problem, span))
-            .collect();
+        let placed = |(problem, span)| standing::place(loading, unit, problem, span);
+        let problems: Vec<Problem> = problems.into_iter().map(placed).collect();
+        let lacks: Vec<Problem> = lacks.into_iter().map(placed).collect();
         let (source, path) = (unit.source, loading.sides[unit.source].texts[unit.text].path.clone());
         loading.sides[source].put_in += resolved.put_in;
-        resolved.failed |= problems.iter().any(Problem::is_error);
+        let is_wrong = problems.iter().any(Problem::is_error);
+        resolved.failed |= is_wrong;
         loading.sides[source].is_tampered |= tampered;
-        if resolved.failed {
+        // That a value cannot be opened here says nothing against what else is in the file of the manifest.
+        if resolved.failed && (is_wrong || lacks.is_empty() || resolved.fails_otherwise()) {
             loading.sides[source].mark_broken(&path);
         }
         problems.into_iter().for_each(|problem| loading.sides[source].report(problem));
+        lacks.into_iter().for_each(|problem| loading.sides[source].report_lack(index, problem));
         loading.units[index].resolved = resolved;
     }
 }
@@ -153,6 +164,8 @@ pub(super) struct Resolver<'a, 'b> {
     pub(super) directory: &'a Directory,
     pub(super) unit: &'a Unit,
     pub(super) problems: &'a mut Vec<(Problem, Span)>,
+    /// Encrypted values that cannot be had here.
+    pub(super) lacks: &'a mut Vec<(Problem, Span)>,
     /// Manifests whose values are being looked up, one for the other.
     pub(super) trail: Vec<usize>,
     /// What went too far, wherever on the way that was.
@@ -357,11 +370,13 @@ impl Resolver<'_, '_> {
         match opened {
             Ok(mark) => Put::Sealed(mark),
             Err(refused) => {
-                *self.tampered |= matches!(refused, Refused::Tampered(_));
+                let is_tampered = matches!(refused, Refused::Tampered(_));
+                *self.tampered |= is_tampered;
                 let error = refused.into_error();
                 let problem = Problem::error(error.chain());
-                self.problems
-                    .push((error.hint.iter().fold(problem, |problem, hint| problem.hint(&**hint)), span));
+                let problem = error.hint.iter().fold(problem, |problem, hint| problem.hint(&**hint));
+                let told = if is_tampered { &mut *self.problems } else { &mut *self.lacks };
+                told.push((problem, span));
                 Put::Failed
             }
         }

@@ -193,6 +193,26 @@ fn what_lacks_a_secret_keeps_what_stands_beside_it_from_nothing() {
 }
 
 #[test]
+fn an_encrypted_value_that_cannot_be_opened_freezes_the_manifest_alone_that_names_it() {
+    let with = |first: &str| {
+        let file = [thing("a", first), thing("b", "{records: [{name: y}]}")].join("---\n");
+        Setup::new(&[("one.yaml", &file), ("s.yaml", "")]).once()
+    };
+    let sops = |key: &str, more: &str| {
+        with(&format!("{{content: {{sops: s.yaml, key: {key}}}, records: [{{name: x}}{more}]}}"))
+    };
+    let loaded = sops("gone", "");
+    assert_eq!(resources(&loaded), "one/b y = 3600 ");
+    let state = &loaded.desired.sources["infra"];
+    assert_eq!((state.prunes, state.broken.len(), loaded.withheld.is_empty()), (false, 1, true));
+    assert_eq!((loaded.problems.len(), loaded.has_errors()), (1, true));
+    // What is wrong with the manifest besides speaks against its file, as it does without.
+    assert_eq!(resources(&sops("gone", ", {name: z, ttl: \"${vars.none}\"}")), "");
+    let loaded = sops("changed", "");
+    assert_eq!((resources(&loaded).as_str(), loaded.withheld.len()), ("", 1));
+}
+
+#[test]
 fn with_hold_one_error_withholds_the_whole_source() {
     let mut setup =
         Setup::new(&[("bad.yaml", "kind: ["), ("good.yaml", &thing("good", "{records: [{name: x}]}"))]);
