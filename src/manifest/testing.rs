@@ -270,14 +270,18 @@ impl Observer for Fake {
     fn place(&self, _: &Claim, _: &BTreeSet<Scope>) -> Result<(Scope, ResourceId), Error> {
         Err(Error::unsupported("the fake only normalizes"))
     }
+    /// What is called `sole` has one author.
     fn merge(
         &self,
-        _: &[&Resource],
+        declared: &[&Resource],
         _: Option<&Observed>,
         _: Option<&Tracked>,
         _: &[Claim],
     ) -> Result<Option<reconciled_provider::Merged>, Error> {
-        Err(Error::unsupported("the fake only normalizes"))
+        match declared.iter().any(|resource| &*resource.id.0 == "sole") {
+            true => Err(Error::unsupported("it has one author")),
+            false => Ok(None),
+        }
     }
 }
 

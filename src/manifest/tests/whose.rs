@@ -114,6 +114,21 @@ fn resources_that_all_say_merge_are_united() {
 }
 
 #[test]
+fn what_has_one_author_cannot_be_merged_and_no_hint_says_so() {
+    let alone = thing("a", "{records: [{name: sole, merge: true}]}");
+    assert_snapshot!(shown(&Setup::new(&[("a.yaml", &alone)]).once()), @r"
+    error: `merge` means nothing for a Thing: what it declares has one author
+      --> a.yaml:1:1
+    1 | apiVersion: test/v1
+      | ^
+    hint: leave reconciled/merge out, and declare it in one manifest alone
+    ");
+    let twice = thing("a", "{records: [{name: sole}, {name: sole}]}");
+    let said = shown(&Setup::new(&[("a.yaml", &twice)]).once());
+    assert!(said.contains("declared twice") && said.contains("hint: remove one of them"), "{said}");
+}
+
+#[test]
 fn of_two_sources_the_first_keeps_a_resource_and_the_other_is_told() {
     let mut setup = Setup::new(&[("a.yaml", &thing("a", "{records: [{name: x, ttl: 1}]}"))]);
     let other = [("z.yaml", thing("b", "{zone: a, records: [{name: x, ttl: 2}]}"))];
