@@ -121,6 +121,31 @@ pub struct Issued {
     pub parsed: Arc<Parsed>,
 }
 
+impl Issued {
+    /// One of which nobody was told yet, and no more is known than this.
+    pub(crate) fn new(key: Private, chain: String, wish: Wish) -> Issued {
+        Issued {
+            key,
+            chain,
+            ca: None,
+            issuer: None,
+            account: None,
+            wish,
+            leaving: Vec::new(),
+            told: None,
+            told_units: BTreeSet::new(),
+            restarted_units: BTreeSet::new(),
+            told_at: 0,
+            told_again: 0,
+            suggested: None,
+            unasked_until: 0,
+            over: BTreeSet::new(),
+            packed: None,
+            parsed: Arc::default(),
+        }
+    }
+}
+
 /// What was read out of a certificate and its key: that takes longer than reading the file they are in.
 #[derive(Debug, Default)]
 pub struct Parsed {

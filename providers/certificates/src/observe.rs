@@ -24,7 +24,7 @@ use bytes::Bytes;
 use reconciled_provider::{
     Cx, Error, Observation, Observed, Owner, ResourceId, Sealed, Secret, Version, Want, secret_output,
 };
-use std::{collections::BTreeSet, path::PathBuf, sync::Arc, time::Duration};
+use std::{path::PathBuf, time::Duration};
 
 /// What is known of one certificate at one moment.
 pub(crate) struct Standing {
@@ -150,25 +150,9 @@ pub(crate) fn found(wish: &Wish, view: &View) -> Result<Theirs, Error> {
     // Most of cert-manager's are PKCS #1.
     let key = Private::of(&crate::key::newer(&key).unwrap_or(key));
     let ca = text(deliver::CA);
-    Ok(Theirs::Files(Box::new(Issued {
-        key: key.or_else(|_| Private::of(&Secret::new(Vec::new())))?,
-        chain: text(deliver::CHAIN),
-        ca: (!ca.is_empty()).then_some(ca),
-        issuer: None,
-        account: None,
-        wish: wish.clone(),
-        told: None,
-        told_units: BTreeSet::new(),
-        restarted_units: BTreeSet::new(),
-        told_at: 0,
-        told_again: 0,
-        suggested: None,
-        unasked_until: 0,
-        over: BTreeSet::new(),
-        packed: None,
-        leaving: Vec::new(),
-        parsed: Arc::default(),
-    })))
+    let key = key.or_else(|_| Private::of(&Secret::new(Vec::new())))?;
+    let ca = (!ca.is_empty()).then_some(ca);
+    Ok(Theirs::Files(Box::new(Issued { ca, ..Issued::new(key, text(deliver::CHAIN), wish.clone()) })))
 }
 
 /// Takes a certificate that somebody else put there into what is kept, if it is good.

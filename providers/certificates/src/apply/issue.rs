@@ -11,7 +11,7 @@ use crate::{
     x509::{self, Facts},
 };
 use reconciled_provider::{Error, Secret};
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, time::Duration};
 
 impl Desk<'_> {
     /// One step at one issuer.
@@ -65,30 +65,17 @@ impl Desk<'_> {
         for output in before.iter().map(|issued| &issued.wish.output).chain([&wish.output]) {
             over.extend(deliver::version(&*self.config.place, output).await?);
         }
+        // Where the files of today are is known until they moved.
+        let output = before.as_ref().map_or_else(|| wish.output.clone(), |issued| issued.wish.output.clone());
+        let asked = Wish { output, ..wish.clone() };
         let issued = Issued {
-            key: Private::of(&key)?,
-            chain: signed.chain.clone(),
             ca: Some(signed.ca.clone()).filter(|ca| !ca.is_empty()),
             issuer: Some(wish.issuer.identity()),
             account,
-            // Where the files of today are is known until they moved.
-            wish: Wish {
-                output: before
-                    .as_ref()
-                    .map_or_else(|| wish.output.clone(), |issued| issued.wish.output.clone()),
-                ..wish.clone()
-            },
             leaving: before.as_ref().map(|issued| issued.leaving.clone()).unwrap_or_default(),
             told: before.and_then(|issued| issued.told).filter(|told| *told == facts.fingerprint),
-            told_units: BTreeSet::new(),
-            restarted_units: BTreeSet::new(),
-            told_at: 0,
-            told_again: 0,
-            suggested: None,
-            unasked_until: 0,
             over,
-            packed: None,
-            parsed: Arc::default(),
+            ..Issued::new(Private::of(&key)?, signed.chain.clone(), asked)
         };
         let signer = observe::signer(self.cx, self.keep, &wish.issuer);
         let unlike = compare::unlike(wish, &facts, Some(&issued), signer.as_ref(), now);
