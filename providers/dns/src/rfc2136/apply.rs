@@ -321,7 +321,7 @@ impl Sender<Changes> for Update<'_> {
     ) -> Result<Vec<(ActionId, Outcome)>, Error> {
         if self.after != After::Known {
             let (soa, seen) =
-                observe::read(&mut self.connection, (&self.zone, &self.text), self.doing).await?;
+                observe::read(self.backend, &mut self.connection, self.scope, self.doing).await?;
             if soa != self.soa {
                 self.sets.clear();
             }

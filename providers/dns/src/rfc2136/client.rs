@@ -9,6 +9,7 @@ use super::{
     exchange::{Broken, Tcp},
     request, response,
     response::Response,
+    transfer::{Form, Sink, Transfer, Unfit},
     tsig::{Doubt, Key, Verifier},
 };
 use hickory_proto::{
@@ -100,12 +101,6 @@ pub(crate) struct Connection<'c> {
     server: &'c str,
 }
 
-/// What reading came to, record by record.
-pub(crate) trait Sink {
-    /// Takes the records of one message; an error ends the transfer.
-    fn take(&mut self, response: &Response<'_>, found: &[response::Found]) -> Result<(), Error>;
-}
-
 impl<'c> Connection<'c> {
     /// Connects.
     pub(crate) async fn open(
@@ -116,6 +111,11 @@ impl<'c> Connection<'c> {
     ) -> Result<Connection<'c>, Error> {
         let tcp = Tcp::connect(config, cx, doing).await?;
         Ok(Connection { tcp, cx, keys, server: &config.server })
+    }
+
+    /// What it was opened with.
+    pub(crate) fn cx(&self) -> &'c Cx {
+        self.cx
     }
 
     async fn ask(&mut self, key: &Key, message: Message, doing: &str) -> Result<(u16, Verifier), Broken> {
@@ -142,51 +142,49 @@ impl<'c> Connection<'c> {
         }
     }
 
-    /// Transfers `zone` into `sink`. What the sink has taken counts only if this succeeds.
+    /// Transfers `zone` into `sink`, or what changed since a version of it. What the sink has taken counts only if this
+    /// succeeds.
     pub(crate) async fn transfer(
         &mut self,
         zone: &Name,
         text: &str,
+        since: Option<&Soa>,
         sink: &mut (dyn Sink + Send),
         doing: &str,
-    ) -> Result<Soa, Error> {
+    ) -> Result<(Soa, Form), Error> {
         let keys = self.keys;
-        let asked = self.ask(&keys.transfer, request::question(zone, RecordType::AXFR), doing).await;
+        let (message, kind) = match since {
+            Some(soa) => (request::difference(zone, &soa.data), RecordType::IXFR),
+            None => (request::question(zone, RecordType::AXFR), RecordType::AXFR),
+        };
+        let asked = self.ask(&keys.transfer, message, doing).await;
         let (id, mut verifier) = asked.map_err(Broken::into_error)?;
         let bad = |what: &str| {
             Error::unexpected(format!("{doing} at {}: {what}", self.server))
                 .hint("nothing of the transfer is used")
         };
-        let mut first: Option<Soa> = None;
+        let mut transfer = Transfer::of(text, since);
         loop {
             let octets = self.tcp.receive(doing).await.map_err(Broken::into_error)?;
-            let response = read(&octets, id, text, u16::from(RecordType::AXFR), self.server, doing)?;
+            let response = read(&octets, id, text, u16::from(kind), self.server, doing)?;
             believe(&mut verifier, &response, self.server, &keys.transfer, doing)?;
             if response.rcode != 0 {
                 return Err(refusal(response.rcode, self.server, doing, false));
             }
-            let mut records = &response.answers[..];
-            if first.is_none() {
-                let (head, rest) = records.split_first().ok_or_else(|| bad("the transfer is empty"))?;
-                let soa = soa_at(&response, head, text)
-                    .ok_or_else(|| bad("the transfer begins without the SOA"))?;
-                sink.take(&response, std::slice::from_ref(head))?;
-                first = Some(soa);
-                records = rest;
+            let ended = transfer.take(&response, sink).map_err(|unfit| match unfit {
+                Unfit::Odd(why) => bad(why),
+                Unfit::Moved => {
+                    Error::conflict(format!("{doing} at {}: the zone changed on the way", self.server))
+                }
+                Unfit::Refused(error) => error,
+            })?;
+            match ended {
+                Some(_) if !verifier.is_settled() => {
+                    return Err(bad("the last message of the transfer is not signed"));
+                }
+                Some(ended) => return Ok(ended),
+                None => {}
             }
-            let last = records.iter().position(|found| found.number == response::SOA);
-            sink.take(&response, &records[..last.unwrap_or(records.len())])?;
-            let (Some(last), Some(soa)) = (last, &first) else { continue };
-            if last + 1 != records.len() {
-                return Err(bad("records follow the end of the transfer"));
-            }
-            if !verifier.is_settled() {
-                return Err(bad("the last message of the transfer is not signed"));
-            }
-            return match soa_at(&response, &records[last], text) {
-                Some(end) if end == *soa => Ok(end),
-                _ => Err(Error::conflict(format!("{doing} at {}: the zone changed on the way", self.server))),
-            };
         }
     }
 
@@ -383,7 +381,7 @@ pub(crate) fn soa_of(response: &Response<'_>, zone: &str) -> Option<Soa> {
     response.answers.iter().find_map(|found| soa_at(response, found, zone))
 }
 
-fn soa_at(response: &Response<'_>, found: &response::Found, zone: &str) -> Option<Soa> {
+pub(crate) fn soa_at(response: &Response<'_>, found: &response::Found, zone: &str) -> Option<Soa> {
     let is_mine = found.number == response::SOA && found.class == response::IN;
     let name = is_mine.then(|| response.name(found))??;
     let (data, serial) = (name == zone).then(|| response.soa(found))??;

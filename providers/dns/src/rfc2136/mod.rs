@@ -1,10 +1,10 @@
-//! Any primary server that takes dynamic updates (RFC 2136) and transfers (RFC 5936), signed with TSIG (RFC 8945):
+//! Any primary server that takes dynamic updates (RFC 2136) and transfers (RFC 5936, RFC 1995), signed with TSIG (RFC 8945):
 //! BIND, Knot, PowerDNS.
 //!
 //! Guarantees: a write takes effect only while the SOA of the zone is exactly the one that was planned from
 //! ([`Fencing::Native`]); one message is all or nothing; a transfer that breaks is no zone; every request is
 //! signed and every answer checked.
-//! Deliberately not done: creating and deleting zones, marks of ownership, incremental transfers.
+//! Deliberately not done: creating and deleting zones, marks of ownership.
 //!
 //! `hickory-proto` gives names, messages and signatures. Not `hickory-net`: its client runs in tasks of its own,
 //! refuses transfers with unsigned messages in between, and does not tell what was sent from what was not.
@@ -13,9 +13,11 @@ mod apply;
 mod client;
 mod config;
 mod exchange;
+mod kept;
 mod observe;
 mod request;
 pub(crate) mod response;
+mod transfer;
 mod tsig;
 
 pub use config::{Config, Keys};
@@ -63,6 +65,8 @@ pub(crate) struct Backend {
     written: Mutex<HashMap<Scope, Written>>,
     /// Zones of which the SOA that is served is not the one that updates are compared with.
     by_sets: Mutex<HashSet<Scope>>,
+    /// Zones as they were read last.
+    zones: kept::Zones,
 }
 
 /// Prepares an entry called `entry`. Sends nothing.
@@ -74,10 +78,8 @@ pub fn connect(entry: &str, config: Config, keys: Keys) -> Result<Arc<dyn Provid
     keys.update.validate()?;
     keys.transfer.validate()?;
     let options = config.options.clone();
-    family::serve(
-        Backend { entry: entry.into(), config, keys, written: Mutex::default(), by_sets: Mutex::default() },
-        options,
-    )
+    let (written, by_sets, zones) = Default::default();
+    family::serve(Backend { entry: entry.into(), config, keys, written, by_sets, zones }, options)
 }
 
 impl Backend {

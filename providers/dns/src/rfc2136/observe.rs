@@ -2,27 +2,27 @@
 //!
 //! A transfer is all or nothing: whatever breaks on the way, nothing of it is used, so that half a zone is never
 //! taken for the zone. What DNSSEC signing writes is left out: it is the server's, and most of a signed zone.
-//! Deliberately not done: incremental transfers (RFC 1995). A zone is read only when its SOA moved.
+//! A zone is read only when its SOA moved, and then only what changed since it was read last ([`super::kept`]).
 
 use super::{
     Backend, Keys,
-    client::{Connection, Sink, Soa, is_key_refused, key_refused, not_served, soa_of},
+    client::{Connection, Soa, is_key_refused, key_refused, not_served, soa_of},
     exchange::Udp,
+    kept::{Records, Row, Zone},
     request, response,
+    transfer::Form,
     tsig::Verifier,
 };
 use crate::{
     name,
-    rdata::{is_signer_type, octets},
     record::{self, Collector},
 };
 use hickory_proto::rr::{Name, RecordType};
-use reconciled_provider::{
-    Cx, Error, ErrorKind, Focus, Found, Observation, Observed, Owner, ResourceId, Scope, Version,
-};
+use reconciled_provider::{Cx, Error, ErrorKind, Focus, Found, Observation, Observed, Owner, Scope, Version};
 use std::{
     borrow::Cow,
     collections::{BTreeMap, HashMap},
+    sync::Arc,
 };
 
 /// Questions that wait for an answer at once.
@@ -154,42 +154,54 @@ pub(crate) fn zone_of(scope: &Scope) -> Result<(Name, String), Error> {
     Ok((name, text))
 }
 
-/// The records of a transfer.
-struct Records<'z> {
-    zone: &'z str,
-    list: Vec<(ResourceId, u32, String)>,
-}
-
-impl Sink for Records<'_> {
-    fn take(&mut self, response: &response::Response<'_>, found: &[response::Found]) -> Result<(), Error> {
-        for found in found {
-            let bad = |what: &str| {
-                Error::unexpected(format!("read zone {}: {what}", self.zone.trim_end_matches('.')))
-            };
-            let name = response.name(found).ok_or_else(|| bad("a record has no name"))?;
-            if found.class != response::IN || !name::is_within(&name, self.zone) {
-                return Err(bad(&format!("`{name}` is of another class or zone")));
-            }
-            let kind = octets::word(found.number);
-            if is_signer_type(&kind) {
-                continue;
-            }
-            let value = octets::decode(found.number, response.octets, found.start, found.end);
-            self.list.push((record::id(&name, &kind), found.ttl, value));
-        }
-        Ok(())
-    }
-}
-
-/// Transfers a zone: its SOA, and its RRsets sorted by id.
-pub(crate) async fn read(
-    connection: &mut Connection<'_>,
-    (zone, text): (&Name, &str),
+/// Reads a zone, if that can be by what changed since it was read last: its SOA, and its RRsets sorted by id.
+pub(crate) async fn read<'c>(
+    backend: &'c Backend,
+    connection: &mut Connection<'c>,
+    scope: &Scope,
     doing: &str,
 ) -> Result<(Soa, Vec<Observed>), Error> {
-    let mut records = Records { zone: text, list: Vec::new() };
-    let soa = connection.transfer(zone, text, &mut records, doing).await?;
-    Ok((soa, resources(records.list, text)))
+    let (name, text) = zone_of(scope)?;
+    let cx = connection.cx();
+    let zone = match backend.zones.take(scope, cx.clock.now()) {
+        None => whole(connection, (&name, &text), doing).await?,
+        Some(before) => match difference(connection, (&name, &text), before, doing).await {
+            Ok(Some(zone)) => zone,
+            // Who reads what did not move wants to know what is past all serials.
+            Ok(None) => whole(connection, (&name, &text), doing).await?,
+            // Whatever it is that the server cannot do, the whole zone is another question.
+            Err(_) => {
+                *connection = Connection::open(&backend.config, &backend.keys, cx, doing).await?;
+                whole(connection, (&name, &text), doing).await?
+            }
+        },
+    };
+    let (soa, resources) = (zone.soa.clone(), resources(&zone.rows, &text));
+    backend.zones.keep(scope, zone);
+    Ok((soa, resources))
+}
+
+async fn whole(
+    connection: &mut Connection<'_>,
+    (name, text): (&Name, &str),
+    doing: &str,
+) -> Result<Arc<Zone>, Error> {
+    let mut records = Records::of(text, None);
+    let (soa, form) = connection.transfer(name, text, None, &mut records, doing).await?;
+    Ok(records.end(soa, form, connection.cx().clock.now()))
+}
+
+/// The zone by what changed since; none where nothing did.
+async fn difference(
+    connection: &mut Connection<'_>,
+    (name, text): (&Name, &str),
+    before: Arc<Zone>,
+    doing: &str,
+) -> Result<Option<Arc<Zone>>, Error> {
+    let mut records = Records::of(text, Some(before.clone()));
+    let (soa, form) = connection.transfer(name, text, Some(&before.soa), &mut records, doing).await?;
+    let zone = records.end(soa, form, connection.cx().clock.now());
+    Ok((form != Form::Unmoved).then_some(zone))
 }
 
 /// Reads a zone, always all of it.
@@ -197,7 +209,7 @@ pub(crate) async fn observe(backend: &Backend, cx: &Cx, scope: &Scope) -> Result
     let doing = format!("read zone {}", scope.name);
     let (zone, text) = zone_of(scope)?;
     let mut connection = Connection::open(&backend.config, &backend.keys, cx, &doing).await?;
-    let (soa, mut resources) = match read(&mut connection, (&zone, &text), &doing).await {
+    let (soa, mut resources) = match read(backend, &mut connection, scope, &doing).await {
         Ok(read) => read,
         Err(error) => {
             // A refusal may mean that the key may not, or that there is no such zone: the SOA tells.
@@ -219,16 +231,15 @@ pub(crate) async fn observe(backend: &Backend, cx: &Cx, scope: &Scope) -> Result
     Ok(Observation { covered: Focus::All, complete: true, version: soa.version(), resources })
 }
 
-/// RRsets of single records.
-fn resources(mut list: Vec<(ResourceId, u32, String)>, zone: &str) -> Vec<Observed> {
-    list.sort_unstable();
+/// RRsets of single records, which are sorted.
+fn resources(list: &[Row], zone: &str) -> Vec<Observed> {
     let mut out: Vec<Observed> = Vec::with_capacity(list.len() + 1);
     let mut collector = Collector::default();
     for set in list.chunk_by(|a, b| a.0 == b.0) {
         let Some((id, ttl, _)) = set.first() else { continue };
         for (_, own, value) in set {
             let value =
-                if own == ttl { Cow::Borrowed(value.as_str()) } else { record::with_ttl(*own, value).into() };
+                if own == ttl { Cow::Borrowed(&**value) } else { record::with_ttl(*own, value).into() };
             collector.add_canonical(value);
         }
         let mut observed = Observed::new(id.clone(), collector.finish(*ttl));

@@ -31,6 +31,13 @@ pub(crate) fn question(zone: &Name, kind: RecordType) -> Message {
     message
 }
 
+/// A question about what changed in `zone` since its SOA was `soa` (RFC 1995).
+pub(crate) fn difference(zone: &Name, soa: &[u8]) -> Message {
+    let mut message = question(zone, RecordType::IXFR);
+    message.add_authority(with_data(zone.clone(), 0, RecordType::SOA, soa.to_vec()));
+    message
+}
+
 /// An update of `zone` that takes effect only while all of `needs` is so.
 pub(crate) fn update(
     zone: &Name,

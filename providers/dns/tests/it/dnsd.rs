@@ -203,6 +203,8 @@ fn bind(path: &Path, port: u16, zones: &[String], more: &str) -> Command {
 fn knot(path: &Path, port: u16, zones: &[String]) -> Command {
     let zones_path = path.join("zones");
     write_zones(&zones_path, zones);
+    // Where it keeps its journals; it makes no folder above them.
+    fs::create_dir(path.join("db")).unwrap();
     let mut config = format!(
         "server:\n  rundir: {0}\n  listen: 127.0.0.1@{port}\n  udp-workers: 1\n  tcp-workers: 2\n  background-workers: 1\n\
          database:\n  storage: {0}/db\n  journal-db-max-size: 64M\n  kasp-db-max-size: 5M\n  timer-db-max-size: 5M\nkey:\n",
@@ -216,7 +218,7 @@ fn knot(path: &Path, port: u16, zones: &[String]) -> Command {
         "acl:\n  - id: write\n    key: [reconciled., hand.]\n    action: [transfer, update]\n\
          \x20 - id: read\n    key: reader.\n    action: transfer\n\
          template:\n  - id: default\n    storage: {}\n    file: \"%s.zone\"\n    acl: [write, read]\n\
-         \x20   zonefile-sync: -1\n    journal-content: none\nzone:\n",
+         \x20   zonefile-sync: -1\n    journal-content: changes\nzone:\n",
         zones_path.display()
     );
     for zone in zones {

@@ -59,12 +59,23 @@ pub(crate) struct Counts {
     pub(crate) requests: AtomicUsize,
     /// Those of them that are updates.
     pub(crate) updates: AtomicUsize,
+    /// Those of them that ask for all of a zone.
+    pub(crate) wholes: AtomicUsize,
+    /// Those of them that ask for what changed.
+    pub(crate) differences: AtomicUsize,
+    /// Octets of the answers over TCP.
+    pub(crate) octets: AtomicUsize,
 }
 
 impl Counts {
     pub(crate) fn all(&self) -> (usize, usize, usize) {
         let of = |count: &AtomicUsize| count.load(Ordering::SeqCst);
         (of(&self.packets), of(&self.connections), of(&self.requests))
+    }
+    /// Questions for all of a zone, and for what changed, and the octets of all answers.
+    pub(crate) fn transfers(&self) -> (usize, usize, usize) {
+        let of = |count: &AtomicUsize| count.load(Ordering::SeqCst);
+        (of(&self.wholes), of(&self.differences), of(&self.octets))
     }
     /// Questions and updates to the server, over UDP and TCP.
     pub(crate) fn questions_and_updates(&self) -> (usize, usize) {
@@ -155,8 +166,12 @@ fn pass(mut client: TcpStream, mut server: TcpStream, faults: &Faults, seen: &Co
             Fault::Flip(at) => Some(at),
             _ => None,
         };
-        // Type 252 in the question: answers follow until the server has nothing more to say for a moment.
-        let is_transfer = request.windows(4).any(|octets| octets == [0, 252, 0, 1]);
+        // Types 252 and 251 in the question: answers follow until the server has nothing more to say for a moment.
+        let asks_for = |kind: u8| request.windows(4).any(|octets| octets == [0, kind, 0, 1]);
+        let (whole, difference) = (asks_for(252), asks_for(251));
+        let is_transfer = whole || difference;
+        seen.wholes.fetch_add(usize::from(whole), Ordering::SeqCst);
+        seen.differences.fetch_add(usize::from(difference), Ordering::SeqCst);
         server.set_read_timeout(None)?;
         let mut is_first = true;
         loop {
@@ -165,6 +180,7 @@ fn pass(mut client: TcpStream, mut server: TcpStream, faults: &Faults, seen: &Co
                 Err(_) if !is_first => break,
                 Err(error) => return Err(error),
             };
+            seen.octets.fetch_add(answer.len(), Ordering::SeqCst);
             if let Fault::After(Meanwhile(act)) = &fault
                 && is_first
             {

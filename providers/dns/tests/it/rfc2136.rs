@@ -63,6 +63,66 @@ async fn a_second_run_is_empty_for_every_type() {
     }
 }
 
+/// What somebody else changes of a zone of [`a_records`].
+const EDITS: [&str; 3] = [
+    "update delete h7.example.com. A\nupdate add new.example.com. 60 TXT \"a b\"",
+    "update delete h9.example.com. A\nupdate add h9.example.com. 77 A 198.51.100.9",
+    "update add h9.example.com. 77 A 198.51.100.10\nupdate delete new.example.com. TXT",
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_a_zone_that_was_read_only_what_changed_is_transferred() {
+    for kind in KINDS {
+        let server = Dnsd::with_example(kind).await;
+        let cx = server.cx();
+        converge(&*server.provider(), &cx, ZONE, &wanted(&*server.provider(), &a_records(500)), &[]).await;
+        let relay = Relay::to(server.port, Vec::new());
+        let provider = provider_with(&relay.address, |_, _| {});
+        let anew = async || observe(&*server.provider(), &cx, ZONE).await.unwrap();
+        assert_eq!(observe(&*provider, &cx, ZONE).await.unwrap(), anew().await, "{kind:?}");
+        let (_, _, all) = relay.counts.transfers();
+        // One at a time, and several at once.
+        for edits in [&EDITS[..1], &EDITS[1..]] {
+            edits.iter().for_each(|edit| server.change(ZONE, edit));
+            let (_, _, before) = relay.counts.transfers();
+            assert_eq!(observe(&*provider, &cx, ZONE).await.unwrap(), anew().await, "{kind:?}");
+            let (wholes, _, octets) = relay.counts.transfers();
+            assert_eq!(wholes, 1, "{kind:?}: {edits:?}");
+            // PowerDNS answers with all of the zone.
+            assert!(
+                kind == Kind::PowerDns || (octets - before) * 5 < all,
+                "{kind:?}: {octets} {before} {all}"
+            );
+        }
+        assert_eq!(relay.counts.transfers().1, 2, "{kind:?}");
+        // Who looks again although nothing moved sees what no serial tells.
+        assert_eq!(observe(&*provider, &cx, ZONE).await.unwrap(), anew().await, "{kind:?}");
+        assert_eq!(relay.counts.transfers().0, 2, "{kind:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_difference_that_breaks_is_a_reason_to_transfer_all() {
+    let faults =
+        [Fault::CutAnswer(90), Fault::Flip(90), Fault::Say(4), Fault::LoseAnswer, Fault::LoseRequest];
+    for kind in [Kind::Bind, Kind::Knot] {
+        let server = Dnsd::with_example(kind).await;
+        let cx = server.cx();
+        converge(&*server.provider(), &cx, ZONE, &wanted(&*server.provider(), &a_records(50)), &[]).await;
+        for (number, fault) in faults.iter().enumerate() {
+            let relay = Relay::to(server.port, vec![Fault::Pass, fault.clone()]);
+            let provider = provider_with(&relay.address, |_, _| {});
+            observe(&*provider, &cx, ZONE).await.unwrap();
+            server.change(ZONE, &format!("update add n{number}.example.com. 60 A 192.0.2.1"));
+            let seen = observe(&*provider, &cx, ZONE).await.unwrap();
+            assert_eq!(seen, observe(&*server.provider(), &cx, ZONE).await.unwrap(), "{kind:?}, {fault:?}");
+            let (wholes, differences, _) = relay.counts.transfers();
+            assert_eq!(differences, usize::from(!matches!(fault, Fault::LoseRequest)), "{kind:?}, {fault:?}");
+            assert_eq!(wholes, 2, "{kind:?}, {fault:?}");
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_protocol_has_no_form_for_is_refused_by_name() {
     let provider = provider_with("127.0.0.1:53", |_, _| {});
