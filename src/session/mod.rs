@@ -46,7 +46,7 @@ use crate::{
 };
 use reconciled_engine::{
     plan::guard::GuardLimits,
-    survey::{Hurry, Recall, Rooms, Surveyor, Watched},
+    survey::{Hurry, Judged, Recall, Rooms, Surveyor, Watched},
 };
 use reconciled_provider::{Clock, Cx, Observer, Pace, Problem, Provider, Stop};
 use std::{
@@ -211,7 +211,8 @@ impl Session {
         let config = Arc::new(config);
         let outside = Some(suspended::at_each_survey(&config, &clock));
         let (recall, hurry, rooms) = (Recall::default(), Hurry::default(), Rooms::default());
-        let surveyor = Surveyor { entries, cx, outside, recall, hurry, rooms };
+        let judged = Judged::default();
+        let surveyor = Surveyor { entries, cx, outside, recall, hurry, rooms, judged };
         Ok(Session {
             config,
             config_path,

@@ -72,3 +72,29 @@ fn the_guard_counts_over_all_certificates_of_an_entry_although_each_is_run_by_it
     env.run(&["sync", "--wait"]).exits(0);
     daemon.stop();
 }
+
+#[test]
+fn nothing_is_made_for_a_commit_of_which_another_part_is_held() {
+    let env = desk("guard: {maxDeletes: 2, maxDeletePercent: 100}");
+    let text = |names: &[&str]| {
+        let all = names.iter().map(|name| certificate(&env, name, OWN));
+        manifest("Issuer", "own", "selfSigned: {}") + &all.collect::<String>()
+    };
+    env.push("all.yaml", &text(&["c", "d", "e", "f"]));
+    let daemon = Daemon::ready(&env);
+    wait_for("certificates", || ["c", "d", "e", "f"].iter().all(|name| is_there(&env, name)));
+    // Of these scopes the first and the last only make something.
+    env.push("all.yaml", &text(&["a", "f", "z"]));
+    env.run(&["sync", "--wait"]).exits(3);
+    assert_eq!([is_there(&env, "a"), is_there(&env, "z"), is_there(&env, "c")], [false, false, true]);
+    let held = env.run(&["approvals"]).exits(0);
+    let words: Vec<&str> = held.stdout.split_whitespace().collect();
+    let digest = words[words.iter().position(|word| *word == "approve").unwrap() + 1];
+    env.run(&["approve", digest, "--reason", "meant so"]).exits(0);
+    wait_for("all of it", || is_there(&env, "a") && is_there(&env, "z") && !is_there(&env, "c"));
+    // What comes next has nothing to wait for.
+    env.push("all.yaml", &text(&["a", "b", "f", "z"]));
+    env.run(&["sync", "--wait"]).exits(0);
+    assert!(is_there(&env, "b"));
+    daemon.stop();
+}

@@ -19,6 +19,7 @@ pub mod health;
 pub mod kind;
 pub mod lint;
 pub mod manifest;
+pub mod mask;
 pub mod name;
 pub mod observe;
 pub mod policy;
@@ -40,6 +41,7 @@ pub use health::{Health, Unwell};
 pub use kind::{Kind, Kinds};
 pub use lint::{Around, Finding, Linted};
 pub use manifest::{Inputs, Manifest, Normalized, Value};
+pub use mask::Mask;
 pub use name::{Hash, ManifestKey, Origin, ResourceId, Scope};
 pub use observe::{
     Ending, Fact, Focus, Found, Hint, LeftAlone, Observation, Observed, Owner, RemoteNames, Served, Tracked,

@@ -126,6 +126,7 @@ impl Engine {
         if !writes.is_empty() {
             self.store.commit(writes).await?;
         }
+        self.surveyor.judged.note(survey);
         Ok(out)
     }
 

@@ -74,6 +74,8 @@ pub struct Surveyor {
     pub hurry: Hurry,
     /// How much of each entry is under way.
     pub rooms: Rooms,
+    /// What was judged whole.
+    pub judged: Judged,
 }
 
 /// Says what suspends besides the store: a file, a window that is closed.
@@ -197,6 +199,8 @@ pub struct Survey {
     /// Scopes that nobody declares anything in any more and in which nothing is tracked: what kept something from being done
     /// there is over, and nobody need look.
     pub over: Vec<Scope>,
+    /// Entries whose scopes are run apart and were judged together here, and the desired state that this was about.
+    pub judged: BTreeMap<Arc<str>, Hash>,
 }
 
 impl Survey {
@@ -211,6 +215,7 @@ pub use hurry::{Hurry, Rush};
 pub use recall::Recall;
 pub(crate) use rooms::Room;
 pub use rooms::{Line, Rooms};
+pub use whole::Judged;
 
 impl Surveyor {
     /// Surveys all scopes that are desired or remembered.

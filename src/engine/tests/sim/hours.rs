@@ -23,7 +23,7 @@ use reconciled_engine::{
     plan::{EntryPolicy, guard::GuardLimits},
     scheduler::{BreakerState, Priority, Progress, Scheduler, Settings, Stance, Standing},
     store::ConditionKind,
-    survey::{Hurry, Recall, Rooms, SurveyOptions, Surveyor},
+    survey::{Hurry, Judged, Recall, Rooms, SurveyOptions, Surveyor},
 };
 use reconciled_provider::{
     Cx, Focus, GuardDomain, Health, ManifestKey, Marking, Observer, Owner, Pace, Provider, Scope, Stop,
@@ -118,6 +118,7 @@ impl House {
                 recall: Recall::of(100),
                 hurry: Hurry::default(),
                 rooms: Rooms::default(),
+                judged: Judged::default(),
             },
             writers,
             store.clone(),

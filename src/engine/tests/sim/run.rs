@@ -16,7 +16,7 @@ use reconciled_engine::{
     pass::{Converge, Engine, ScopeState, watched},
     plan::EntryPolicy,
     store::{ConditionKind, Revision},
-    survey::{Hurry, Recall, Rooms, SurveyOptions, Surveyor},
+    survey::{Hurry, Judged, Recall, Rooms, SurveyOptions, Surveyor},
 };
 use reconciled_provider::{Cx, Pace, Provider, ResourceId, Stop};
 use reconciled_testkit::{Fault, Point, Reference, World, context::TableSecrets};
@@ -150,7 +150,15 @@ impl<'s> Stage<'s> {
         // Only what runs for long has anything to recall.
         let recall = Recall::of(if self.scenario.scheduled { 100 } else { 0 });
         Engine::new(
-            Surveyor { entries, cx, outside: None, recall, hurry: Hurry::default(), rooms: Rooms::default() },
+            Surveyor {
+                entries,
+                cx,
+                outside: None,
+                recall,
+                hurry: Hurry::default(),
+                rooms: Rooms::default(),
+                judged: Judged::default(),
+            },
             writers,
             store,
             "me".into(),
