@@ -45,8 +45,11 @@ impl Surveyor {
             return Ok(survey);
         }
         let state = state_of(desired);
-        let judged =
-            |entries: &BTreeSet<Arc<str>>| entries.iter().map(|entry| (entry.clone(), state)).collect();
+        // What was not asked for was not judged.
+        let judged = |entries: &BTreeSet<Arc<str>>| {
+            let entries = entries.iter().filter(|_| options.selection.is_all());
+            entries.map(|entry| (entry.clone(), state)).collect()
+        };
         if options.only.is_none() {
             survey.judged = judged(&apart);
             return Ok(survey);
