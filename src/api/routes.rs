@@ -217,10 +217,13 @@ async fn forgettable(asking: Asking, ask: ForgetAsk) -> Answer<Vec<TrackedEntry>
 
 async fn forget(Asking { instance, actor, .. }: Asking, shown: Vec<TrackedEntry>) -> Answer<Forgotten> {
     let now = instance.session.clock.now();
+    let scopes: Vec<_> = shown.iter().filter_map(|entry| entry.scope.parse().ok()).collect();
     // A pass that has planned already would write what it found, and its row with it.
     let forget = operation::forget(&instance.writing.db, shown, &actor, now);
     let forgotten = instance.scheduler.alone(forget).await?;
     daemon::consented(&instance);
+    // Of what several declared together the others take over theirs.
+    daemon::asked_for(&instance, scopes);
     Ok(forgotten)
 }
 

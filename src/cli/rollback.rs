@@ -105,6 +105,9 @@ fn tell(done: &RolledBack, out: &mut Out) {
     for pin in done.released.iter().take(SHOWN) {
         out.data(&format!("{} is no longer kept at {}", pin.address, pin.label));
     }
+    for address in done.handed_over.iter().take(SHOWN) {
+        out.talk(&format!("warning: {address} is not kept: {} has it no longer", done.source));
+    }
     if let [pin] = &done.pins[..] {
         out.talk(&format!("hint: to let it go on: reconciled resume {}", pin.address));
     } else if !done.pins.is_empty() {

@@ -50,6 +50,9 @@ pub struct RolledBack {
     pub pins: Vec<PinEntry>,
     /// What was kept at another revision and goes on, since it is the same in this one and in the newest.
     pub released: Vec<PinEntry>,
+    /// What this source declared then and another one has now, which is not touched, as `ADDRESS of source NAME`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub handed_over: Vec<String>,
 }
 
 /// Pins what `ask` means. Writes nothing to a remote: the next pass does.
@@ -93,7 +96,13 @@ pub async fn rollback(
     };
     let known: BTreeMap<(Scope, ResourceId), Pin> =
         db.pins().await?.into_iter().map(|pin| ((pin.scope.clone(), pin.id.clone()), pin)).collect();
-    let (mut pins, mut released) = (Vec::new(), Vec::new());
+    // What one source has alone is nobody else's to keep.
+    let owner = |(scope, id): &Place<'_>| {
+        let of_others = newest.desired.declaring(scope, id).first()?;
+        let is_shared = newest.desired.policies.get(of_others.policy).merge;
+        (!is_shared).then(|| newest.desired.manifest(of_others.origin).key.source())
+    };
+    let (mut pins, mut released, mut handed_over) = (Vec::new(), Vec::new(), Vec::new());
     for place in was.keys().chain(is.keys()).copied().collect::<BTreeSet<_>>() {
         let (old, new) = (was.get(&place), is.get(&place));
         let Some(found) = new.or(old) else { continue };
@@ -108,6 +117,10 @@ pub async fn rollback(
             (Some(old), Some(new)) => old.is_as(new),
             (old, new) => old.is_none() && new.is_none(),
         };
+        if let (None, Some(other)) = (new, owner(&place)) {
+            handed_over.push(format!("{address} of source {other}"));
+            continue;
+        }
         if is_same {
             let pin = known.get(&(place.0.clone(), place.1.clone()));
             released.extend(pin.filter(|pin| pin.manifest.source() == &*source));
@@ -128,6 +141,12 @@ pub async fn rollback(
             since: now,
             until,
         });
+    }
+    if let ([], [], [first, ..]) = (&pins[..], &released[..], &handed_over[..]) {
+        return Err(Failure::hinted(
+            format!("{first} is not kept: {source} declared it at {label}, and has it no longer"),
+            "to go back to what the other source declared: reconciled rollback REV --source NAME",
+        ));
     }
     if pins.is_empty() && released.is_empty() {
         return Err(Failure::hinted(
@@ -153,6 +172,7 @@ pub async fn rollback(
         label: label.to_string(),
         pins: pins.iter().map(PinEntry::from).collect(),
         released: released.into_iter().map(PinEntry::from).collect(),
+        handed_over,
     };
     db.commit(writes).await?;
     Ok(answer)

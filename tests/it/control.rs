@@ -77,6 +77,29 @@ fn what_is_suspended_is_looked_at_and_not_written_also_by_the_next_daemon() {
 }
 
 #[test]
+fn what_is_suspended_by_its_address_stays_so_whatever_declares_it() {
+    let server = Pdns::start();
+    let env = Env::pdns(&server);
+    env.push("zone.yaml", &zone(ZONE, "pdns", &[WWW]));
+    env.apply();
+    env.run(&["suspend", "Zone/example.com#www/A", "--reason", "moving the database"]).exits(0);
+    let set = |record: &str| {
+        let head = "apiVersion: dns/v1\nkind: RecordSet\nmetadata: {name: web}\nspec:\n  zone: example.com\n";
+        format!("{head}  records:\n    - {record}\n")
+    };
+    env.write("work/web.yaml", &set(WWW));
+    env.push("zone.yaml", &zone(ZONE, "pdns", &[]));
+    env.run(&["apply", "--yes"]);
+    env.push("web.yaml", &set(OTHER));
+    env.run(&["apply", "--yes"]).exits(3).says(&["moving the database"]);
+    assert_eq!(server.rrsets(ZONE), first());
+    env.run(&["resume", "Zone/example.com#www/A"]).exits(0);
+    env.apply();
+    assert_eq!(server.rrsets(ZONE), rrsets(&[("www A", "300 192.0.2.7")]));
+    env.in_sync();
+}
+
+#[test]
 fn suspending_works_alone_and_means_what_it_names() {
     let server = Pdns::start();
     let env = Env::pdns(&server);

@@ -4,6 +4,7 @@ use crate::{
     env::{Env, Output, WIDE_GUARD, rrsets, zone},
     pdns::Pdns,
     running::{Daemon, wait_for},
+    shared::{other_source, push_other},
     terraform::{desk, thing, things},
 };
 
@@ -128,6 +129,35 @@ fn what_was_rolled_back_while_it_was_suspended_stays_so_when_that_is_over() {
     wait_for("it goes on", || served(&server, "192.0.2.11", "192.0.2.2"));
     daemon.stop();
     env.in_sync();
+}
+
+#[test]
+fn what_another_source_has_by_now_is_not_kept_and_that_is_said() {
+    let server = Pdns::start();
+    let env = Env::pdns(&server);
+    let first = env.push("zone.yaml", &zone_of("192.0.2.1", "192.0.2.2"));
+    other_source(&env);
+    push_other(&env, "kind: none\n");
+    env.apply();
+    env.push("zone.yaml", &zone(ZONE, "pdns", &["{name: mail, type: A, values: [192.0.2.12]}"]));
+    let set = "apiVersion: dns/v1\nkind: RecordSet\nmetadata: {name: more}\nspec:\n  zone: example.com\n  records:\n    \
+               - {name: www, type: A, values: [192.0.2.11]}\n";
+    push_other(&env, set);
+    env.apply();
+    assert!(served(&server, "192.0.2.11", "192.0.2.12"), "{:?}", server.rrsets(ZONE));
+    let rollback = |target: &[&str]| {
+        let words = ["rollback", first.trim(), "--source", "infra", "--reason", "it is down"];
+        env.run(&[&words, target].concat())
+    };
+    rollback(&["--target", "*/*#www/A"])
+        .exits(1)
+        .says(&["RecordSet/other#www/A of source other is not kept", "hint:"]);
+    rollback(&[]).exits(0).says(&[
+        "Zone/example.com#mail/A is kept at",
+        "warning: Zone/example.com#www/A of source other is not kept",
+    ]);
+    env.apply();
+    assert!(served(&server, "192.0.2.11", "192.0.2.2"), "{:?}", server.rrsets(ZONE));
 }
 
 #[test]

@@ -4,6 +4,7 @@
 use crate::{
     env::{Env, Output, WIDE_GUARD, rrsets, zone},
     pdns::Pdns,
+    running::{Daemon, wait_for},
 };
 use std::fs;
 
@@ -34,7 +35,7 @@ fn desk(server: &Pdns, own_keys: &str, added_keys: &str) -> Env {
 }
 
 /// Adds a source `other`, and returns the configuration without it.
-fn other_source(env: &Env) -> String {
+pub(crate) fn other_source(env: &Env) -> String {
     env.git_in(".", &["init", "-q", "--bare", "-b", "main", "other.git"]);
     env.git_in(".", &["clone", "-q", "other.git", "other"]);
     let config = fs::read_to_string(env.path("config.yaml")).unwrap();
@@ -46,7 +47,7 @@ fn other_source(env: &Env) -> String {
 }
 
 /// Pushes to it what it shall say, and returns the commit.
-fn push_other(env: &Env, text: &str) -> String {
+pub(crate) fn push_other(env: &Env, text: &str) -> String {
     env.write("other/more.yaml", &text.replace("name: more", "name: other"));
     env.git_in("other", &["add", "-A"]);
     env.git_in("other", &["commit", "-q", "-m", "more"]);
@@ -200,4 +201,23 @@ fn what_another_source_adds_is_chosen_and_goes_back_on_its_own() {
     env.run(&["resume", "--source", "other"]).exits(0);
     env.apply();
     has(&server, "192.0.2.1 192.0.2.2 192.0.2.5");
+}
+
+#[test]
+fn a_source_that_is_forgotten_takes_nothing_of_others_along() {
+    let server = Pdns::start();
+    let env = Env::pdns(&server);
+    env.push("zone.yaml", &own(1, ""));
+    let config = other_source(&env);
+    push_other(&env, &added(4, "").replace("name: app", "name: own").replace(", merge: true", ""));
+    let daemon = Daemon::start(&env);
+    env.run(&["sync", "--wait"]).exits(0);
+    env.write("config.yaml", &config);
+    daemon.signal("HUP");
+    wait_for("the reload", || env.run(&["status"]).stdout.contains("no source `other`"));
+    env.run(&["forget", "--source", "other", "--yes"]).exits(0);
+    // What shared nothing with it is tracked again at once, and goes with its declaration.
+    let is_tracked = || env.sql("SELECT count(*) FROM inventory WHERE id LIKE 'app.%'") == "1";
+    wait_for("what is declared by the other", is_tracked);
+    daemon.stop();
 }

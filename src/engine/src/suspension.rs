@@ -128,7 +128,12 @@ impl Suspension {
             Extent::Address(pattern) => pattern.matches(address, group),
             Extent::Labels(wanted) => labels().is_none_or(|labels| wanted.matches(|key| labels.get(key))),
         };
-        meant && !self.except.iter().any(|pattern| pattern.matches(address, group))
+        meant && !self.excepts(address, group)
+    }
+
+    /// True for what is not meant all the same.
+    pub(crate) fn excepts(&self, address: &Address, group: &str) -> bool {
+        self.except.iter().any(|pattern| pattern.matches(address, group))
     }
 
     /// True for a closed window that lets through what a person asks for now.

@@ -4,8 +4,11 @@
 //! Invariant: every step that writes, takes over or lets go passes here, whatever made it, so that no kind of change can be forgotten.
 
 use super::{Blocked, CLAIMS, Change, Planner, Reason, ScopePlan, Step};
-use crate::suspension::{Heals, StoppedBy, Suspension};
-use reconciled_provider::{Deletion, Focus};
+use crate::{
+    store::Row,
+    suspension::{Extent, Heals, StoppedBy, Suspension},
+};
+use reconciled_provider::{Address, Deletion, Focus};
 use std::{collections::BTreeSet, sync::Arc};
 
 /// Guard word of what was changed by hand while it was suspended.
@@ -25,6 +28,7 @@ pub(super) fn suspend(planner: &Planner<'_>, out: &mut ScopePlan) {
     if input.suspensions.is_empty() {
         return;
     }
+    keep_names(planner, out);
     let mut in_doubt: BTreeSet<&str> = BTreeSet::new();
     // Letting go and taking over is what a commit asks for, too: done meanwhile, taking the commit back would make a second one,
     // or delete what was never ours.
@@ -77,7 +81,9 @@ fn is_meant(planner: &Planner<'_>, suspension: &Suspension, step: &Step) -> bool
     let declarers = step.work.desired.as_ref().map(|desired| planner.declarers(desired)).unwrap_or_default();
     // Who writes another resource on the way waits for that one, too.
     let mut also = step.work.delta.also.iter().filter_map(|id| planner.row(id));
+    let was = step.work.was.as_ref();
     suspension.means(scope, &step.address, manifest, labels)
+        || was.is_some_and(|was| means_by_name(suspension, was, &step.address))
         || also.any(|row| {
             let labels = || planner.declared(&row.manifest).map(|manifest| &manifest.labels);
             suspension.means(scope, &row.address, Some(&row.manifest), labels)
@@ -85,6 +91,31 @@ fn is_meant(planner: &Planner<'_>, suspension: &Suspension, step: &Step) -> bool
         || declarers.iter().any(|(address, manifest)| {
             suspension.means(scope, address, Some(&manifest.key), || Some(&manifest.labels))
         })
+}
+
+/// True where the address that a person suspended is the one that this has in the inventory: another name, or another manifest that
+/// declares it now, makes it no other thing, and is no word that it may go on.
+fn means_by_name(suspension: &Suspension, row: &Row, now: &Address) -> bool {
+    let is_by_name = matches!(suspension.extent, Extent::Address(_)) && row.address != *now;
+    is_by_name && !suspension.excepts(now, row.manifest.group()) && {
+        suspension.means(&row.scope, &row.address, Some(&row.manifest), || None)
+    }
+}
+
+/// Has what is suspended by its address keep that in the inventory, whatever it is called by now: the next commit must not be
+/// free to change it.
+fn keep_names(planner: &Planner<'_>, out: &mut ScopePlan) {
+    let input = planner.input;
+    let by_name =
+        input.suspensions.iter().filter(|s| matches!(s.extent, Extent::Address(_)) && !s.is_over(input.now));
+    out.refreshed.retain_mut(|row| {
+        let Some(was) = planner.row(&row.tracked.id) else { return true };
+        let mut by_name = by_name.clone();
+        if by_name.any(|suspension| means_by_name(suspension, was, &row.address)) {
+            row.address = was.address.clone();
+        }
+        row != was
+    });
 }
 
 /// True for what is made again as it was, and for what a person takes back, where a closed window lets that through.

@@ -181,6 +181,7 @@ scenarios! {
     suspension {
         who_writes_on_the_way_what_is_suspended_waits_for_it,
         who_writes_on_the_way_what_its_manifest_suspends_waits_for_it,
+        what_is_suspended_by_its_address_stays_so_under_another_name,
         what_is_suspended_is_planned_and_not_done,
         a_suspension_stops_what_it_means_and_nothing_else,
         what_makes_room_stays_while_its_successor_is_suspended,
