@@ -364,7 +364,7 @@ fn report(
         }
         _ => {
             lines.iter().for_each(|line| out.talk(line));
-            out.data(&summary);
+            out.say(&summary);
         }
     }
     Ok(exit)

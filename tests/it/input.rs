@@ -91,6 +91,41 @@ fn a_move_where_nothing_can_be_moved_is_an_error_that_says_what_to_do() {
 }
 
 #[test]
+fn what_nobody_sees_is_written_out_wherever_it_is_shown() {
+    let odd = ["\u{202e}", "\u{61c}", "\u{200b}", "\u{1b}"];
+    let file = |path: &str, rest: &str| {
+        format!(
+            "apiVersion: local/v1\nkind: File\nmetadata: {{name: motd}}\nspec: {{path: /etc/{path}{rest}}}\n"
+        )
+    };
+    let env = Env::host("");
+    env.push("motd\u{202e}.yaml", &file("mo\u{202e}td", ", content: \"a\u{200b}b\u{61c}\\n\""));
+    for form in ["text", "markdown"] {
+        let plan = env.run(&["plan", "-o", form]).exits(0).hides(&odd);
+        plan.says(&["a\\u{200b}b\\u{61c}", "motd\\u{202e}.yaml"]);
+    }
+    let json: serde_json::Value =
+        serde_json::from_str(&env.run(&["plan", "-o", "json"]).exits(0).stdout).unwrap();
+    assert!(json["resource_changes"][0]["file"].as_str().unwrap().contains('\u{202e}'), "{json}");
+    env.apply().hides(&odd);
+    env.run(&["explain", "File/motd"]).exits(0).hides(&odd).says(&["motd\\u{202e}.yaml"]);
+    env.run(&["status", "File/motd", "-o", "wide"]).exits(0).hides(&odd).says(&["motd\\u{202e}.yaml"]);
+
+    let env = Env::host("");
+    env.push("motd\u{202e}\u{1b}.yaml", &file("motd", ", \"con\u{61c}tent\": x"));
+    let told =
+        ["unknown field `con\\u{61c}tent`", "--> motd\\u{202e}\\u{1b}.yaml:4", "\"con\\u{61c}tent\": x"];
+    env.run(&["plan"]).exits(1).hides(&odd).says(&told);
+    env.run(&["validate", "work"]).exits(1).hides(&odd).says(&told);
+    fs::remove_dir_all(env.path("repo.git")).unwrap();
+    env.run(&["init", "repo.git"]).exits(0);
+    let push = env.finish(crate::push::git(&env, &["push", "origin", "HEAD:main"])).exits(1);
+    // Git erases to the end of its own lines.
+    let push = Output { stderr: push.stderr.replace("\u{1b}[K", ""), ..push };
+    push.hides(&odd).says(&told[..2]);
+}
+
+#[test]
 fn a_wrong_field_does_not_hide_what_else_is_wrong() {
     let text = zone(ZONE, "zones", &["{name: www, type: A, values: [192.0.2.256]}"]);
     refused(
