@@ -203,3 +203,32 @@ fn what_is_ignored_and_is_no_field_is_told() {
     env.push("z.yaml", &records("[ttl, values]"));
     env.run(&["plan"]).exits(0).hides(&["warning"]);
 }
+
+#[test]
+fn a_line_that_excludes_files_and_is_wrong_lets_none_in_and_nothing_go() {
+    let env = Env::host("");
+    let file = |name: &str| {
+        format!(
+            "apiVersion: local/v1\nkind: File\nmetadata: {{name: {name}}}\nspec: {{path: /etc/{name}, content: x}}\n"
+        )
+    };
+    env.write("work/in/b.yaml", &file("b"));
+    env.push("a.yaml", &file("a"));
+    env.apply();
+    env.write("work/in/draft.yaml", &file("draft"));
+    env.write("work/in/.reconciledignore", "[z-a]*.yaml\n");
+    env.write("work/c.yaml", &file("c"));
+    fs::remove_file(env.path("work/in/b.yaml")).unwrap();
+    env.push_all();
+    let told = [
+        "`[z-a]*.yaml` is no pattern as of a .gitignore",
+        "--> in/.reconciledignore:1:1",
+        "no manifest in its folder or below is read",
+    ];
+    env.run(&["apply", "--yes"]).exits(1).says(&told).says(&["+ File/c"]).hides(&["File/draft", "- File/b"]);
+    let there = |name: &str| env.path("machine/etc").join(name).exists();
+    assert!(there("a") && there("b") && there("c") && !there("draft"));
+    env.push("in/.reconciledignore", "draft.yaml\n");
+    env.apply();
+    assert!(!there("b") && !there("draft"));
+}
