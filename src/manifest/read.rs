@@ -35,6 +35,8 @@ pub(super) struct Loading<'a> {
     pub(super) counts: Counts,
     /// Outputs that were asked for, known or not.
     pub(super) asked: RefCell<BTreeSet<Reference>>,
+    /// Those of them that never will be, with what to do.
+    pub(super) vain: RefCell<BTreeMap<Reference, Arc<str>>>,
     /// Secrets that were asked for.
     pub(super) secrets: RefCell<KnownSecrets>,
     /// Values of other manifests that were looked up, by unit and path.
@@ -171,6 +173,7 @@ impl<'a> Loading<'a> {
             templates: templates(request),
             counts: Counts::default(),
             asked: RefCell::default(),
+            vain: RefCell::default(),
             secrets: RefCell::default(),
             looked_up: RefCell::default(),
         };

@@ -361,6 +361,9 @@ impl Store for Reader {
     async fn rows_with_outputs(&self, manifest: &ManifestKey) -> Result<Vec<Row>, Error> {
         read!(self, conn, conn => memory::rows_with_outputs(&mut conn, self.seal.as_deref(), manifest))
     }
+    async fn is_settled(&self, manifest: &ManifestKey) -> Result<bool, Error> {
+        read!(self, conn, conn => memory::is_settled(&mut conn, manifest))
+    }
     async fn dependants(&self, manifest: &ManifestKey) -> Result<Vec<Row>, Error> {
         read!(self, conn, conn => memory::dependants(&mut conn, self.seal.as_deref(), manifest))
     }
@@ -421,6 +424,9 @@ impl Store for Db {
     }
     async fn rows_with_outputs(&self, manifest: &ManifestKey) -> Result<Vec<Row>, Error> {
         self.reader.rows_with_outputs(manifest).await
+    }
+    async fn is_settled(&self, manifest: &ManifestKey) -> Result<bool, Error> {
+        self.reader.is_settled(manifest).await
     }
     async fn dependants(&self, manifest: &ManifestKey) -> Result<Vec<Row>, Error> {
         self.reader.dependants(manifest).await
