@@ -261,6 +261,30 @@ fn a_state_that_cannot_be_written_is_named() {
 }
 
 #[test]
+fn a_state_on_a_file_system_that_takes_nothing_can_be_read() {
+    let env = applied();
+    for how in ["mount -o remount,ro \"$1\"", "cat /dev/zero > \"$1/fill\" 2>/dev/null || true"] {
+        let script = format!(
+            "mount -t tmpfs -o size=4m tmpfs \"$1\" && cp -a \"$2/.\" \"$1\" && {{ {how}; }} || exit 100; shift 2; exec \"$@\""
+        );
+        fs::create_dir_all(env.path("small")).unwrap();
+        let config = fs::read_to_string(env.path("config.yaml")).unwrap();
+        env.write("small.yaml", &config.replace("/state\n", "/small\n"));
+        let verb = env.command(&["--config", env.path("small.yaml").to_str().unwrap(), "status", "*/*"]);
+        let values = verb.get_envs().filter_map(|(name, value)| Some((name, value?)));
+        let mut command = Command::new("unshare");
+        command.env_clear().envs(values).args(["--mount", "sh", "-c", &script, "sh"]);
+        command.arg(env.path("small")).arg(env.path("state")).arg(verb.get_program()).args(verb.get_args());
+        let output = env.finish(command);
+        if output.code == Some(100) || output.stderr.contains("unshare failed") {
+            eprintln!("left out: nothing can be mounted here");
+            return;
+        }
+        output.exits(0).says(&["Zone/example.com#www/A", "in sync"]);
+    }
+}
+
+#[test]
 fn a_second_instance_names_the_first() {
     let env = applied();
     let lock = fs::OpenOptions::new().read(true).write(true).open(env.path("state/lock")).unwrap();
