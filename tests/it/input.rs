@@ -178,6 +178,55 @@ fn a_record_that_cannot_be_is_told_with_its_place() {
 }
 
 #[test]
+fn what_a_value_should_be_is_said_with_what_it_is_not() {
+    let env = Env::host("");
+    let check = |spec: &str, words: &[&str]| {
+        env.push(
+            "a.yaml",
+            &format!("apiVersion: local/v1\nkind: File\nmetadata: {{name: a}}\nspec: {spec}\n"),
+        );
+        env.run(&["plan"]).exits(1).says(words);
+    };
+    check(
+        "{path: /etc/a, content: {file: x}}",
+        &[
+            "field `secret` is missing",
+            "hint: there is no `file` here; write text, or a mapping with `secret`",
+        ],
+    );
+    check("{path: /etc/a, content: {secrte: x}}", &["hint: did you mean `secret`?"]);
+    check(
+        "{path: /etc/a, template: true, content: \"{{ vars.x }}\"}",
+        &["undefined value in `{{ vars.x }}`", "hint: there are vars.NAME, host.name"],
+    );
+    check("{path: /etc/a, providers: host, content: x}", &["hint: a list is written `[A, B]`"]);
+}
+
+#[test]
+fn what_is_no_file_of_ours_is_not_to_be_written_over() {
+    let env = Env::host("");
+    let file = env.path("notes").display().to_string();
+    env.write("notes", "mine\n");
+    let told = env
+        .run(&["apply", &file])
+        .exits(1)
+        .says(&["is no plan", "hint: name a file that `reconciled plan --out FILE` wrote"]);
+    told.hides(&["--out DIR/notes"]);
+    env.run(&["apply", "work"])
+        .exits(1)
+        .says(&["hint: to apply manifests in a folder: reconciled apply --dir work"]);
+    env.run(&["apply", "none"]).exits(1).says(&["hint: write one: reconciled plan --out none"]);
+    let with = |config: &str| env.finish(env.command(&["--config", config, "plan"])).exits(1);
+    with("work").says(&[
+        "is a directory and no configuration",
+        "hint: name the file in it: --config work/config.yaml",
+    ]);
+    with("none").says(&["there is no configuration at none", "hint: correct the path"]);
+    fs::write(env.path("binary"), [0xff, 0xfe, 0]).unwrap();
+    with("binary").says(&["--> binary", "hint: it is no text"]);
+}
+
+#[test]
 fn one_resource_in_two_files_names_both_places() {
     let env = Env::zonefile();
     env.write("work/a.yaml", &zone(ZONE, "zones", &["{name: www, type: A, values: [192.0.2.1]}"]));
