@@ -11,7 +11,7 @@ use crate::{
     api,
     config::{Environment, Period},
     consent,
-    operation::{Form, document, look_and_load},
+    operation::{Form, document, look_and_load, unmatched},
     render::plan::{Document, State, TextOptions, markdown, text},
     session::{Failure, Outlook, Session, Writing},
     store::{DegradedEntry, Parts},
@@ -86,7 +86,8 @@ pub(super) async fn run(
         approve(&session, &writing, &mut survey, &actor).await?;
         plan = document(&session, &survey, &outlook, &form);
     }
-    plan.finds_nothing(&ask.selection.targets).iter().for_each(|line| out.talk(line));
+    let nothing = unmatched(&session, reader, &outlook.desired, Some(&plan), &ask.selection).await?;
+    nothing.iter().for_each(|one| out.talk(&one.warning()));
     if !consents(&plan, apply, out) {
         writing.db.close().await;
         return Ok(Exit::Error);
@@ -364,7 +365,7 @@ fn report(
         }
         _ => {
             lines.iter().for_each(|line| out.talk(line));
-            out.data(&summary);
+            out.say(&summary);
         }
     }
     Ok(exit)

@@ -94,9 +94,9 @@ impl Report<'_> {
         }
         // An error from a remote may have several lines.
         let text = text.replace('\n', "\n        ");
-        self.out.data(&format!("{word:<4}  {what}: {text}"));
+        self.out.say(&format!("{word:<4}  {what}: {text}"));
         if let Some(hint) = hint {
-            self.out.data(&format!("      hint: {hint}"));
+            self.out.say(&format!("      hint: {hint}"));
         }
     }
     fn ok(&mut self, what: &str, text: &str) {

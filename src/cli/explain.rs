@@ -294,7 +294,7 @@ fn text(what: &str, found: &Explanation) -> String {
         }
         text.push('\n');
     }
-    text.lines().map(|line| crate::render::clean(line) + "\n").collect()
+    crate::render::clean_lines(&text)
 }
 
 /// Writes what a person keeps at an earlier revision: what is declared below is what was declared then.

@@ -93,7 +93,7 @@ pub(super) fn tell(line: &SyncLine, out: &mut Out) {
                 SyncOutcome::TimedOut => "still going; to follow it: reconciled status --watch",
             };
             let did = if outcomes.is_empty() { String::new() } else { format!("{}; ", counts(outcomes)) };
-            out.data(&format!("{did}{said} ({milliseconds} ms)"));
+            out.say(&format!("{did}{said} ({milliseconds} ms)"));
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Where a verb's words go: data to standard output, talk to standard error.
 
 use super::progress;
-use crate::{config::Environment, session::Session};
+use crate::{config::Environment, render::clean_lines, session::Session};
 use std::{
     io::{IsTerminal, Write},
     process::Termination,
@@ -112,16 +112,21 @@ impl Out {
         let mut stdout = std::io::stdout().lock();
         writeln!(stdout, "{}", text.trim_end_matches('\n')).and_then(|()| stdout.flush()).is_ok()
     }
-    /// Writes talk.
+    /// Writes data for people, with words of others in it: nothing of them steers a terminal.
+    pub fn say(&mut self, text: &str) {
+        self.data(&clean_lines(text));
+    }
+    /// Writes talk, cleaned as data for people is.
     pub fn talk(&mut self, text: &str) {
+        let text = clean_lines(text);
         if self.recorded.is_some() {
-            return self.data(text);
+            return self.data(&text);
         }
         let _ = writeln!(std::io::stderr().lock(), "{text}");
     }
     /// Asks a yes-or-no question.
     pub fn ask(&mut self, question: &str) -> bool {
-        let _ = write!(std::io::stderr().lock(), "{question} [y/N] ");
+        let _ = write!(std::io::stderr().lock(), "{} [y/N] ", clean_lines(question));
         let _ = std::io::stderr().flush();
         let mut answer = String::new();
         let read = std::io::stdin().read_line(&mut answer);

@@ -12,7 +12,7 @@ use crate::{
     session::{Ask, Failure, Folder, Outlook, Session},
 };
 use serde::{Deserialize, Serialize};
-use std::{fs, path::Path};
+use std::{fs, io::ErrorKind, path::Path};
 
 /// Runs the verb.
 pub(super) async fn run(
@@ -132,6 +132,10 @@ pub(super) fn selected(selection: &SelectionArgs) -> Selected {
     }
 }
 
+/// What can be applied as a file.
+const WRITTEN: &str =
+    "name a file that `reconciled plan --out FILE` wrote; without one, the newest manifests are planned";
+
 /// A plan on disk: what was asked, and what it came to. Holds no secret: specs hold marks.
 #[derive(Serialize, Deserialize)]
 pub(super) struct PlanFile {
@@ -180,10 +184,18 @@ impl PlanFile {
     }
     /// Reads a plan file.
     pub(super) fn read(path: &Path) -> Result<PlanFile, Failure> {
-        let made = || format!("write one: reconciled plan --out {}", path.display());
+        let shown = path.display();
+        // Only what is not there yet may be named as a place to write to.
+        let hint = |error: &std::io::Error| match error.kind() {
+            ErrorKind::NotFound => format!("write one: reconciled plan --out {shown}"),
+            ErrorKind::IsADirectory => {
+                format!("to apply manifests in a folder: reconciled apply --dir {shown}")
+            }
+            _ => WRITTEN.to_owned(),
+        };
         let text = fs::read(path)
-            .map_err(|e| Failure::hinted(format!("read the plan file {}: {e}", path.display()), made()))?;
+            .map_err(|e| Failure::hinted(format!("read the plan file {shown}: {e}"), hint(&e)))?;
         serde_json::from_slice(&text)
-            .map_err(|e| Failure::hinted(format!("{} is no plan: {e}", path.display()), made()))
+            .map_err(|e| Failure::hinted(format!("{shown} is no plan: {e}"), WRITTEN))
     }
 }

@@ -58,5 +58,5 @@ pub(super) async fn run(
 }
 
 fn tell(renewed: &Renewed, out: &mut Out) {
-    renewed.addresses.iter().for_each(|address| out.data(address));
+    renewed.addresses.iter().for_each(|address| out.say(address));
 }

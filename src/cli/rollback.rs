@@ -97,13 +97,13 @@ async fn alone(
 fn tell(done: &RolledBack, out: &mut Out) {
     for pin in done.pins.iter().take(SHOWN) {
         let until = pin.until.map(|until| format!(" until {until}")).unwrap_or_default();
-        out.data(&format!("{} is kept at {}{until}", pin.address, pin.label));
+        out.say(&format!("{} is kept at {}{until}", pin.address, pin.label));
     }
     if let Some(more) = done.pins.len().checked_sub(SHOWN).filter(|more| *more > 0) {
         out.data(&format!("… and {more} more"));
     }
     for pin in done.released.iter().take(SHOWN) {
-        out.data(&format!("{} is no longer kept at {}", pin.address, pin.label));
+        out.say(&format!("{} is no longer kept at {}", pin.address, pin.label));
     }
     for address in done.handed_over.iter().take(SHOWN) {
         out.talk(&format!("warning: {address} is not kept: {} has it no longer", done.source));

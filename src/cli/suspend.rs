@@ -103,7 +103,7 @@ pub(super) async fn run(
         let until = suspension.until.as_ref().map(|until| format!(" until {until}")).unwrap_or_default();
         // Only a plan knows which manifests have the labels; what is declared no longer counts as meant.
         let most = if suspend.meant.selector.is_empty() { "" } else { "at most " };
-        out.data(&format!("{} {} suspended{until}, {most}{tracked} tracked", suspension.id, suspension.what));
+        out.say(&format!("{} {} suspended{until}, {most}{tracked} tracked", suspension.id, suspension.what));
     })?;
     if suspended.tracked == 0 && suspend.address.is_some() {
         out.talk("warning: nothing that is tracked has such an address; what is made later and has it is not written either");
@@ -135,10 +135,10 @@ pub(super) async fn resume(
     };
     resume.answer.tell(&resumed, out, |resumed, out| {
         if let Some(ended) = &resumed.ended {
-            out.data(&format!("{} {} goes on", ended.id, ended.what));
+            out.say(&format!("{} {} goes on", ended.id, ended.what));
         }
         for pin in &resumed.released {
-            out.data(&format!("{} is no longer kept at {}", pin.address, pin.label));
+            out.say(&format!("{} is no longer kept at {}", pin.address, pin.label));
         }
     })?;
     for pin in resumed.kept.iter().take(SHOWN) {

@@ -139,7 +139,7 @@ async fn accept(
     writing.bring_into_force(&outlook.snapshots(), &outlook.desired, false, &consented).await?;
     for snapshot in &outlook.snapshots {
         let subject = snapshot.commit.as_ref().map_or("", |commit| commit.subject.as_str());
-        out.data(&format!("source {} is in force at {}: {subject}", snapshot.name, snapshot.label));
+        out.say(&format!("source {} is in force at {}: {subject}", snapshot.name, snapshot.label));
     }
     out.talk("now: reconciled plan, then reconciled apply");
     Ok(Exit::Good)

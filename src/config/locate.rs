@@ -14,12 +14,33 @@ pub enum LocateError {
         /// Who names it.
         by: &'static str,
     },
+    /// A directory was named.
+    #[error("{}, which {by} names, is a directory and no configuration", path.display())]
+    Directory {
+        /// The directory.
+        path: PathBuf,
+        /// Who names it.
+        by: &'static str,
+    },
     /// No place has one.
     #[error("no configuration found\nlooked at:\n{}\n\na minimal one to paste:\n\n{MINIMAL}", places.join("\n"))]
     None {
         /// The four places, one line each.
         places: Vec<String>,
     },
+}
+
+impl LocateError {
+    /// What to do, where the error itself does not say.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            LocateError::Missing { .. } => Some("correct the path, or create the file".into()),
+            LocateError::Directory { path, .. } => {
+                Some(format!("name the file in it: --config {}", path.join("config.yaml").display()))
+            }
+            LocateError::None { .. } => None,
+        }
+    }
 }
 
 /// The smallest file that does something.
@@ -40,6 +61,7 @@ const SYSTEM: &str = "/etc/reconciled/config.yaml";
 pub fn locate(argument: Option<&Path>, environment: &Environment) -> Result<PathBuf, LocateError> {
     let named = |path: &Path, by| match path.is_file() {
         true => Ok(path.to_path_buf()),
+        false if path.is_dir() => Err(LocateError::Directory { path: path.to_path_buf(), by }),
         false => Err(LocateError::Missing { path: path.to_path_buf(), by }),
     };
     if let Some(path) = argument {
@@ -109,6 +131,9 @@ mod tests {
         assert_eq!(locate(None, &Environment::of([("XDG_CONFIG_HOME", home)])), Ok(user));
         let both = Environment::of([("XDG_CONFIG_HOME", home), ("RECONCILED_CONFIG", "/nowhere/c.yaml")]);
         assert!(locate(None, &both).unwrap_err().to_string().contains("$RECONCILED_CONFIG"));
+        let told = locate(Some(folder.path()), &both).unwrap_err();
+        assert!(told.to_string().contains("is a directory"), "{told}");
+        assert_eq!(told.hint().unwrap(), format!("name the file in it: --config {home}/config.yaml"));
     }
 
     #[test]

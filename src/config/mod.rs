@@ -56,6 +56,7 @@ use serde::{
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
+    io::ErrorKind,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -166,7 +167,12 @@ pub fn read(path: &Path, environment: &Environment) -> (Option<Config>, Vec<Prob
         Ok(text) => parse(Arc::new(SourceFile::new(shown, text)), environment),
         Err(error) => {
             let problem = Problem::error(format!("read the configuration: {error}")).in_file(&shown);
-            (None, vec![problem.hint("create it, or name another file with --config")])
+            let hint = match error.kind() {
+                ErrorKind::InvalidData => "it is no text; name the file of the configuration with --config",
+                ErrorKind::PermissionDenied => "run as a user that may read it",
+                _ => "create it, or name another file with --config",
+            };
+            (None, vec![problem.hint(hint)])
         }
     }
 }

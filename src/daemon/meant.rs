@@ -2,11 +2,12 @@
 
 use super::{Instance, sync::is_at_rest};
 use crate::{
-    operation::{SyncAsk, pattern},
+    operation::{SyncAsk, Unmatched, pattern, unmatched},
     session::Failure,
 };
 use reconciled_engine::{
     Store,
+    plan::Selection,
     scheduler::{Stance, Standing},
 };
 use reconciled_provider::{Pattern, Scope};
@@ -52,12 +53,12 @@ pub(super) fn named(instance: &Instance, name: &str) -> Result<Arc<str>, Failure
     })
 }
 
-/// The scopes that `ask` means.
+/// The scopes that `ask` means, and what of it means nothing.
 pub(super) async fn meant(
     instance: &Instance,
     ask: &SyncAsk,
     source: Option<&str>,
-) -> Result<BTreeSet<Scope>, Failure> {
+) -> Result<(BTreeSet<Scope>, Vec<Unmatched>), Failure> {
     let desired = instance.follower.desired();
     let of_source = |scope: &Scope| {
         let from = |resource: &reconciled_provider::Resource| {
@@ -87,13 +88,17 @@ pub(super) async fn meant(
         desired.scopes.keys().cloned().chain(instance.scheduler.standing().into_keys()).collect();
     let found: BTreeSet<Scope> =
         known.into_iter().filter(|scope| of_source(scope) && of_provider(scope) && named(scope)).collect();
-    if found.is_empty() && (!patterns.is_empty() || ask.provider.is_some()) {
-        return Err(Failure::hinted(
-            "nothing that is declared or tracked is meant by that",
-            "to see what is tracked: reconciled status '*/*'",
-        ));
+    let selection = Selection { targets: patterns, ..Selection::default() };
+    let reader = instance.writing.db.reader();
+    let nothing = unmatched(&instance.session, reader, &desired, None, &selection).await?;
+    if found.is_empty() && (!selection.targets.is_empty() || ask.provider.is_some()) {
+        let to_see = || "to see what is tracked: reconciled status '*/*'".to_owned();
+        return Err(match &nothing[..] {
+            [one] => Failure::hinted(one.to_string(), one.hint().unwrap_or_else(to_see)),
+            _ => Failure::hinted("nothing that is declared or tracked is meant by that", to_see()),
+        });
     }
-    Ok(found)
+    Ok((found, nothing))
 }
 
 /// The scopes in which something of `source`, or what nobody desires any more, is about to be looked at.

@@ -235,10 +235,13 @@ async fn follow(
     for text in news.messages {
         tell(lines, SyncLine::Message { text }).await;
     }
-    let scopes = match ask.only_changes {
-        true => ask.scopes.iter().filter_map(|text| text.parse().ok()).collect(),
+    let (scopes, nothing) = match ask.only_changes {
+        true => (ask.scopes.iter().filter_map(|text| text.parse().ok()).collect(), Vec::new()),
         false => meant(instance, ask, source.as_deref()).await?,
     };
+    for one in nothing {
+        tell(lines, SyncLine::Message { text: one.warning() }).await;
+    }
     // What changed is under way since it came into force.
     let ticket = (!scopes.is_empty()).then(|| match ask.follows_up {
         true => instance.scheduler.reread(&scopes),

@@ -99,6 +99,7 @@ pub(super) fn assemble(
         reconfigured: BTreeMap::new(),
         // And what it gave.
         outputs: BTreeMap::new(),
+        vain: loading.vain.take(),
         generations: None,
     };
     let counts = loading.counts;

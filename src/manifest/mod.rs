@@ -96,6 +96,8 @@ pub trait Outputs {
     fn get(&self, reference: &Reference) -> Output;
     /// What is put out by a manifest whose outputs are known, for "did you mean".
     fn names(&self, manifest: &ManifestKey) -> Vec<String>;
+    /// True when the manifest is in sync, so that it puts out all it ever does.
+    fn is_settled(&self, manifest: &ManifestKey) -> bool;
 }
 
 /// No output is known.
@@ -108,6 +110,9 @@ impl Outputs for NoOutputs {
     }
     fn names(&self, _: &ManifestKey) -> Vec<String> {
         Vec::new()
+    }
+    fn is_settled(&self, _: &ManifestKey) -> bool {
+        false
     }
 }
 

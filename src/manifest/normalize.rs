@@ -13,10 +13,12 @@ use super::{
     substitute::{self, Gaps, Placed, Put, PutOut},
 };
 use reconciled_provider::{
-    ErrorKind, Identity, Manifest, Node, Normalized, Observer, Policies, Problem, Reference, Resource,
-    ResourceId, Scope, Span, Spec,
+    Adopt, ErrorKind, Identity, Kind, Manifest, Node, Normalized, Observer, Policies, Problem, Reference,
+    Resource, ResourceId, Scope, Severity, Span, Spec,
+    problem::did_you_mean,
     yaml::{NodeValue, ScalarKind},
 };
+use serde_json::Value as Json;
 use std::{
     cell::RefCell,
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -204,6 +206,8 @@ fn attempt(
     problems.extend(vain_interval(loading, unit, entry, manifest));
     problems.extend(vain_move(loading, unit, entry, manifest));
     problems.extend(vain_import(loading, unit, entry, manifest));
+    problems.extend(vain_adopt(loading, unit, entry, manifest));
+    problems.extend(vain_ignore(loading, unit, entry, manifest, &normalized.resources, &policies.borrow()));
     problems.extend(vain_merge(&*view.observer, manifest, &normalized.resources, &policies.borrow()));
     if let Some(merged) = &unit.merged {
         problems.iter_mut().for_each(|problem| merged.settle(problem));
@@ -279,6 +283,92 @@ fn vain_import(loading: &Loading<'_>, unit: &Unit, entry: usize, manifest: &Mani
         manifest.kind, manifest.name
     );
     Some(manifest.error(manifest.span, text).hint(hint))
+}
+
+/// The mark of another tool where none of its marks is known: told in the same way, and harmless.
+fn vain_adopt(loading: &Loading<'_>, unit: &Unit, entry: usize, manifest: &Manifest) -> Option<Problem> {
+    let Adopt::From(owner) = &manifest.policy.adopt else { return None };
+    let Standing::Offered { entries, .. } = &unit.standing else { return None };
+    let serves_dns =
+        |entry: &usize| loading.entries[*entry].kinds.0.iter().any(|kind| kind.group() == MARKED);
+    if entries.iter().any(serves_dns) || entries.first() != Some(&entry) {
+        return None;
+    }
+    let text = format!(
+        "reconciled/adopt: {owner} means nothing for a {}: only DNS records bear such a mark",
+        manifest.kind
+    );
+    let hint = "to take over what exists and differs write reconciled/adopt: \"true\"";
+    Some(Problem { severity: Severity::Warning, ..manifest.error(manifest.span, text).hint(hint) })
+}
+
+/// Group of the kinds whose resources other tools mark as theirs.
+const MARKED: &str = "dns";
+
+/// Groups of the kinds whose plans call fields as their manifests do.
+const BY_FIELD: [&str; 3] = ["dns", "local", "systemd"];
+
+/// What plans of those kinds tell besides, wherever it comes from.
+const BESIDES: [&str; 5] = ["content", "enabled", "state", "ttl", "values"];
+
+/// Fields to be left as they are that the kind does not have: told in the same way.
+fn vain_ignore(
+    loading: &Loading<'_>,
+    unit: &Unit,
+    entry: usize,
+    manifest: &Manifest,
+    resources: &[Resource],
+    policies: &Policies,
+) -> Vec<Problem> {
+    let Standing::Offered { entries, .. } = &unit.standing else { return Vec::new() };
+    let kind = loading.entries[entry].kinds.find(&unit.document.api_version, &manifest.kind);
+    // What a provider tells at run time may have a field of any name.
+    let closed = |kind: &&Kind| !kind.schema.is_deferred() && BY_FIELD.contains(&kind.group());
+    let Some(kind) = kind.filter(closed) else { return Vec::new() };
+    let mut named: BTreeMap<&str, Span> = BTreeMap::new();
+    for resource in resources {
+        let at = Span { line: resource.origin.line, column: 1 };
+        policies.get(resource.policy).ignore.iter().for_each(|path| _ = named.entry(path).or_insert(at));
+    }
+    manifest.policy.ignore.iter().for_each(|path| _ = named.insert(path, manifest.span));
+    if named.is_empty() || entries.first() != Some(&entry) {
+        return Vec::new();
+    }
+    let mut known: BTreeSet<&str> = BESIDES.into();
+    fields(&kind.schema, &mut known);
+    let vain = |(path, span): (&str, Span)| {
+        let field = path.split(['.', '[', '/', ' ']).next().unwrap_or_default();
+        // A path of a file, such as that of a drop-in, begins with a slash.
+        if field.is_empty() || field.contains('*') || known.contains(field) {
+            return None;
+        }
+        let text =
+            format!("`ignore: {path}` leaves nothing as it is: a {} has no field `{field}`", manifest.kind);
+        let hint = match did_you_mean(field, known.iter().copied()) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("to see its fields: reconciled explain {}", manifest.kind),
+        };
+        Some(Problem { severity: Severity::Warning, ..manifest.error(span, text).hint(hint) })
+    };
+    named.into_iter().filter_map(vain).collect()
+}
+
+/// The names of all fields in a schema, at any depth.
+fn fields<'a>(schema: &'a Json, out: &mut BTreeSet<&'a str>) {
+    match schema {
+        Json::Object(all) => {
+            out.extend(
+                all.get("properties")
+                    .and_then(Json::as_object)
+                    .into_iter()
+                    .flatten()
+                    .map(|(name, _)| &**name),
+            );
+            all.values().for_each(|value| fields(value, out));
+        }
+        Json::Array(all) => all.iter().for_each(|value| fields(value, out)),
+        _ => {}
+    }
 }
 
 /// Values that are to be shared where a resource has one author.

@@ -35,6 +35,8 @@ pub(super) struct Loading<'a> {
     pub(super) counts: Counts,
     /// Outputs that were asked for, known or not.
     pub(super) asked: RefCell<BTreeSet<Reference>>,
+    /// Those of them that never will be, with what to do.
+    pub(super) vain: RefCell<BTreeMap<Reference, Arc<str>>>,
     /// Secrets that were asked for.
     pub(super) secrets: RefCell<KnownSecrets>,
     /// Values of other manifests that were looked up, by unit and path.
@@ -52,6 +54,8 @@ pub(super) struct Side<'a> {
     /// Manifests that lack a secret, and nothing else of their file does.
     pub(super) lacking: BTreeSet<usize>,
     pub(super) has_errors: bool,
+    /// Files are left out of which nobody can tell whether they are to be read.
+    pub(super) is_partly_read: bool,
     /// An encrypted file is not as it was written: nothing that came with it deserves trust.
     pub(super) is_tampered: bool,
     /// Bytes that references, variables and templates put into its manifests.
@@ -119,7 +123,7 @@ impl Side<'_> {
     }
     /// True when a file could not be read at all: what others miss may be in it.
     pub(super) fn has_unread(&self) -> bool {
-        self.texts.iter().any(Text::is_unread)
+        self.is_partly_read || self.texts.iter().any(Text::is_unread)
     }
     /// Notes that a file is broken by a problem that is reported elsewhere.
     pub(super) fn mark_broken(&mut self, path: &Arc<str>) {
@@ -169,6 +173,7 @@ impl<'a> Loading<'a> {
             templates: templates(request),
             counts: Counts::default(),
             asked: RefCell::default(),
+            vain: RefCell::default(),
             secrets: RefCell::default(),
             looked_up: RefCell::default(),
         };
@@ -196,6 +201,7 @@ impl<'a> Loading<'a> {
             broken: BTreeSet::new(),
             lacking: BTreeSet::new(),
             has_errors: false,
+            is_partly_read: false,
             is_tampered: false,
             put_in: 0,
         };
@@ -205,6 +211,8 @@ impl<'a> Loading<'a> {
         let choice = select::choose(source.files, &paths, &source.rules.ignore);
         problems.extend(choice.problems);
         problems.extend(choice.broken);
+        side.is_partly_read = !choice.unsure.is_empty();
+        choice.unsure.iter().for_each(|path| side.mark_broken(path));
         self.counts.excluded_files += choice.excluded;
         for chosen in choice.files {
             let key = (source.name.clone(), chosen.path.clone());

@@ -171,15 +171,22 @@ impl Resolver<'_, '_> {
             Output::Secret(clear) => return self.secret(clear, reference),
             Output::Unknown => {}
         }
-        let names = self.loading.request.outputs.names(&reference.target);
-        if !names.is_empty() {
+        let outputs = self.loading.request.outputs;
+        let (names, is_settled) = (outputs.names(&reference.target), outputs.is_settled(&reference.target));
+        if !names.is_empty() || is_settled {
             // It stays unknown until the manifest or the remote changes: that looks like waiting, and is none.
             let text = format!("{address} puts out no `{}`", reference.path);
             let near = did_you_mean(&reference.path, names.iter().map(String::as_str));
-            let hint = near.map_or_else(
-                || format!("it puts out {}", names.join(", ")),
-                |near| format!("did you mean `{near}`?"),
-            );
+            let hint = match near {
+                Some(near) => format!("did you mean `{near}`?"),
+                None if names.is_empty() => {
+                    format!("it puts nothing out; what its manifest says is ${{{address}:spec.NAME}}")
+                }
+                None => format!("it puts out {}", names.join(", ")),
+            };
+            if is_settled {
+                self.loading.vain.borrow_mut().insert(reference.clone(), hint.as_str().into());
+            }
             self.problems.push((Problem::warning(text).hint(hint), span));
         }
         Put::Unknown(reference)

@@ -312,7 +312,8 @@ impl Resolver<'_, '_> {
 
     fn rendered(&mut self, text: &str, place: &str, span: Span, resolved: &mut Resolved) -> Put {
         let told = |wrong: Wrong| {
-            (Problem::error(format!("line {} of {place}: {}", wrong.line, wrong.message)), span)
+            let problem = Problem::error(format!("line {} of {place}: {}", wrong.line, wrong.message));
+            (Problem { hint: wrong.hint, ..problem }, span)
         };
         let template = match Template::parse(text) {
             Ok(template) => template,

@@ -5,8 +5,12 @@
 //! of the configuration (the same syntax). A path itself may begin with a dot: whoever configures it means it.
 
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
-use reconciled_provider::Problem;
+use reconciled_provider::{Problem, SourceFile, Span};
 use std::sync::Arc;
+
+/// What an error in such a file means.
+const LEFT_ALONE: &str =
+    "mend it: no manifest in its folder or below is read until then, and what they declared stays as it is";
 
 /// Name of the files that exclude files, in any folder.
 const IGNORE_FILE: &str = ".reconciledignore";
@@ -31,6 +35,9 @@ pub(super) struct Choice {
     pub(super) problems: Vec<Problem>,
     /// Refused entries that may have held manifests.
     pub(super) broken: Vec<Problem>,
+    /// Files of which it cannot be told whether they are to be read, since what excludes files beside or above them is wrong.
+    /// They are not: a file that was meant to be kept out could make or delete anything.
+    pub(super) unsure: Vec<Arc<str>>,
 }
 
 /// Chooses among the files of a source. `paths` are relative to its root; `.` is all of it.
@@ -39,7 +46,8 @@ pub(super) fn choose(files: &dyn super::Files, paths: &[String], ignore: &[Arc<s
     let mut entries = files.entries();
     entries.sort();
     let paths: Vec<&str> = paths.iter().map(|path| clean(path)).collect();
-    let matchers = matchers(files, &entries, ignore, &mut choice.problems);
+    let Matchers { all: matchers, wrong } = matchers(files, &entries, &paths, ignore, &mut choice.problems);
+    let is_unsure = |path: &str| wrong.iter().any(|folder| is_under(path, folder));
     let excluded = |path: &str| is_ci(path) || is_ignored(path, &matchers);
     let is_seen = |path: &str, folder: &str| is_under(path, folder) && !is_hidden(&path[folder.len()..]);
     let layer = |path: &str| paths.iter().rposition(|folder| is_seen(path, folder));
@@ -55,6 +63,7 @@ pub(super) fn choose(files: &dyn super::Files, paths: &[String], ignore: &[Arc<s
             continue;
         }
         match layer(path).filter(|_| !excluded(path)) {
+            Some(_) if is_unsure(path) => choice.unsure.push(path.clone()),
             Some(layer) => choice.files.push(Chosen { path: path.clone(), oid: *oid, layer }),
             None => choice.excluded += 1,
         }
@@ -94,14 +103,29 @@ fn is_ci(path: &str) -> bool {
     CI_FILES.contains(&path.rsplit('/').next().unwrap_or(path))
 }
 
-/// Matchers with the folder they count for, the deepest last.
+/// What excludes files.
+struct Matchers {
+    /// Each with the folder it counts for, the deepest last.
+    all: Vec<(String, Gitignore)>,
+    /// Folders of which not all of that is known.
+    wrong: Vec<String>,
+}
+
+/// Reads what excludes files, as far as it counts for one of `paths`.
 fn matchers(
     files: &dyn super::Files,
     entries: &[(Arc<str>, [u8; 20])],
+    paths: &[&str],
     ignore: &[Arc<str>],
     problems: &mut Vec<Problem>,
-) -> Vec<(String, Gitignore)> {
-    let mut all = Vec::new();
+) -> Matchers {
+    let (mut all, mut wrong) = (Vec::new(), Vec::new());
+    let folder_of = |path: &str| {
+        let folder = path.strip_suffix(IGNORE_FILE)?;
+        let folder = (folder.is_empty() || folder.ends_with('/')).then(|| folder.trim_end_matches('/'))?;
+        let counts = paths.iter().any(|path| is_under(path, folder) || is_under(folder, path));
+        counts.then(|| folder.to_owned())
+    };
     let mut configured = GitignoreBuilder::new("");
     for pattern in ignore {
         // The configuration has none that is wrong.
@@ -109,26 +133,38 @@ fn matchers(
     }
     all.extend(configured.build().ok().map(|matcher| (String::new(), matcher)));
     for (path, _) in entries {
-        let Some(folder) = path.strip_suffix(IGNORE_FILE) else { continue };
-        let folder = folder.trim_end_matches('/');
+        let Some(folder) = folder_of(path) else { continue };
         let text = match files.read(path) {
             Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
             Err(problem) => {
                 problems.push(*problem);
+                wrong.push(folder);
                 continue;
             }
         };
-        let mut builder = GitignoreBuilder::new(folder);
-        for (number, line) in text.lines().enumerate() {
-            if let Err(error) = builder.add_line(None, line) {
-                let message = format!("line {} is not a pattern: {error}", number + 1);
-                problems.push(Problem::error(message).in_file(path));
+        let file = SourceFile::new(&**path, text);
+        let mut builder = GitignoreBuilder::new(&folder);
+        let before = problems.len();
+        for (line, pattern) in (1..).zip(file.text.lines()) {
+            if let Err(error) = builder.add_line(None, pattern) {
+                let message = format!("`{pattern}` is no pattern as of a .gitignore: {error}");
+                problems.push(Problem::error(message).at(&file, Span { line, column: 1 }).hint(LEFT_ALONE));
             }
         }
-        all.extend(builder.build().ok().map(|matcher| (folder.to_string(), matcher)));
+        if problems.len() > before {
+            wrong.push(folder.clone());
+        }
+        all.extend(builder.build().ok().map(|matcher| (folder, matcher)));
+    }
+    for problem in files.refused() {
+        let Some(place) = &problem.place else { continue };
+        if let Some(folder) = folder_of(&place.file) {
+            wrong.push(folder);
+            problems.push(problem);
+        }
     }
     all.sort_by_key(|(folder, _)| folder.len());
-    all
+    Matchers { all, wrong }
 }
 
 /// The last matcher that has an opinion decides, as in gitignore.
@@ -201,6 +237,31 @@ mod tests {
         linked.refused = vec![Problem::error("it is a link").in_file(".deploy/linked.yaml")];
         assert_eq!(choose(&linked, &[".deploy".into()], &[]).broken.len(), 1);
         assert_eq!(choose(&linked, &[".".into()], &[]).broken.len(), 0);
+    }
+
+    #[test]
+    fn where_what_excludes_files_is_wrong_none_is_read() {
+        let files = [
+            ("a.yaml", ""),
+            ("in/.reconciledignore", "*.md\n[z-a].yaml\n"),
+            ("in/b.yaml", ""),
+            ("in/c/d.yaml", ""),
+        ];
+        let choice = check(&files, &["."], &[], &["0:a.yaml"]);
+        assert_eq!(choice.unsure, [Arc::from("in/b.yaml"), "in/c/d.yaml".into()]);
+        let told = choice.problems[0].to_string();
+        assert!(
+            told.contains("`[z-a].yaml` is no pattern") && told.contains("in/.reconciledignore:2:1"),
+            "{told}"
+        );
+        // It counts for nothing that is read.
+        let files = [files[1], ("out/a.yaml", "")];
+        assert_eq!(check(&files, &["out"], &[], &["0:out/a.yaml"]).problems, []);
+        // A link is read as little as any other.
+        let mut linked = folder(&[("a.yaml", ""), ("in/b.yaml", "")]);
+        linked.refused = vec![Problem::error("it is a link").in_file("in/.reconciledignore")];
+        let choice = choose(&linked, &[".".into()], &[]);
+        assert_eq!((choice.unsure, choice.problems.len()), (vec!["in/b.yaml".into()], 1));
     }
 
     #[test]

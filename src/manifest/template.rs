@@ -15,7 +15,7 @@ use minijinja::{
     Environment, Error, ErrorKind, UndefinedBehavior, Value, filters, functions, syntax::SyntaxConfig, tests,
     value::ValueKind,
 };
-use reconciled_provider::{Reference, yaml::ScalarKind};
+use reconciled_provider::{Reference, problem::did_you_mean, yaml::ScalarKind};
 use scan::tags;
 use std::{
     collections::BTreeMap,
@@ -49,6 +49,13 @@ const STATEMENTS: [&str; 8] = ["for", "endfor", "if", "elif", "else", "endif", "
 pub(super) struct Wrong {
     pub(super) line: usize,
     pub(super) message: String,
+    pub(super) hint: Option<String>,
+}
+
+impl Wrong {
+    fn new(line: usize, message: String) -> Wrong {
+        Wrong { line, message, hint: None }
+    }
 }
 
 /// A text that was understood.
@@ -70,13 +77,13 @@ impl<'a> Template<'a> {
     /// Reads `text`; renders nothing.
     pub(super) fn parse(text: &'a str) -> Result<Template<'a>, Wrong> {
         if text.len() > PART {
-            return Err(Wrong { line: 1, message: format!("a template is longer than {} KiB", PART >> 10) });
+            return Err(Wrong::new(1, format!("a template is longer than {} KiB", PART >> 10)));
         }
         // What it cannot parse it says better than a scan for tags.
         environment().template_from_str(text).map_err(|error| wrong(text, &error))?;
         let mut references = BTreeMap::new();
         for tag in tags(text) {
-            let refuse = |message: String| Err(Wrong { line: tag.line, message });
+            let refuse = |message: String| Err(Wrong::new(tag.line, message));
             if let Some(word) = tag.statement.filter(|word| !STATEMENTS.contains(word)) {
                 return refuse(format!("`{word}` is not available in templates, only `for`, `if` and `raw`"));
             }
@@ -123,11 +130,11 @@ impl<'a> Template<'a> {
         }
         if puts.values().any(|put| put.len() > REFERENCE) {
             let message = format!("a reference comes to more than {} KiB", REFERENCE >> 10);
-            return Err(Wrong { line: 1, message });
+            return Err(Wrong::new(1, message));
         }
         if serde_json::to_writer(&mut Bounded::new(VARS), vars).is_err() {
             let message = format!("variables of more than {} KiB are not available in templates", VARS >> 10);
-            return Err(Wrong { line: 1, message });
+            return Err(Wrong::new(1, message));
         }
         // What the interpreter says of a value quotes it.
         let has_secret = puts.values().any(|put| matches!(put, Put::Secret(_)));
@@ -143,10 +150,15 @@ impl<'a> Template<'a> {
         let facts = serde_json::json!({"vars": vars, "host": {"name": &*host.name, "labels": labels}});
         let mut out = Bounded::new(WHOLE);
         let template = environment.template_from_str(self.text).map_err(|error| wrong(&error))?;
-        match template.render_captured_to(minijinja::value::Serde(facts), &mut out) {
+        match template.render_captured_to(minijinja::value::Serde(&facts), &mut out) {
             Ok(_) => Ok(Rendered::Text(String::from_utf8(out.text).unwrap_or_default())),
             Err(_) if out.is_full() => {
-                Err(Wrong { line: 1, message: format!("it comes to more than {} MiB", WHOLE >> 20) })
+                Err(Wrong::new(1, format!("it comes to more than {} MiB", WHOLE >> 20)))
+            }
+            Err(error) if error.kind() == ErrorKind::UndefinedError => {
+                let found = wrong(&error);
+                let line = self.text.lines().nth(found.line.saturating_sub(1)).unwrap_or_default();
+                Err(Wrong { hint: Some(defined(line, &facts)), ..found })
             }
             Err(error) => Err(wrong(&error)),
         }
@@ -156,7 +168,7 @@ impl<'a> Template<'a> {
 /// What is wrong in a text with a secret in it.
 fn discreet(error: &Error) -> Wrong {
     let message = format!("{}; no more is said, since a secret is in it", error.kind());
-    Wrong { line: error.line().unwrap_or(1), message }
+    Wrong::new(error.line().unwrap_or(1), message)
 }
 
 fn wrong(text: &str, error: &Error) -> Wrong {
@@ -172,7 +184,29 @@ fn wrong(text: &str, error: &Error) -> Wrong {
             _ => kind.to_string(),
         },
     };
-    Wrong { line, message }
+    Wrong::new(line, message)
+}
+
+/// What may be meant where a value is not defined in this line of a template.
+fn defined(line: &str, facts: &serde_json::Value) -> String {
+    for (root, all) in
+        [("host.labels.", &facts["host"]["labels"]), ("host.", &facts["host"]), ("vars.", &facts["vars"])]
+    {
+        let known = || all.as_object().into_iter().flatten().map(|(name, _)| name.as_str());
+        for (at, _) in line.match_indices(root) {
+            let rest = &line[at + root.len()..];
+            let is_name = |c: char| c.is_alphanumeric() || c == '_';
+            let name = &rest[..rest.find(|c| !is_name(c)).unwrap_or(rest.len())];
+            if known().any(|known| known == name) {
+                continue;
+            }
+            if let Some(near) = did_you_mean(name, known()) {
+                return format!("did you mean `{root}{near}`?");
+            }
+        }
+    }
+    let names = "there are vars.NAME, host.name, host.labels.NAME and ref('ADDRESS:path')";
+    format!("{names}; what may be missing is written with a filter: vars.NAME | default('…')")
 }
 
 fn value(text: &str, kind: &ScalarKind) -> Value {
@@ -402,6 +436,16 @@ mod unit {
             assert_eq!(wrong.line, line, "{text}: {wrong:?}");
             assert!(wrong.message.contains(words), "{text}: {wrong:?}");
         }
+    }
+
+    #[test]
+    fn what_is_not_defined_is_told_with_what_is() {
+        let check = |text: &str, expect: &str| assert_eq!(render(text).unwrap_err().hint.unwrap(), expect);
+        check("{{ vars.domian }}", "did you mean `vars.domain`?");
+        check("{{ vars.port }}\n{{ host.name }} {{ host.labels.rloe }}", "did you mean `host.labels.role`?");
+        check("{{ host.nmae }}", "did you mean `host.name`?");
+        let hint = render("{{ peer }}").unwrap_err().hint.unwrap();
+        assert!(hint.starts_with("there are vars.NAME, host.name"), "{hint}");
     }
 
     #[test]

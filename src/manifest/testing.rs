@@ -317,6 +317,8 @@ pub(crate) struct Setup {
     pub(crate) owners: Owners,
     /// By name of the manifest and path; `secret:` before a value makes a secret of it.
     pub(crate) outputs: BTreeMap<String, &'static str>,
+    /// Names of manifests that are in sync.
+    pub(crate) settled: Vec<&'static str>,
 }
 
 impl Setup {
@@ -330,6 +332,7 @@ impl Setup {
             secret: 1,
             owners: Owners::new(),
             outputs: BTreeMap::new(),
+            settled: Vec::new(),
         }
     }
     pub(crate) fn rules(&mut self) -> &mut SourceRules {
@@ -386,6 +389,9 @@ impl Outputs for Setup {
     fn names(&self, manifest: &ManifestKey) -> Vec<String> {
         let names = self.outputs.keys().filter_map(|name| name.split_once(':'));
         names.filter(|(name, _)| *name == manifest.name()).map(|(_, path)| path.to_string()).collect()
+    }
+    fn is_settled(&self, manifest: &ManifestKey) -> bool {
+        self.settled.iter().any(|name| *name == manifest.name())
     }
 }
 

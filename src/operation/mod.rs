@@ -22,6 +22,7 @@ mod select;
 mod suspend;
 mod sync;
 mod target;
+mod unmatched;
 
 pub use adopt::{AdoptAsk, Adoptable, Adoption, adopt, adoptable};
 pub use approve::{ApproveAsk, Approved, approve, may_approve};
@@ -51,6 +52,7 @@ pub use select::{Selected, Upload, UploadFile, upload};
 pub use suspend::{Meant, ResumeAsk, Resumed, SuspendAsk, Suspended, resume, suspend};
 pub use sync::{RequestEntry, SyncAsk, SyncLine, SyncOutcome};
 pub(crate) use target::{KEPT, files as target_files, program, stale};
+pub(crate) use unmatched::{Unmatched, unmatched};
 
 use crate::session::Failure;
 use reconciled_provider::{Pattern, address::AddressError};

@@ -1,6 +1,6 @@
 //! What would change.
 
-use super::{Selected, Upload, changed};
+use super::{Selected, Unmatched, Upload, changed, unmatched};
 use crate::{
     config::Approver,
     consent,
@@ -100,7 +100,8 @@ pub async fn plan(session: &Session, reader: &Reader, ask: &Ask, form: &Form) ->
     let (outlook, document) = plan_of(session, reader, snapshots, &options, form, &warnings).await?;
     let mut messages = outlook.messages();
     messages.extend(warnings.take().into_iter().map(|warning| format!("warning: {warning}")));
-    messages.extend(document.finds_nothing(&ask.selection.targets));
+    let nothing = unmatched(session, reader, &outlook.desired, Some(&document), &ask.selection).await?;
+    messages.extend(nothing.iter().map(Unmatched::warning));
     Ok(PlanAnswer { document, messages, has_errors: outlook.has_errors(), sources })
 }
 

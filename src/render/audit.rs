@@ -5,7 +5,7 @@ use super::{
     table::Table,
     time::{age, rfc3339},
 };
-use crate::store::{Approvals, EventEntry, HistoryEntry, Status};
+use crate::store::{ApprovalEntry, Approvals, EventEntry, HistoryEntry, HoldEntry};
 use std::time::Duration;
 
 /// History, one line a row.
@@ -76,8 +76,12 @@ pub fn event(entry: &EventEntry) -> String {
 pub fn approvals(found: &Approvals, now: Duration) -> String {
     let mut parts = Vec::new();
     if !found.holds.is_empty() {
-        let holds = Status { holds: found.holds.clone(), ..Status::default() };
-        parts.push(status::problems(&holds, now));
+        let counts = |a: &&ApprovalEntry| a.used_at.is_none() && a.expires_at.0 > now;
+        let consent = |hold: &HoldEntry| {
+            found.approvals.iter().filter(counts).find(|approval| approval.digest == hold.digest)
+        };
+        let holds = found.holds.iter().map(|hold| status::hold(hold, consent(hold), now));
+        parts.push(format!("NEEDS A PERSON ({})\n{}", found.holds.len(), holds.collect::<String>()));
     }
     let mut table = Table::new(["DIGEST", "BY", "GIVEN", "EXPIRES", "USED", "REASON"]);
     for approval in found.approvals.iter().filter(|a| a.expires_at.0 > now) {
@@ -102,7 +106,7 @@ pub fn approvals(found: &Approvals, now: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::{ApprovalEntry, Stamp};
+    use crate::store::Stamp;
     use insta::assert_snapshot;
 
     #[test]
@@ -123,5 +127,22 @@ mod tests {
         aaaaaaaa  ada  16m    in 23h   no    planned
         ");
         assert!(approvals(&Approvals::default(), now).starts_with("nothing is held"));
+        let hold = HoldEntry {
+            domain: "host".into(),
+            digest: "aaaa".repeat(4),
+            reasons: Vec::new(),
+            creates: 0,
+            updates: 0,
+            replaces: 0,
+            deletes: 9,
+            revision: "abc1234".into(),
+            since: Stamp(Duration::from_secs(998_000)),
+        };
+        let (open, given) =
+            (Approvals { holds: vec![hold.clone()], approvals: vec![approval("bbbb", 999_000)] }, "aaaa");
+        assert!(approvals(&open, now).contains("hint: to consent: reconciled approve aaaaaaaa"));
+        let given =
+            approvals(&Approvals { holds: vec![hold], approvals: vec![approval(given, 999_000)] }, now);
+        assert!(given.contains("approved by ada (16m)") && !given.contains("hint:"), "{given}");
     }
 }

@@ -10,14 +10,15 @@ pub mod status;
 pub mod table;
 pub mod time;
 
+use reconciled_provider::problem::is_unseen;
 use std::borrow::Cow;
 
 /// Makes `text` one line that cannot steer a terminal.
 ///
-/// A line feed becomes `\n`, a tab a space; other control characters and those that reorder text (Unicode
-/// TR36 §2.5, "Trojan Source") become U+FFFD.
+/// A line feed becomes `\n`, a tab a space; other control characters, those that reorder text and those that nobody sees
+/// are written out, such as `\u{202e}`: what looks like something else is no true plan.
 pub fn clean(text: &str) -> Cow<'_, str> {
-    if !text.chars().any(steers) {
+    if !text.contains(is_unseen) {
         return Cow::Borrowed(text);
     }
     let mut out = String::with_capacity(text.len());
@@ -25,16 +26,17 @@ pub fn clean(text: &str) -> Cow<'_, str> {
         match c {
             '\n' => out.push_str("\\n"),
             '\t' => out.push(' '),
-            c if steers(c) => out.push('\u{fffd}'),
+            c if is_unseen(c) => out.extend(c.escape_unicode()),
             c => out.push(c),
         }
     }
     Cow::Owned(out)
 }
 
-fn steers(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+/// The same for a text of several lines, which stay lines.
+pub fn clean_lines(text: &str) -> String {
+    let lines: Vec<_> = text.split('\n').map(clean).collect();
+    lines.join("\n")
 }
 
 /// `1 zone`, `2 zones`: a number and a noun whose plural has an `s`.
@@ -60,8 +62,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_steers_a_terminal_is_replaced_and_the_rest_borrowed() {
-        assert_eq!(clean("a\u{1b}[31mb\u{9b}\n\tc\u{202e}"), "a\u{fffd}[31mb\u{fffd}\\n c\u{fffd}");
+    fn what_steers_a_terminal_is_written_out_and_the_rest_borrowed() {
+        assert_eq!(clean("a\u{1b}[31mb\u{9b}\n\tc\u{202e}"), "a\\u{1b}[31mb\\u{9b}\\n c\\u{202e}");
+        assert_eq!(clean("a\u{61c}b\u{200b}c\u{2069}"), "a\\u{61c}b\\u{200b}c\\u{2069}");
+        assert_eq!(clean_lines("a\u{1b}\nb\n"), "a\\u{1b}\nb\n");
         assert!(matches!(clean("grüße … 日本"), Cow::Borrowed(_)));
     }
 

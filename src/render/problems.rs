@@ -3,7 +3,7 @@
 //! Paths of problems are relative to what was read. `base` is put before them, so that they are relative to
 //! the repository a code host shows: the `DIR` of `validate DIR`, or empty.
 
-use super::clean;
+use super::clean_lines;
 use reconciled_provider::{Hash, Place, Problem, Severity};
 use serde_json::{Value, json};
 use std::{
@@ -15,11 +15,8 @@ use std::{
 pub fn text(problems: &[Problem]) -> String {
     let mut out = String::new();
     for problem in problems {
-        for line in problem.to_string().lines() {
-            out.push_str(&clean(line));
-            out.push('\n');
-        }
-        out.push('\n');
+        out.push_str(&clean_lines(&problem.to_string()));
+        out.push_str("\n\n");
     }
     if !problems.is_empty() {
         let errors = problems.iter().filter(|p| p.is_error()).count();

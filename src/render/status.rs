@@ -12,8 +12,8 @@ use crate::{
     operation::{SourceHealth, UNSEEN, said},
     session::FROZEN,
     store::{
-        ConditionEntry, DegradedEntry, DriftEntry, Elsewhere, HoldEntry, PinEntry, Stamp, Status,
-        SuspensionEntry, UnassignedEntry,
+        ApprovalEntry, ConditionEntry, DegradedEntry, DriftEntry, Elsewhere, HoldEntry, PinEntry, Stamp,
+        Status, SuspensionEntry, UnassignedEntry,
     },
 };
 use std::{
@@ -105,7 +105,7 @@ pub fn problems(status: &Status, now: Duration) -> String {
         };
         told.map(with_next_try).collect()
     };
-    let mut person: Vec<String> = holds.iter().map(|h| hold(h, now)).collect();
+    let mut person: Vec<String> = holds.iter().map(|h| hold(h, None, now)).collect();
     person.extend(of("held"));
     person.extend(of("stalled"));
     person.extend(ill("Degraded", &status.degraded, now));
@@ -287,8 +287,8 @@ fn window(one: &SuspensionEntry, waiting: usize, now: Duration) -> String {
     out
 }
 
-/// One hold with its digest, reasons and the line that consents.
-pub fn hold(hold: &HoldEntry, now: Duration) -> String {
+/// One hold with its digest, reasons and the line that consents, or who did.
+pub fn hold(hold: &HoldEntry, approval: Option<&ApprovalEntry>, now: Duration) -> String {
     let counts = [
         ("create", hold.creates),
         ("update", hold.updates),
@@ -308,7 +308,16 @@ pub fn hold(hold: &HoldEntry, now: Duration) -> String {
     for reason in &hold.reasons {
         let _ = writeln!(out, "    {}", clean(reason));
     }
-    let _ = writeln!(out, "    hint: to consent: reconciled approve {} --reason \"…\"", short(&hold.digest));
+    match approval {
+        Some(approval) => {
+            let (actor, at) = (clean(&approval.actor), age(now, approval.at.0));
+            let _ = writeln!(out, "    approved by {actor} ({at}); the next pass or `apply` carries it out");
+        }
+        None => {
+            let digest = short(&hold.digest);
+            let _ = writeln!(out, "    hint: to consent: reconciled approve {digest} --reason \"…\"");
+        }
+    }
     out
 }
 

@@ -332,7 +332,7 @@ impl Session {
                 }
             }
         }
-        if owners.is_empty() && !outputs.has_values() {
+        if owners.is_empty() && !outputs.says_something() {
             return Ok((snapshots, loaded, outputs));
         }
         let known = (owners, outputs.clone());

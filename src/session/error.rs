@@ -54,7 +54,8 @@ impl Failure {
     /// What to type.
     pub fn hint(&self) -> Option<String> {
         match self {
-            Failure::Config(_) | Failure::Problems(_) => None,
+            Failure::Config(error) => error.hint(),
+            Failure::Problems(_) => None,
             Failure::Source(error) => Some(error.hint()).filter(|hint| !hint.is_empty()),
             Failure::Store(error) => error.hint(),
             Failure::Remote(error) => error.hint.clone(),

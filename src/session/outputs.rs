@@ -9,7 +9,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The outputs of the manifests that others refer to. Not printed: an output may be anything.
 #[derive(Clone, Default, PartialEq)]
-pub struct KnownOutputs(BTreeMap<ManifestKey, Map<String, Json>>);
+pub struct KnownOutputs {
+    all: BTreeMap<ManifestKey, Map<String, Json>>,
+    /// Those of them that are in sync: what they do not put out by now they never do.
+    settled: BTreeSet<ManifestKey>,
+}
 
 impl KnownOutputs {
     /// Reads the outputs of `manifests`.
@@ -20,39 +24,45 @@ impl KnownOutputs {
         let mut known = KnownOutputs::default();
         for manifest in manifests {
             let rows = store.rows_with_outputs(&manifest).await?;
-            known.0.insert(manifest, ready::outputs_of(&rows));
+            if store.is_settled(&manifest).await? {
+                known.settled.insert(manifest.clone());
+            }
+            known.all.insert(manifest, ready::outputs_of(&rows));
         }
         Ok(known)
     }
 
     /// True when nobody refers to an output.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.all.is_empty()
     }
 
     /// The manifests that others refer to.
     pub fn manifests(&self) -> BTreeSet<&ManifestKey> {
-        self.0.keys().collect()
+        self.all.keys().collect()
     }
 
     /// What tells them apart from others, by manifest.
     pub(super) fn hashes(&self) -> BTreeMap<ManifestKey, Hash> {
-        self.0.iter().map(|(key, outputs)| (key.clone(), ready::hash_of_outputs(outputs))).collect()
+        self.all.iter().map(|(key, outputs)| (key.clone(), ready::hash_of_outputs(outputs))).collect()
     }
 
-    /// True when any output at all is known.
-    pub(super) fn has_values(&self) -> bool {
-        self.0.values().any(|outputs| !outputs.is_empty())
+    /// True when any output at all is known, or that there is none.
+    pub(super) fn says_something(&self) -> bool {
+        !self.settled.is_empty() || self.all.values().any(|outputs| !outputs.is_empty())
     }
 }
 
 impl Outputs for KnownOutputs {
     fn get(&self, reference: &Reference) -> Output {
-        let outputs = self.0.get(&reference.target).cloned().map(Json::Object);
+        let outputs = self.all.get(&reference.target).cloned().map(Json::Object);
         outputs.map_or(Output::Unknown, |outputs| output_at(&outputs, &reference.path))
     }
     fn names(&self, manifest: &ManifestKey) -> Vec<String> {
-        self.0.get(manifest).into_iter().flat_map(|outputs| outputs.keys().cloned()).collect()
+        self.all.get(manifest).into_iter().flat_map(|outputs| outputs.keys().cloned()).collect()
+    }
+    fn is_settled(&self, manifest: &ManifestKey) -> bool {
+        self.settled.contains(manifest)
     }
 }
 
@@ -79,6 +89,6 @@ impl Session {
         if known.is_empty() {
             return Ok(false);
         }
-        Ok(KnownOutputs::read(known.0.keys().cloned(), store).await? != *known)
+        Ok(KnownOutputs::read(known.all.keys().cloned(), store).await? != *known)
     }
 }

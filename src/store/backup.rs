@@ -233,7 +233,7 @@ async fn prepare(
 
 /// Copies what is in `backup`, once it was checked, to `new`.
 async fn take(backup: &Path, new: &Path) -> Result<Schema> {
-    let pool = open::read_pool(backup).await?;
+    let (pool, _still) = open::read_pool(backup).await?;
     let mut source = pool.acquire().await.map_err(|error| StoreError::from(error).of(backup))?;
     let schema = open::identify(&mut source, backup).await?;
     if schema == Schema::Empty {

@@ -308,6 +308,15 @@ pub(super) async fn rows_with_outputs(
     rows_by(conn, seal, sql, manifest).await
 }
 
+pub(super) async fn is_settled(conn: &mut SqliteConnection, manifest: &ManifestKey) -> Result<bool> {
+    let settled: Option<bool> =
+        sqlx::query_scalar("SELECT min(state = 'settled') FROM inventory WHERE manifest = ?1")
+            .bind(&*manifest.0)
+            .fetch_one(conn)
+            .await?;
+    Ok(settled.unwrap_or(false))
+}
+
 pub(super) async fn dependants(
     conn: &mut SqliteConnection,
     seal: Option<&Seal>,

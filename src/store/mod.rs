@@ -179,7 +179,7 @@ impl Db {
         options: &OpenOptions,
         lock: Option<Lock>,
     ) -> Result<Db> {
-        let pool = open::read_pool(file).await?;
+        let (pool, _) = open::read_pool(file).await?;
         let (sender, queue) = mpsc::channel(writer::QUEUE);
         let tasks = TaskTracker::new();
         let kept = Arc::<kept::Kept>::default();
@@ -199,7 +199,7 @@ impl Db {
         tasks.close();
         let clock = options.clock.clone();
         let file = file.to_path_buf();
-        let reader = Reader { pool, seal: Some(seal.clone()), clock, epoch, file, kept };
+        let reader = Reader { pool, seal: Some(seal.clone()), clock, epoch, file, kept, _still: None };
         Ok(Db { queue: sender, tasks, reader, seal })
     }
 
@@ -243,6 +243,7 @@ pub struct Reader {
     epoch: u64,
     file: PathBuf,
     kept: Arc<kept::Kept>,
+    _still: Option<Arc<open::Still>>,
 }
 
 impl fmt::Debug for Reader {
@@ -253,7 +254,7 @@ impl fmt::Debug for Reader {
 
 impl Reader {
     /// Opens the state in `dir` for reading, beside a running writer too. Changes nothing on disk but SQLite's
-    /// shared-memory file.
+    /// shared-memory file. Where that cannot be made, the database is read as it is, and no writer begins meanwhile.
     ///
     /// Errors: `NotThere` without a database, `Barred` where this user may not look, `OlderSchema` and `NewerSchema` when it is not of this program.
     pub async fn open(dir: &Path, clock: Arc<dyn Clock>) -> Result<Reader> {
@@ -261,7 +262,7 @@ impl Reader {
         if !open::is_there(&file)? {
             return Err(StoreError::NotThere(dir.to_path_buf()));
         }
-        let pool = open::read_pool(&file).await?;
+        let (pool, still) = open::read_pool(&file).await?;
         let mut conn = pool.acquire().await.map_err(|error| StoreError::from(error).of(&file))?;
         match open::identify(&mut conn, &file).await? {
             Schema::Empty => return Err(StoreError::NotThere(dir.to_path_buf())),
@@ -273,7 +274,8 @@ impl Reader {
         let epoch = open::epoch(&mut conn).await.map_err(|error| error.of(&file))?;
         drop(conn);
         let seal = Seal::load(dir)?.map(Arc::new);
-        Ok(Reader { pool, seal, clock, epoch, file, kept: Arc::default() })
+        let _still = still.map(Arc::new);
+        Ok(Reader { pool, seal, clock, epoch, file, kept: Arc::default(), _still })
     }
 
     /// Reads the whole file and looks for damage.
@@ -288,7 +290,7 @@ impl Reader {
     pub async fn empty(clock: Arc<dyn Clock>) -> Result<Reader> {
         let pool = open::empty_pool().await?;
         let (file, kept) = (PathBuf::from(":memory:"), Arc::default());
-        Ok(Reader { pool, seal: None, clock, epoch: 0, file, kept })
+        Ok(Reader { pool, seal: None, clock, epoch: 0, file, kept, _still: None })
     }
 
     /// The installation's key, where it could be read.
@@ -361,6 +363,9 @@ impl Store for Reader {
     async fn rows_with_outputs(&self, manifest: &ManifestKey) -> Result<Vec<Row>, Error> {
         read!(self, conn, conn => memory::rows_with_outputs(&mut conn, self.seal.as_deref(), manifest))
     }
+    async fn is_settled(&self, manifest: &ManifestKey) -> Result<bool, Error> {
+        read!(self, conn, conn => memory::is_settled(&mut conn, manifest))
+    }
     async fn dependants(&self, manifest: &ManifestKey) -> Result<Vec<Row>, Error> {
         read!(self, conn, conn => memory::dependants(&mut conn, self.seal.as_deref(), manifest))
     }
@@ -421,6 +426,9 @@ impl Store for Db {
     }
     async fn rows_with_outputs(&self, manifest: &ManifestKey) -> Result<Vec<Row>, Error> {
         self.reader.rows_with_outputs(manifest).await
+    }
+    async fn is_settled(&self, manifest: &ManifestKey) -> Result<bool, Error> {
+        self.reader.is_settled(manifest).await
     }
     async fn dependants(&self, manifest: &ManifestKey) -> Result<Vec<Row>, Error> {
         self.reader.dependants(manifest).await

@@ -30,6 +30,9 @@ pub(super) static MIGRATIONS: Migrator = sqlx::migrate!();
 /// Name of the database in the state directory.
 pub const DATABASE: &str = "state.db";
 
+/// Name of the file whose lock the writer has.
+const LOCK: &str = "lock";
+
 /// "rcnd", in the header of the file: how a restore and `file` tell it from other databases.
 pub(super) const APPLICATION: i64 = 0x7263_6e64;
 
@@ -47,7 +50,7 @@ pub(super) struct Lock {
 impl Lock {
     /// Takes the lock, or says who has it.
     pub(super) fn take(dir: &Path) -> Result<Lock> {
-        let path = dir.join("lock");
+        let path = dir.join(LOCK);
         let fail = || StoreError::file("open the lock", &path);
         let mut options = fs::OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
@@ -85,7 +88,7 @@ pub enum Holder {
 
 /// Says who has the state in `dir`. Takes nothing and makes nothing.
 pub fn holder(dir: &Path) -> Result<Holder> {
-    let path = dir.join("lock");
+    let path = dir.join(LOCK);
     let mut file = match File::open(&path) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Holder::Nobody),
@@ -154,8 +157,8 @@ pub(super) async fn connect(file: &Path) -> Result<SqliteConnection> {
     options.connect().await.map_err(|error| StoreError::from(error).of(file))
 }
 
-/// Connections that read.
-pub(super) async fn read_pool(file: &Path) -> Result<SqlitePool> {
+/// Connections that read, and what keeps the database as it is meanwhile where they need that.
+pub(super) async fn read_pool(file: &Path) -> Result<(SqlitePool, Option<Still>)> {
     let pool = |options| {
         SqlitePoolOptions::new()
             .max_connections(2)
@@ -164,17 +167,51 @@ pub(super) async fn read_pool(file: &Path) -> Result<SqlitePool> {
             .test_before_acquire(false)
             .connect_with(options)
     };
-    let wal = file.with_extension("db-wal");
-    match pool(options(file).read_only(true)).await.map_err(|error| StoreError::from(error).of(file)) {
-        // Reading WAL needs a shared-memory file beside the database. Where it cannot be made (a read-only
-        // file system) and there is no WAL, the file cannot change under us.
-        Err(StoreError::Database { trouble: Trouble::CannotOpen | Trouble::ReadOnly, .. })
-            if !wal.exists() =>
-        {
-            let options = options(file).read_only(true).immutable(true);
-            pool(options).await.map_err(|error| StoreError::from(error).of(file))
-        }
-        result => result,
+    let named = |error: sqlx::Error| StoreError::from(error).of(file);
+    // A connection says only with its first query that it cannot read.
+    let read = async |options| -> Result<SqlitePool> {
+        let pool = pool(options).await.map_err(named)?;
+        let first = sqlx::query("PRAGMA user_version").execute(&pool).await;
+        first.map_err(named)?;
+        Ok(pool)
+    };
+    let failed = match read(options(file).read_only(true)).await {
+        Ok(pool) => return Ok((pool, None)),
+        Err(error) => error,
+    };
+    let StoreError::Database { trouble: Trouble::CannotOpen | Trouble::ReadOnly | Trouble::Full, .. } =
+        failed
+    else {
+        return Err(failed);
+    };
+    // Reading WAL needs a shared-memory file beside the database, which cannot be made on a file system that is full or
+    // for reading only. A file that nobody changes can be read without.
+    let Some(still) = Still::keep(file) else { return Err(failed) };
+    Ok((read(options(file).read_only(true).immutable(true)).await?, Some(still)))
+}
+
+/// Keeps whoever would write to a database from it, until dropped.
+#[derive(Debug)]
+pub(super) struct Still {
+    _lock: Option<File>,
+}
+
+impl Still {
+    /// None where somebody has it for writing, or where what was written last stands in a WAL, which is no part of the file.
+    fn keep(file: &Path) -> Option<Still> {
+        let lock = match File::open(file.with_file_name(LOCK)) {
+            Ok(lock) => lock.try_lock_shared().ok().map(|()| Some(lock))?,
+            // A copy, to which nobody writes.
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            Err(_) => return None,
+        };
+        let mut wal = file.as_os_str().to_owned();
+        wal.push("-wal");
+        let is_whole = match fs::metadata(wal) {
+            Ok(wal) => wal.len() == 0,
+            Err(error) => error.kind() == ErrorKind::NotFound,
+        };
+        is_whole.then_some(Still { _lock: lock })
     }
 }
 

@@ -103,6 +103,9 @@ impl Store for Measured {
     async fn rows_with_outputs(&self, manifest: &ManifestKey) -> Result<Vec<Row>, Error> {
         self.inner.rows_with_outputs(manifest).await
     }
+    async fn is_settled(&self, manifest: &ManifestKey) -> Result<bool, Error> {
+        self.inner.is_settled(manifest).await
+    }
     async fn dependants(&self, manifest: &ManifestKey) -> Result<Vec<Row>, Error> {
         self.inner.dependants(manifest).await
     }

@@ -154,13 +154,13 @@ fn nothing_is_written_that_cannot_be_put_down_and_it_goes_on_once_there_is_room(
 }
 
 #[test]
-fn a_full_disk_is_told_as_such_also_where_no_daemon_has_the_state_open() {
+fn a_full_disk_is_told_as_such_where_nobody_has_the_state_and_its_last_writes_are_not_in_the_database() {
     let env = Env::zonefile();
     env.push("zone.yaml", &zone(ZONE, "zones", &["{name: www, type: A, values: [192.0.2.1]}"]));
     let disk = env.path("state");
     fs::create_dir(&disk).unwrap();
     let script = "mount -t tmpfs -o size=4m tmpfs \"$1\" || exit 100; disk=$1; shift; \"$@\" apply --yes || exit 101; \
-                  dd if=/dev/zero of=\"$disk/fill\" bs=1k status=none; exec \"$@\" status";
+                  printf left > \"$disk/state.db-wal\"; dd if=/dev/zero of=\"$disk/fill\" bs=1k status=none; exec \"$@\" status";
     let config = env.path("config.yaml");
     let run = env.command(&["--config", config.to_str().unwrap()]);
     let values = run.get_envs().filter_map(|(name, value)| Some((name, value?)));

@@ -170,3 +170,65 @@ fn a_content_that_is_ignored_stays_when_the_mode_is_written_also_where_nobody_ma
     let kept: Vec<String> = copies.map(|copy| fs::read_to_string(copy.unwrap().path()).unwrap()).collect();
     assert!(kept.iter().any(|text| text == "by hand"), "{kept:?}");
 }
+
+#[test]
+fn what_is_ignored_and_is_no_field_is_told() {
+    let env = Env::host("");
+    let file = |annotations: &str| {
+        format!(
+            "apiVersion: local/v1\nkind: File\nmetadata: {{name: a, annotations: {{{annotations}}}}}\nspec: {{path: /etc/a, content: x}}\n"
+        )
+    };
+    env.push("a.yaml", &file("reconciled/ignore: 'mode, ownr'"));
+    let told = [
+        "warning: `ignore: ownr` leaves nothing as it is: a File has no field `ownr`",
+        "did you mean `owner`?",
+    ];
+    env.run(&["plan"]).exits(0).says(&told).hides(&["`mode`"]);
+    env.run(&["validate", "work"]).exits(0).says(&told);
+    env.push("a.yaml", &file("reconciled/adopt: externaldns/me"));
+    let told =
+        ["warning: reconciled/adopt: externaldns/me means nothing for a File", "reconciled/adopt: \"true\""];
+    env.run(&["plan"]).exits(0).says(&told);
+    env.run(&["validate", "work"]).exits(0).says(&told);
+    env.push("a.yaml", &file("reconciled/ignore: 'content,/etc/x,\"*\"'"));
+    env.run(&["plan"]).exits(0).hides(&["warning"]);
+
+    let env = Env::zonefile();
+    let records = |ignore: &str| {
+        zone(ZONE, "zones", &[&format!("{{name: www, type: A, values: [192.0.2.1], ignore: {ignore}}}")])
+    };
+    env.push("z.yaml", &records("[ttl, valeus]"));
+    env.run(&["plan"]).exits(0).says(&["`ignore: valeus`", "did you mean `values`?", "z.yaml:8"]);
+    env.push("z.yaml", &records("[ttl, values]"));
+    env.run(&["plan"]).exits(0).hides(&["warning"]);
+}
+
+#[test]
+fn a_line_that_excludes_files_and_is_wrong_lets_none_in_and_nothing_go() {
+    let env = Env::host("");
+    let file = |name: &str| {
+        format!(
+            "apiVersion: local/v1\nkind: File\nmetadata: {{name: {name}}}\nspec: {{path: /etc/{name}, content: x}}\n"
+        )
+    };
+    env.write("work/in/b.yaml", &file("b"));
+    env.push("a.yaml", &file("a"));
+    env.apply();
+    env.write("work/in/draft.yaml", &file("draft"));
+    env.write("work/in/.reconciledignore", "[z-a]*.yaml\n");
+    env.write("work/c.yaml", &file("c"));
+    fs::remove_file(env.path("work/in/b.yaml")).unwrap();
+    env.push_all();
+    let told = [
+        "`[z-a]*.yaml` is no pattern as of a .gitignore",
+        "--> in/.reconciledignore:1:1",
+        "no manifest in its folder or below is read",
+    ];
+    env.run(&["apply", "--yes"]).exits(1).says(&told).says(&["+ File/c"]).hides(&["File/draft", "- File/b"]);
+    let there = |name: &str| env.path("machine/etc").join(name).exists();
+    assert!(there("a") && there("b") && there("c") && !there("draft"));
+    env.push("in/.reconciledignore", "draft.yaml\n");
+    env.apply();
+    assert!(!there("b") && !there("draft"));
+}

@@ -91,6 +91,41 @@ fn a_move_where_nothing_can_be_moved_is_an_error_that_says_what_to_do() {
 }
 
 #[test]
+fn what_nobody_sees_is_written_out_wherever_it_is_shown() {
+    let odd = ["\u{202e}", "\u{61c}", "\u{200b}", "\u{1b}"];
+    let file = |path: &str, rest: &str| {
+        format!(
+            "apiVersion: local/v1\nkind: File\nmetadata: {{name: motd}}\nspec: {{path: /etc/{path}{rest}}}\n"
+        )
+    };
+    let env = Env::host("");
+    env.push("motd\u{202e}.yaml", &file("mo\u{202e}td", ", content: \"a\u{200b}b\u{61c}\\n\""));
+    for form in ["text", "markdown"] {
+        let plan = env.run(&["plan", "-o", form]).exits(0).hides(&odd);
+        plan.says(&["a\\u{200b}b\\u{61c}", "motd\\u{202e}.yaml"]);
+    }
+    let json: serde_json::Value =
+        serde_json::from_str(&env.run(&["plan", "-o", "json"]).exits(0).stdout).unwrap();
+    assert!(json["resource_changes"][0]["file"].as_str().unwrap().contains('\u{202e}'), "{json}");
+    env.apply().hides(&odd);
+    env.run(&["explain", "File/motd"]).exits(0).hides(&odd).says(&["motd\\u{202e}.yaml"]);
+    env.run(&["status", "File/motd", "-o", "wide"]).exits(0).hides(&odd).says(&["motd\\u{202e}.yaml"]);
+
+    let env = Env::host("");
+    env.push("motd\u{202e}\u{1b}.yaml", &file("motd", ", \"con\u{61c}tent\": x"));
+    let told =
+        ["unknown field `con\\u{61c}tent`", "--> motd\\u{202e}\\u{1b}.yaml:4", "\"con\\u{61c}tent\": x"];
+    env.run(&["plan"]).exits(1).hides(&odd).says(&told);
+    env.run(&["validate", "work"]).exits(1).hides(&odd).says(&told);
+    fs::remove_dir_all(env.path("repo.git")).unwrap();
+    env.run(&["init", "repo.git"]).exits(0);
+    let push = env.finish(crate::push::git(&env, &["push", "origin", "HEAD:main"])).exits(1);
+    // Git erases to the end of its own lines.
+    let push = Output { stderr: push.stderr.replace("\u{1b}[K", ""), ..push };
+    push.hides(&odd).says(&told[..2]);
+}
+
+#[test]
 fn a_wrong_field_does_not_hide_what_else_is_wrong() {
     let text = zone(ZONE, "zones", &["{name: www, type: A, values: [192.0.2.256]}"]);
     refused(
@@ -140,6 +175,55 @@ fn a_record_that_cannot_be_is_told_with_its_place() {
         env.push("zone.yaml", &zone(ZONE, "zones", &[www, record]));
         env.run(&["apply", "--yes"]).exits(1).says(&words);
     }
+}
+
+#[test]
+fn what_a_value_should_be_is_said_with_what_it_is_not() {
+    let env = Env::host("");
+    let check = |spec: &str, words: &[&str]| {
+        env.push(
+            "a.yaml",
+            &format!("apiVersion: local/v1\nkind: File\nmetadata: {{name: a}}\nspec: {spec}\n"),
+        );
+        env.run(&["plan"]).exits(1).says(words);
+    };
+    check(
+        "{path: /etc/a, content: {file: x}}",
+        &[
+            "field `secret` is missing",
+            "hint: there is no `file` here; write text, or a mapping with `secret`",
+        ],
+    );
+    check("{path: /etc/a, content: {secrte: x}}", &["hint: did you mean `secret`?"]);
+    check(
+        "{path: /etc/a, template: true, content: \"{{ vars.x }}\"}",
+        &["undefined value in `{{ vars.x }}`", "hint: there are vars.NAME, host.name"],
+    );
+    check("{path: /etc/a, providers: host, content: x}", &["hint: a list is written `[A, B]`"]);
+}
+
+#[test]
+fn what_is_no_file_of_ours_is_not_to_be_written_over() {
+    let env = Env::host("");
+    let file = env.path("notes").display().to_string();
+    env.write("notes", "mine\n");
+    let told = env
+        .run(&["apply", &file])
+        .exits(1)
+        .says(&["is no plan", "hint: name a file that `reconciled plan --out FILE` wrote"]);
+    told.hides(&["--out DIR/notes"]);
+    env.run(&["apply", "work"])
+        .exits(1)
+        .says(&["hint: to apply manifests in a folder: reconciled apply --dir work"]);
+    env.run(&["apply", "none"]).exits(1).says(&["hint: write one: reconciled plan --out none"]);
+    let with = |config: &str| env.finish(env.command(&["--config", config, "plan"])).exits(1);
+    with("work").says(&[
+        "is a directory and no configuration",
+        "hint: name the file in it: --config work/config.yaml",
+    ]);
+    with("none").says(&["there is no configuration at none", "hint: correct the path"]);
+    fs::write(env.path("binary"), [0xff, 0xfe, 0]).unwrap();
+    with("binary").says(&["--> binary", "hint: it is no text"]);
 }
 
 #[test]
@@ -223,6 +307,30 @@ fn a_state_that_cannot_be_written_is_named() {
         }
     }
     assert_eq!(env.zone_rrsets(ZONE), rrsets(&[]));
+}
+
+#[test]
+fn a_state_on_a_file_system_that_takes_nothing_can_be_read() {
+    let env = applied();
+    for how in ["mount -o remount,ro \"$1\"", "cat /dev/zero > \"$1/fill\" 2>/dev/null || true"] {
+        let script = format!(
+            "mount -t tmpfs -o size=4m tmpfs \"$1\" && cp -a \"$2/.\" \"$1\" && {{ {how}; }} || exit 100; shift 2; exec \"$@\""
+        );
+        fs::create_dir_all(env.path("small")).unwrap();
+        let config = fs::read_to_string(env.path("config.yaml")).unwrap();
+        env.write("small.yaml", &config.replace("/state\n", "/small\n"));
+        let verb = env.command(&["--config", env.path("small.yaml").to_str().unwrap(), "status", "*/*"]);
+        let values = verb.get_envs().filter_map(|(name, value)| Some((name, value?)));
+        let mut command = Command::new("unshare");
+        command.env_clear().envs(values).args(["--mount", "sh", "-c", &script, "sh"]);
+        command.arg(env.path("small")).arg(env.path("state")).arg(verb.get_program()).args(verb.get_args());
+        let output = env.finish(command);
+        if output.code == Some(100) || output.stderr.contains("unshare failed") {
+            eprintln!("left out: nothing can be mounted here");
+            return;
+        }
+        output.exits(0).says(&["Zone/example.com#www/A", "in sync"]);
+    }
 }
 
 #[test]

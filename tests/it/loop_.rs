@@ -179,6 +179,27 @@ fn what_is_asked_for_and_is_nowhere_is_said() {
         .says(&["warning: nothing is declared", "`Zone/example.org`"]);
     env.run(&[&["apply", "--yes"], &target[..]].concat()).exits(0).says(&["warning: nothing is declared"]);
     env.run(&["plan", "--target", "Zone/example.com"]).exits(0).hides(&["warning"]);
+    // One that is there hides none that is not.
+    let both =
+        ["--target", "Zone/example.com", "--target", "Zone/example.com#wwww/A", "--target", "Zone/*.org"];
+    let told = env.run(&[&["plan"], &both[..]].concat()).exits(0).says(&[
+        "warning: nothing is declared or tracked that `Zone/example.com#wwww/A` means",
+        "hint: did you mean `Zone/example.com#www/A`?",
+        "warning: nothing is declared or tracked that `Zone/*.org` means",
+    ]);
+    told.hides(&["`Zone/example.com` means"]);
+    env.run(&["plan", "-l", "team=web"])
+        .exits(0)
+        .says(&["warning: no manifest has labels that `team=web` means"]);
+    // What was deleted from the manifest is tracked still.
+    env.push("zone.yaml", &zone(ZONE, "zones", &[]));
+    env.run(&["plan", "--target", "Zone/example.com#www/A"]).hides(&["warning: nothing"]);
+    env.push("zone.yaml", &zone(ZONE, "zones", &[WWW]));
+    let daemon = Daemon::ready(&env);
+    let told = ["`Zone/example.com#wwww/A` means", "did you mean `Zone/example.com#www/A`?"];
+    env.run(&["sync", "Zone/example.com", "Zone/example.com#wwww/A", "--wait"]).exits(0).says(&told);
+    env.run(&["sync", "Zone/example.com#wwww/A"]).exits(1).says(&told);
+    daemon.stop();
     env.run(&["suspend", "Zone/example.org", "--reason", "x"])
         .exits(0)
         .says(&["warning: nothing that is tracked"]);

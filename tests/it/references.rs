@@ -80,6 +80,32 @@ fn who_changes_a_value_changes_what_refers_to_it() {
 }
 
 #[test]
+fn what_is_never_put_out_is_not_waited_for_without_a_word() {
+    let env = Env::host("");
+    let file = |name: &str, content: &str| {
+        format!(
+            "apiVersion: local/v1\nkind: File\nmetadata: {{name: {name}}}\nspec: {{path: /etc/{name}, template: true, content: \"{content}\"}}\n"
+        )
+    };
+    env.write("work/motd.yaml", &file("motd", "hello"));
+    env.push("other.yaml", &file("other", "{{ ref('File/motd:status.serial') }}"));
+    let told =
+        ["File/motd is in sync and puts out no `serial`", "what its manifest says is ${File/motd:spec.NAME}"];
+    // Until it is made, nobody knows.
+    env.run(&["plan"]).exits(0).says(&["waiting: for an output of File/motd"]).hides(&told);
+    env.run(&["apply", "--yes"]).exits(3).says(&told);
+    env.run(&["plan"])
+        .exits(3)
+        .says(&["warning: File/motd puts out no `serial`", "other.yaml:4:"])
+        .says(&told);
+    env.run(&["status"]).exits(0).says(&told);
+    env.run(&["explain", "File/other"]).exits(0).says(&told);
+    env.push("other.yaml", &file("other", "{{ ref('File/motd:spec.content') }}"));
+    env.apply();
+    env.in_sync();
+}
+
+#[test]
 fn what_is_not_there_is_told_with_what_is() {
     let env = Env::zonefile();
     env.write("work/mirror.yaml", &MIRROR.replace("name=www", "name=wwww"));

@@ -1,7 +1,7 @@
 //! A problem in what a person wrote: place, message, the line with a caret, and what to do.
 
 use crate::yaml::{SourceFile, Span};
-use std::{collections::BTreeSet, fmt, sync::Arc};
+use std::{borrow::Cow, collections::BTreeSet, fmt, sync::Arc};
 
 /// How bad a problem is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -25,10 +25,11 @@ pub struct Place {
 
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let file = printable(&self.file);
         match (self.line, self.column) {
-            (0, _) => f.write_str(&self.file),
-            (line, 0) => write!(f, "{}:{line}", self.file),
-            (line, column) => write!(f, "{}:{line}:{column}", self.file),
+            (0, _) => f.write_str(&file),
+            (line, 0) => write!(f, "{file}:{line}"),
+            (line, column) => write!(f, "{file}:{line}:{column}"),
         }
     }
 }
@@ -187,8 +188,10 @@ fn without_userinfo(line: &str) -> String {
 
 /// Cuts a long line around `column`; returns the excerpt and the caret's offset in it.
 fn excerpt(line: &str, column: u32) -> (String, usize) {
-    let column = (column as usize).saturating_sub(1);
-    let chars: Vec<char> = line.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    // A tab is one column wide, as it is counted.
+    let line = line.replace('\t', " ");
+    let column = line.chars().take((column as usize).saturating_sub(1)).map(width).sum();
+    let chars: Vec<char> = printable(&line).chars().collect();
     if chars.len() <= EXCERPT {
         return (chars.into_iter().collect(), column);
     }
@@ -197,9 +200,43 @@ fn excerpt(line: &str, column: u32) -> (String, usize) {
     (cut, column.saturating_sub(start))
 }
 
-/// Replaces control characters, so that a name from a repository cannot steer a terminal.
-fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() && c != '\n' { '\u{fffd}' } else { c }).collect()
+/// How many characters stand for `c` once it is printable.
+fn width(c: char) -> usize {
+    if is_unseen(c) { c.escape_unicode().count() } else { 1 }
+}
+
+/// Writes out what is unseen, so that a name from a repository neither steers a terminal nor looks like another one.
+fn printable(text: &str) -> Cow<'_, str> {
+    let is_odd = |c: char| c != '\n' && is_unseen(c);
+    if !text.contains(is_odd) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match is_odd(c) {
+            true => out.extend(c.escape_unicode()),
+            false => out.push(c),
+        }
+    }
+    Cow::Owned(out)
+}
+
+/// True for what is not read as it is written: control characters, those that reorder text (Unicode TR36 §2.5, "Trojan
+/// Source"), and those that nobody sees (`Default_Ignorable_Code_Point` of UAX #44). Two names that differ in such a
+/// character alone look the same.
+///
+/// ```
+/// use reconciled_provider::problem::is_unseen;
+/// assert!("\u{1b}\u{202e}\u{61c}\u{200b}".chars().all(is_unseen));
+/// assert!(!"grüße … 日本 🦀".contains(is_unseen));
+/// ```
+pub fn is_unseen(c: char) -> bool {
+    c.is_control()
+        || matches!(c,
+            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}' | '\u{180b}'..='\u{180f}'
+            | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}'
+            | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}'
+            | '\u{e0000}'..='\u{e0fff}')
 }
 
 /// The candidate nearest to `word`, if it is near enough to be what was meant.
@@ -269,5 +306,15 @@ mod tests {
     #[test]
     fn escape_sequences_of_a_repository_do_not_reach_the_terminal() {
         assert!(!Problem::error("bad \u{1b}[31mname").to_string().contains('\u{1b}'));
+    }
+
+    #[test]
+    fn what_nobody_sees_is_written_out_and_the_caret_stays_where_it_belongs() {
+        let file = SourceFile::new("a\u{202e}.yaml", "\t\u{200b}x: 1\n");
+        let problem = Problem::error("unknown field `x\u{61c}`").at(&file, Span { line: 1, column: 3 });
+        assert_eq!(
+            problem.to_string(),
+            "error: unknown field `x\\u{61c}`\n  --> a\\u{202e}.yaml:1:3\n1 |  \\u{200b}x: 1\n  |          ^"
+        );
     }
 }

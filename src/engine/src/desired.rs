@@ -1,7 +1,7 @@
 //! What Git wants, normalized: the output of the manifest loader and the first input of the planner.
 
 use reconciled_provider::{
-    Address, Drift, Hash, ManifestKey, Origin, Place, Policies, Resource, ResourceId, Scope,
+    Address, Drift, Hash, ManifestKey, Origin, Place, Policies, Reference, Resource, ResourceId, Scope,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -41,6 +41,8 @@ pub struct Desired {
     pub reconfigured: BTreeMap<ManifestKey, Hash>,
     /// What manifests that others refer to put out when this was read.
     pub outputs: BTreeMap<ManifestKey, Hash>,
+    /// References to outputs that manifests which are in sync do not have, each with what to do about it.
+    pub vain: BTreeMap<Reference, Arc<str>>,
     /// The generation of each manifest when this came into force: what is planned from it writes nothing once one
     /// of them is raised. Without it each pass takes what is in force when it begins.
     pub generations: Option<Arc<BTreeMap<ManifestKey, u64>>>,

@@ -511,6 +511,8 @@ pub trait Store: Send + Sync {
     async fn converged(&self, source: &str) -> Result<Option<Converged>, Error>;
     /// Rows whose manifest has this key, in any scope, as far as they put something out.
     async fn rows_with_outputs(&self, manifest: &ManifestKey) -> Result<Vec<Row>, Error>;
+    /// True where something is tracked for this manifest and all of it was seen to be as written.
+    async fn is_settled(&self, manifest: &ManifestKey) -> Result<bool, Error>;
     /// Rows anywhere that depend on this manifest.
     async fn dependants(&self, manifest: &ManifestKey) -> Result<Vec<Row>, Error>;
     /// Generation of each manifest of a source in force.

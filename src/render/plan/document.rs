@@ -6,7 +6,6 @@
 
 use crate::store::Elsewhere;
 use reconciled_engine::BY_PERSON;
-use reconciled_provider::Pattern;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, sync::Arc};
@@ -438,18 +437,6 @@ impl Document {
         }
     }
 
-    /// What to say where there is nothing of all that was asked for.
-    pub fn finds_nothing(&self, targets: &[Pattern]) -> Option<String> {
-        let is_empty = self.resource_changes.is_empty()
-            && self.in_sync == 0
-            && self.conditions.is_empty()
-            && self.frozen.is_empty()
-            && self.unassigned_manifests.is_empty()
-            && self.failures.is_empty();
-        let all: Vec<String> = targets.iter().map(|target| format!("`{}`", target.0)).collect();
-        (is_empty && !all.is_empty())
-            .then(|| format!("warning: nothing is declared or tracked that {} means", all.join(" or ")))
-    }
     /// True when something is held or stalled.
     pub fn needs_person(&self) -> bool {
         let held = self.domains.iter().any(|d| d.state == State::Held);

@@ -90,7 +90,7 @@ pub(super) fn changed_lines(field: &Field, width: usize) -> Vec<(char, String)> 
         }
     }
     if out.is_empty() {
-        // Cut to the same text, or different only in what a terminal must not see.
+        // Cut to the same text, or different only in a tab.
         out.push(('~', "(differs where it is not shown)".to_string()));
     }
     out

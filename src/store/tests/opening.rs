@@ -154,7 +154,7 @@ async fn an_older_database_is_copied_before_it_is_migrated_and_refused_for_readi
     assert!(matches!(error, StoreError::OlderSchema { found: 0, .. }), "{error:?}");
     let db = Db::open_writer(dir.path(), existing()).await.unwrap();
     assert_eq!(*db.scope(&zone()).await.unwrap().rows, [row("a")]);
-    let copy = open::read_pool(&dir.path().join("state.db.schema-0")).await.unwrap();
+    let (copy, _) = open::read_pool(&dir.path().join("state.db.schema-0")).await.unwrap();
     let rows: i64 = sqlx::query_scalar("SELECT count(*) FROM inventory").fetch_one(&copy).await.unwrap();
     assert_eq!(rows, 1);
 }

@@ -75,7 +75,8 @@ impl State {
             return;
         }
         let (span, message) = (error.span.unwrap_or(fallback), error.message.clone());
-        self.problems.borrow_mut().push(Wrong { span, message, hint: None, is_unshown: error.is_unshown });
+        let (hint, is_unshown) = (error.hint.clone(), error.is_unshown);
+        self.problems.borrow_mut().push(Wrong { span, message, hint, is_unshown });
     }
 }
 
@@ -84,6 +85,9 @@ impl State {
 pub struct DecodeError {
     span: Option<Span>,
     message: String,
+    hint: Option<String>,
+    /// The field that is missing.
+    missing: Option<&'static str>,
     reported: bool,
     is_unknown_field: bool,
     is_unshown: bool,
@@ -91,7 +95,15 @@ pub struct DecodeError {
 
 impl DecodeError {
     fn new(span: Option<Span>, message: String) -> DecodeError {
-        DecodeError { span, message, reported: false, is_unknown_field: false, is_unshown: false }
+        DecodeError {
+            span,
+            message,
+            hint: None,
+            missing: None,
+            reported: false,
+            is_unknown_field: false,
+            is_unshown: false,
+        }
     }
     fn or_at(mut self, span: Span) -> DecodeError {
         self.span.get_or_insert(span);
@@ -112,7 +124,7 @@ impl de::Error for DecodeError {
         DecodeError::new(None, message.to_string())
     }
     fn missing_field(field: &'static str) -> DecodeError {
-        de::Error::custom(format!("field `{field}` is missing"))
+        DecodeError { missing: Some(field), ..de::Error::custom(format!("field `{field}` is missing")) }
     }
     fn unknown_field(field: &str, _: &'static [&'static str]) -> DecodeError {
         DecodeError { is_unknown_field: true, ..de::Error::custom(unknown(field)) }
@@ -127,6 +139,9 @@ impl de::Error for DecodeError {
         ))
     }
 }
+
+/// How a list is written where text stands.
+const LIST: &str = "a list is written `[A, B]`, and one of a single element `[A]`";
 
 fn unknown(field: &str) -> String {
     format!("unknown field `{field}`")
@@ -296,7 +311,15 @@ impl<'de> Deserializer<'de> for Decoder<'_> {
         visitor: V,
     ) -> Result<V::Value, DecodeError> {
         match &self.node.value {
-            NodeValue::Map(_) if name == TEXT_OR => self.deserialize_map(visitor),
+            // Which fields there are is not known here: what is missing says it.
+            NodeValue::Map(entries) if name == TEXT_OR => self.deserialize_map(visitor).map_err(|error| {
+                let other = entries.iter().find_map(|(key, _)| key.as_str());
+                let hint = error.missing.zip(other).map(|(field, key)| match did_you_mean(key, [field]) {
+                    Some(near) => format!("did you mean `{near}`?"),
+                    None => format!("there is no `{key}` here; write text, or a mapping with `{field}`"),
+                });
+                DecodeError { hint: hint.or(error.hint.clone()), ..error }
+            }),
             NodeValue::Seq(_) if name == TEXT_OR_LIST => self.deserialize_seq(visitor),
             NodeValue::Scalar(..) if name == TEXT_OR || name == TEXT_OR_LIST => self.deserialize_str(visitor),
             _ if name == UNSHOWN => self.deserialize_unshown(visitor),
@@ -307,7 +330,10 @@ impl<'de> Deserializer<'de> for Decoder<'_> {
     }
 
     fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
-        let NodeValue::Seq(nodes) = &self.node.value else { return Err(self.wrong("a list")) };
+        let NodeValue::Seq(nodes) = &self.node.value else {
+            let hint = matches!(self.node.value, NodeValue::Scalar(..)).then(|| LIST.to_owned());
+            return Err(DecodeError { hint, ..self.wrong("a list") });
+        };
         visitor.visit_seq(Elements { decoder: self, rest: nodes.iter() }).map_err(|e| e.or_at(self.node.span))
     }
 

@@ -88,6 +88,7 @@ fn wait_for_successors(input: &ScopeInput<'_>, steps: &mut [Step], conditions: &
             blocked,
             Some(
                 Blocked::Reference(_)
+                    | Blocked::NoOutput { .. }
                     | Blocked::Dependency(_)
                     | Blocked::Suspended(_)
                     | Blocked::Ambiguous(_)

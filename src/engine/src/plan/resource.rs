@@ -5,7 +5,7 @@
 
 use super::difference::Difference;
 use super::{
-    Blocked, CLAIMS, Change, FOREIGN_DELETE, PROTECTED, Planner, Reason, ScopePlan, Step,
+    CLAIMS, Change, FOREIGN_DELETE, PROTECTED, Planner, Reason, ScopePlan, Step,
     condition::{
         condition, differences, failed_to_plan, forgotten, management_conflict, not_ours, not_yet_visible,
         owned_elsewhere,
@@ -141,8 +141,7 @@ impl Planner<'_> {
                 match (&desired.spec, row.template == desired.spec.template()) {
                     // What was declared is there; whether it still is as resolved cannot be told now.
                     (Spec::Waiting { on, .. }, true) => {
-                        let targets = on.iter().map(|r| r.target.clone()).collect();
-                        out.conditions.push(Blocked::Reference(targets).condition(&step));
+                        out.conditions.push(self.lacks(on).condition(&step));
                     }
                     _ => self.push(step, desired, out),
                 }

@@ -10,7 +10,7 @@ use crate::{
     suspension::{BY_MANIFEST, BY_PERSON, StoppedBy, Suspension},
 };
 use reconciled_provider::{
-    Address, Delta, Drift, FieldChange, Hash, ManifestKey, Observed, Resource, ResourceId,
+    Address, Delta, Drift, FieldChange, Hash, ManifestKey, Observed, Reference, Resource, ResourceId,
 };
 use std::{sync::Arc, time::Duration};
 
@@ -68,6 +68,13 @@ impl Change {
 pub enum Blocked {
     /// Outputs of these manifests are not known yet.
     Reference(Vec<ManifestKey>),
+    /// This output is not among those of its manifest, which is in sync: nothing is to be waited for.
+    NoOutput {
+        /// The output.
+        reference: Reference,
+        /// What to do about it.
+        hint: Arc<str>,
+    },
     /// This manifest is not ready yet.
     Dependency(ManifestKey),
     /// This manifest still depends on what shall be deleted.
@@ -117,6 +124,12 @@ impl Blocked {
                 "WaitingForOutput",
                 format!("waits for an output of {}", names(keys)),
                 keys.first().map(why),
+            ),
+            Blocked::NoOutput { reference, hint } => (
+                ConditionKind::Stalled,
+                "NoSuchOutput",
+                format!("{} is in sync and puts out no `{}`", name(&reference.target), reference.path),
+                Some(hint.to_string()),
             ),
             Blocked::Dependency(key) => (
                 ConditionKind::Waiting,

@@ -9,7 +9,8 @@ use super::{
 };
 use crate::store::{Condition, Row, RowState};
 use reconciled_provider::{
-    Address, Deletion, Drift, Error, Hash, ManifestKey, Observed, Resource, ResourceId, Scope, Spec, Tracked,
+    Address, Deletion, Drift, Error, Hash, ManifestKey, Observed, Reference, Resource, ResourceId, Scope,
+    Spec, Tracked,
 };
 use std::{sync::Arc, time::Duration};
 
@@ -93,7 +94,7 @@ impl Planner<'_> {
             return self.waits_for(desired);
         }
         if let Spec::Waiting { on, .. } = &desired.spec {
-            return Some(Blocked::Reference(on.iter().map(|r| r.target.clone()).collect()));
+            return Some(self.lacks(on));
         }
         // What is only made again as it was needs no more than it had then.
         let was_built_on = |key: &ManifestKey| {
@@ -111,12 +112,24 @@ impl Planner<'_> {
         after.iter().find(unready).map(|key| Blocked::Dependency(key.clone()))
     }
 
+    /// What is wrong where outputs are not known.
+    pub(super) fn lacks(&self, on: &[Reference]) -> Blocked {
+        let vain = |reference: &Reference| {
+            let hint = self.input.desired.vain.get(reference)?;
+            // What is written meanwhile may put out more.
+            let is_ready = self.input.ready.contains(&reference.target);
+            is_ready.then(|| Blocked::NoOutput { reference: reference.clone(), hint: hint.clone() })
+        };
+        let waits = || Blocked::Reference(on.iter().map(|r| r.target.clone()).collect());
+        on.iter().find_map(vain).unwrap_or_else(waits)
+    }
+
     /// What has to be there first, whatever was there before.
     pub(super) fn waits_for(&self, desired: &Resource) -> Option<Blocked> {
         if let Spec::Waiting { on, .. } = &desired.spec
             && !on.is_empty()
         {
-            return Some(Blocked::Reference(on.iter().map(|r| r.target.clone()).collect()));
+            return Some(self.lacks(on));
         }
         let after = self.manifest(desired).map_or(&[][..], |m| &m.after);
         after.iter().find(|key| !self.input.ready.contains(*key)).map(|key| Blocked::Dependency(key.clone()))

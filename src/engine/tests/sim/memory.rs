@@ -355,6 +355,12 @@ impl Store for Memory {
             .cloned()
             .collect())
     }
+    async fn is_settled(&self, manifest: &ManifestKey) -> Result<bool, Error> {
+        let disk = self.disk.lock().unwrap();
+        let rows = disk.scopes.values().flat_map(|m| m.rows.iter()).filter(|r| r.manifest == *manifest);
+        let states: Vec<_> = rows.map(|row| row.state == RowState::Settled).collect();
+        Ok(!states.is_empty() && !states.contains(&false))
+    }
     async fn dependants(&self, manifest: &ManifestKey) -> Result<Vec<Row>, Error> {
         let disk = self.disk.lock().unwrap();
         Ok(disk
