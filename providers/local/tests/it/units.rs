@@ -232,7 +232,20 @@ async fn a_unit_whose_program_is_missing_says_so_in_its_health() {
     desk.pass(&[&spec]).await;
     wait_for("it failed", || machine.property("a.service", "ActiveState") == "failed");
     let health = desk.health(&desk.desired(&[&spec])).await;
-    assert_eq!(health, [Health::Degraded { why: "it failed: exit-code, exit status 203".into() }]);
+    let why = "it failed: exit-code, exit status 203/EXEC (what its ExecStart= names cannot be run: does the file exist, \
+               and may it be executed?)";
+    assert_eq!(health, [Health::Degraded { why: why.into() }]);
+    // The error of a start that is waited for says the same, and so does health while it is to be started again.
+    let exec = spec.replace("[Service]", "[Service]\\nType=exec");
+    let done = desk.pass(&[&exec]).await.done;
+    let told = "unavailable: start a.service: the job ended with `failed`: exit-code, exit status 203/EXEC (what its";
+    assert!(done.len() == 1 && done[0].contains(told), "{done:?}");
+    let again = spec.replace("[Service]", "[Service]\\nRestart=always\\nRestartSec=1h");
+    desk.pass(&[&again]).await;
+    wait_for("it ended", || machine.property("a.service", "SubState") == "auto-restart");
+    let health = desk.health(&desk.desired(&[&again])).await;
+    let [Health::Progressing { why, .. }] = &health[..] else { panic!("{health:?}") };
+    assert!(why.starts_with("it is activating: exit-code, exit status 203/EXEC (what its"), "{why}");
 }
 
 #[tokio::test]
