@@ -221,6 +221,46 @@ fn what_somebody_keeps_changing_is_renewed_all_the_same() {
     daemon.stop();
 }
 
+#[test]
+fn one_damage_after_the_other_is_put_right_and_the_same_one_three_times() {
+    let env = desk();
+    let web = certificate(&env, "web", "issuerRef: {name: own}, dnsNames: [example.com]");
+    env.push("all.yaml", &(manifest("Issuer", "own", SELF) + &web));
+    env.apply();
+    let issued = read(&env, "ssl/web/tls.crt");
+    let daemon = Daemon::ready(&env);
+    for number in 0..5 {
+        env.write("ssl/web/tls.crt", &format!("damage {number}"));
+        wait_for("what was issued", || read(&env, "ssl/web/tls.crt") == issued);
+    }
+    for _ in 1..3 {
+        env.write("ssl/web/tls.crt", "damage 4");
+        wait_for("what was issued", || read(&env, "ssl/web/tls.crt") == issued);
+    }
+    env.write("ssl/web/tls.crt", "damage 4");
+    wait_for("that it is left alone", || env.run(&["status"]).stdout.contains("Flapping"));
+    daemon.stop();
+}
+
+#[test]
+fn an_issuer_without_a_name_is_warned_of_where_it_is_declared() {
+    let env = desk();
+    let web = certificate(&env, "web", "issuerRef: {name: own}, dnsNames: [example.com]");
+    env.push("all.yaml", &(manifest("Issuer", "own", SELF) + &web));
+    let words = [
+        "warning: it signs itself and has no `commonName`",
+        "[issuer-without-name]",
+        "--> all.yaml:6",
+        "hint: write commonName: NAME",
+    ];
+    env.finish(env.command(&["validate", "work"])).exits(0).says(&words);
+    env.run(&["plan"]).exits(0).says(&words);
+    let silent =
+        web.replace("name: web}", "name: web, annotations: {reconciled/lint-ignore: issuer-without-name}}");
+    env.push("all.yaml", &(manifest("Issuer", "own", SELF) + &silent));
+    env.run(&["plan"]).exits(0).hides(&["warning:"]);
+}
+
 /// Does to the files of `web` what may happen to files; each is said, and put right with the same certificate. Returns how many
 /// that were.
 pub(crate) fn damages_are_put_right(env: &Env) -> usize {

@@ -11,27 +11,71 @@ use std::{fs, path::Path, process::Command};
 
 const NAME: &str = "www.example.com";
 
-/// A client of Debian, which has a certificate of Pebble for [`NAME`] in the folder `theirs`.
+/// A client, which has a certificate of Pebble for [`NAME`] in the folder `theirs`.
 struct Client {
     /// Its page.
     page: &'static str,
+    /// A program of Debian.
     program: &'static str,
     /// What it is told; `URL` is the authority, and `PORT` where that asks.
     arguments: &'static str,
     /// The variable that says which certificates it believes.
     trusts: &'static str,
-    /// Where its page says that its files are.
-    files: &'static str,
+    /// Has the files lie as the client of the page has them, where that is no program of Debian.
+    lays_out: &'static str,
+    /// What the page says of its files, and what that is here.
+    files: &'static [(&'static str, &'static str)],
+    /// The kind of its key.
+    key: &'static str,
 }
 
-const CLIENTS: [Client; 2] = [
+/// How `acme.sh` leaves what it issued in the folder `$1`: its keys come from `openssl ecparam -genkey` and `openssl genrsa
+/// -traditional`.
+const ACME_SH: &str = "\
+    mkdir -p theirs/$1
+    cd theirs/certificates
+    cp www.example.com.crt ../$1/fullchain.cer
+    cp www.example.com.issuer.crt ../$1/ca.cer
+    openssl x509 -in www.example.com.crt -out ../$1/www.example.com.cer
+    openssl pkey -traditional -in www.example.com.key -out ../$1/www.example.com.key
+    grep -q \"BEGIN $2 PRIVATE KEY\" ../$1/www.example.com.key
+    printf \"Le_Domain='www.example.com'\\nLe_Keylength='%s'\\n\" \"$3\" > ../$1/www.example.com.conf
+    cd ..
+    rm -r certificates
+";
+
+const ECDSA: &str = "algorithm: ECDSA";
+
+const CLIENTS: [Client; 4] = [
     Client {
         page: "migrate-lego.md",
         program: "lego",
         arguments: "--accept-tos --email a@example.com --server URL --path theirs --http --http.port 127.0.0.1:PORT \
                     -d www.example.com run",
         trusts: "LEGO_CA_CERTIFICATES",
-        files: ".lego",
+        lays_out: "",
+        files: &[(".lego", "theirs")],
+        key: ECDSA,
+    },
+    Client {
+        page: "migrate-acme-sh.md",
+        program: "lego",
+        arguments: "--accept-tos --email a@example.com --server URL --path theirs --http --http.port 127.0.0.1:PORT \
+                    -d www.example.com run",
+        trusts: "LEGO_CA_CERTIFICATES",
+        lays_out: "set -- www.example.com_ecc EC ec-256",
+        files: &[("~/.acme.sh", "theirs")],
+        key: ECDSA,
+    },
+    Client {
+        page: "migrate-acme-sh.md",
+        program: "lego",
+        arguments: "--accept-tos --email a@example.com --server URL --path theirs --http --http.port 127.0.0.1:PORT \
+                    --key-type rsa2048 -d www.example.com run",
+        trusts: "LEGO_CA_CERTIFICATES",
+        lays_out: "set -- www.example.com RSA 2048",
+        files: &[("~/.acme.sh/example.com_ecc", "theirs/example.com")],
+        key: "algorithm: RSA, size: 2048",
     },
     Client {
         page: "migrate-certbot.md",
@@ -39,7 +83,9 @@ const CLIENTS: [Client; 2] = [
         arguments: "certonly --standalone --http-01-port PORT --http-01-address 127.0.0.1 --server URL --config-dir theirs \
                     --work-dir work --logs-dir logs -n --agree-tos -m a@example.com -d www.example.com",
         trusts: "REQUESTS_CA_BUNDLE",
-        files: "/etc/letsencrypt",
+        lays_out: "",
+        files: &[("/etc/letsencrypt", "theirs")],
+        key: ECDSA,
     },
 ];
 
@@ -61,7 +107,7 @@ fn commands(page: &str) -> String {
 
 #[test]
 fn what_another_client_had_is_taken_over_as_its_page_says_and_renewed_here() {
-    for Client { page, program, arguments, trusts, files } in CLIENTS {
+    for Client { page, program, arguments, trusts, lays_out, files, key } in CLIENTS {
         let pdns = Pdns::start();
         let pebble = Pebble::start(pdns.port, "", &[]);
         let env = desk(&pdns, &pebble, "");
@@ -69,25 +115,33 @@ fn what_another_client_had_is_taken_over_as_its_page_says_and_renewed_here() {
         env.apply();
         let arguments = arguments.replace("URL", &pebble.url()).replace("PORT", &pebble.http.to_string());
         run(&env, Command::new(program).args(arguments.split_whitespace()).env(trusts, pebble.bundle()));
-        assert_eq!(pebble.issued(), (1, 1), "{program}");
+        assert_eq!(pebble.issued(), (1, 1), "{page}");
+        if !lays_out.is_empty() {
+            run(&env, Command::new("sh").args(["-ec", &format!("{lays_out}\n{ACME_SH}")]));
+        }
 
         let ours = env.path("ssl/web").display().to_string();
-        let script = commands(page).replace("/etc/ssl/web", &ours).replace(files, "theirs");
+        let script = commands(page).replace("/etc/ssl/web", &ours);
+        let script = files.iter().fold(script, |script, (theirs, here)| script.replace(theirs, here));
         run(&env, Command::new("sh").args(["-ec", &script.replace("example.com", NAME)]));
         let first = fingerprint(&env, "web");
         let issuer = manifest("Issuer", "le", &format!("{}, solvers: [{{http01: {{}}}}]}}", pebble.acme()));
-        let web = certificate(&env, "web", &format!("issuerRef: {{name: le}}, dnsNames: [{NAME}]"));
+        let web = certificate(
+            &env,
+            "web",
+            &format!("issuerRef: {{name: le}}, dnsNames: [{NAME}], privateKey: {{{key}}}"),
+        );
         env.push("all.yaml", &format!("{issuer}{web}"));
         env.run(&["plan"]).exits(0).says(&["= Certificate/web"]);
         env.apply();
         // It is kept by one pass more.
         env.apply();
         env.in_sync();
-        assert_eq!((fingerprint(&env, "web"), pebble.issued()), (first.clone(), (1, 1)), "{program}");
+        assert_eq!((fingerprint(&env, "web"), pebble.issued()), (first.clone(), (1, 1)), "{page}");
         env.run(&["renew", "Certificate/web"]).exits(0);
         env.apply();
         is_good(&env, &pebble, "web");
-        assert_ne!(fingerprint(&env, "web"), first, "{program}");
+        assert_ne!(fingerprint(&env, "web"), first, "{page}");
         env.in_sync();
     }
 }

@@ -18,6 +18,11 @@ fn no_private_key_is_in_what_is_said_or_in_the_database() {
     said += &env.run(&["apply", "--yes"]).all();
     said += &env.run(&["status", "-o", "json"]).all();
     let key = read(&env, "ssl/web/tls.key");
+    // What is there instead of the key may be another one.
+    env.write("ssl/web/tls.key", &key.replace("PRIVATE KEY", "NOBODY'S KEY"));
+    said += &env.run(&["-vv", "plan", "-o", "json"]).all();
+    said += &env.run(&["apply", "--yes"]).all();
+    said += &env.run(&["history", "-o", "json"]).all();
     let line = key.lines().nth(1).unwrap();
     assert!(line.len() > 40 && !said.contains(line));
     for entry in fs::read_dir(env.path("state")).unwrap() {

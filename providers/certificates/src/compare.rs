@@ -7,9 +7,12 @@ use crate::{
     wish::{Issue, Wish, secret_words},
     x509::Facts,
 };
-use reconciled_provider::{Delta, FieldChange, Observed, Resource};
+use reconciled_provider::{Delta, FieldChange, Hash, Observed, Resource};
 use serde::{Deserialize, Serialize};
-use std::{collections::BTreeSet, fmt::Display};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Display,
+};
 
 /// One thing that is not as declared.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,6 +57,21 @@ impl Display for Difference {
 pub(crate) struct Deviant {
     /// Everything that is not as declared.
     pub(crate) differs: Vec<Difference>,
+    /// Marks of what is in files that have something else in them, by name. Nobody is shown them: they tell one damage from
+    /// the next, which may be the work of somebody else.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) contents: BTreeMap<String, Hash>,
+}
+
+impl Deviant {
+    /// What has nothing else in its files.
+    pub(crate) fn of(differs: Vec<Difference>) -> Deviant {
+        Deviant { differs, contents: BTreeMap::new() }
+    }
+    /// Its bytes.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        serde_json::to_vec(self).unwrap_or_default()
+    }
 }
 
 /// How a resource differs from what was seen of it.
@@ -62,7 +80,8 @@ pub(crate) fn compare(desired: &Resource, observed: &Observed) -> Option<Delta> 
     if *bytes == observed.bytes[..] {
         return None;
     }
-    let deviant: Deviant = serde_json::from_slice(&observed.bytes).unwrap_or(Deviant { differs: Vec::new() });
+    let deviant: Deviant =
+        serde_json::from_slice(&observed.bytes).unwrap_or_else(|_| Deviant::of(Vec::new()));
     // What somebody else keeps doing to its files must not keep it from being renewed: another one puts them right as well.
     let is_due = deviant.differs.iter().any(|difference| difference.renews)
         || !deviant.differs.is_empty() && deviant.differs.iter().all(|difference| difference.is_due);

@@ -135,6 +135,19 @@ pub fn troubles(view: &View, output: &Output, files: &[File]) -> Result<Vec<Stri
     Ok(troubles)
 }
 
+/// What is there instead of what should be, of each of `files` that has something else in it: its bytes, or where a link of
+/// somebody else leads.
+pub(crate) fn others<'a>(
+    view: &'a View,
+    files: &'a [File],
+) -> impl Iterator<Item = (&'static str, &'a [u8])> {
+    files.iter().filter_map(|file| match view.spot(file.name).ok()? {
+        Spot::File(content) if *content.bytes != *file.bytes => Some((file.name, &content.bytes[..])),
+        Spot::Link(to) => Some((file.name, to.as_os_str().as_encoded_bytes())),
+        Spot::File(_) | Spot::Nothing | Spot::Huge | Spot::Other => None,
+    })
+}
+
 /// What is in the directory under our names, whoever put it there.
 pub fn found(view: &View, output: &Output) -> Result<Vec<Found>, Error> {
     if !view.is_there()? {

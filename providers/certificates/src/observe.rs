@@ -22,9 +22,9 @@ use crate::{
 };
 use bytes::Bytes;
 use reconciled_provider::{
-    Cx, Error, Observation, Observed, Owner, ResourceId, Sealed, Secret, Version, Want, secret_output,
+    Cx, Error, Hash, Observation, Observed, Owner, ResourceId, Sealed, Secret, Version, Want, secret_output,
 };
-use std::{path::PathBuf, time::Duration};
+use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 /// What is known of one certificate at one moment.
 pub(crate) struct Standing {
@@ -38,6 +38,8 @@ pub(crate) struct Standing {
     pub(crate) unlike: Vec<Difference>,
     /// What is not right with its files.
     pub(crate) files: Vec<String>,
+    /// Marks of what is in its files instead of what should be.
+    contents: BTreeMap<String, Hash>,
     /// Directories that its files are still in.
     left: Vec<String>,
     /// Services do not know of it yet.
@@ -60,6 +62,7 @@ impl Standing {
             fits: false,
             unlike: vec![Difference::new("certificate", what, "issued anew")],
             files: Vec::new(),
+            contents: BTreeMap::new(),
             left: Vec::new(),
             untold: false,
         };
@@ -83,7 +86,10 @@ impl Standing {
         if is_kept && keep.renewal(name)?.is_some_and(|asked| asked.fingerprint == facts.fingerprint) {
             unlike.push(Difference::renewal("renew", "asked for by a person", "renewed"));
         }
-        let mut troubles = deliver::troubles(view, &wish.output, &deliver::files(&wish.output, &issued))?;
+        let wanted = deliver::files(&wish.output, &issued);
+        let mut troubles = deliver::troubles(view, &wish.output, &wanted)?;
+        let marked = |(name, bytes): (&str, &[u8])| (name.to_owned(), cx.secrets.mark(bytes).0);
+        let contents = deliver::others(view, &wanted).map(marked).collect();
         let mark = keep.mark(name);
         match is_kept {
             true => troubles.extend(view.disorder(&mark)?),
@@ -100,6 +106,7 @@ impl Standing {
             fits,
             unlike,
             files: troubles,
+            contents,
             left,
             untold,
         }))
@@ -353,7 +360,7 @@ fn judge(
         let is_quiet = is_declared && is_tracked && differs.is_empty();
         let bytes = match differs.is_empty() {
             true => wish.encode(),
-            false => serde_json::to_vec(&Deviant { differs }).unwrap_or_default(),
+            false => Deviant { differs, contents: standing.contents.clone() }.encode(),
         };
         let mut observed = Observed::new(ResourceId::from(name), bytes);
         // What is kept in our state directory was put there by us, whatever the inventory remembers.
@@ -368,7 +375,7 @@ fn judge(
         // Nobody wants what was begun: it is there to be deleted, key and all.
         None if want.desired.is_empty() && keep.is_begun(name)? => {
             let differs = vec![Difference::new("certificate", "being issued", "nothing")];
-            let bytes = serde_json::to_vec(&Deviant { differs }).unwrap_or_default();
+            let bytes = Deviant::of(differs).encode();
             Some(Observed { owner: Owner::Ours, ..Observed::new(ResourceId::from(name), bytes) })
         }
         seen => seen,

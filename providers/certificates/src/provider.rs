@@ -10,7 +10,7 @@ use crate::{
     health,
     heirs::Heirs,
     kept::{Asked, Keep},
-    kind, normalize,
+    kind, lint, normalize,
     observe::{self, Eye},
     served::Sights,
     watch::Watches,
@@ -20,9 +20,10 @@ use bytes::Bytes;
 use futures_core::stream::BoxStream;
 use futures_util::{StreamExt, stream};
 use reconciled_provider::{
-    Batch, Cx, Delta, Deltas, Ending, Error, Fact, Fencing, Focus, Found, GuardDomain, Health, Hint,
-    Identity, Inputs, Journal, Kinds, Manifest, Marking, Normalized, Observation, Observed, Observer,
-    Provider, ProviderInfo, Renewal, Resource, ResourceId, Scope, Slot, Version, Want, diff_by_compare,
+    Around, Batch, Cx, Delta, Deltas, Ending, Error, Fact, Fencing, Finding, Focus, Found, GuardDomain,
+    Health, Hint, Identity, Inputs, Journal, Kinds, Linted, Manifest, Marking, Normalized, Observation,
+    Observed, Observer, Provider, ProviderInfo, Renewal, Resource, ResourceId, Scope, Slot, Version, Want,
+    diff_by_compare,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -105,6 +106,10 @@ impl Observer for Certificates {
 
     fn normalize(&self, _: &Kinds, manifest: &Manifest, inputs: &dyn Inputs) -> Normalized {
         normalize::normalize(&self.config, manifest, inputs)
+    }
+
+    fn lint(&self, _: &Scope, declared: &[Linted<'_>], _: Around<'_>) -> Vec<Finding> {
+        lint::lint(declared)
     }
 
     /// There are none. Asked of nothing it says whether certificates can be put anywhere at all.

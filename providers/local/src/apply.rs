@@ -256,7 +256,7 @@ fn surroundings(seen: &Seen) -> Result<(&[u8], Access), Error> {
             Ok((content.reveal(), access))
         }
         What::Refused(refusal) => Err(refusal.clone().into()),
-        _ => Err(Error::invalid(format!("{} is no file that could have a block in it", seen.path))),
+        _ => Err(observe::no_block(seen).into()),
     }
 }
 

@@ -265,13 +265,7 @@ impl Form<'_> {
             What::Absent => return None,
             What::File { content, .. } => content.reveal(),
             What::Refused(refusal) => return Some((Shape::Refused(refusal.clone()), None)),
-            _ => {
-                let message = format!("{} is no file that could have a block in it", seen.path);
-                return Some((
-                    Shape::Refused(Refusal { kind: ErrorKind::Invalid, message, hint: None }),
-                    None,
-                ));
-            }
+            _ => return Some((Shape::Refused(no_block(seen)), None)),
         };
         let inner = match block::find(content, name) {
             Ok(None) => return None,
@@ -314,6 +308,22 @@ impl Form<'_> {
             false => Content::Mark { mark: mark(), length: seen.len() as u64 },
         }
     }
+}
+
+/// What is there can have no block in it.
+pub(crate) fn no_block(seen: &Seen) -> Refusal {
+    let path = &seen.path;
+    let (message, hint) = match &seen.what {
+        What::Link { target } => (
+            format!("{path} is a symbolic link, and a block is put into no file behind one"),
+            format!("declare the block with the path of the file itself; the link leads to {target}"),
+        ),
+        _ => (
+            format!("{path} is no file that could have a block in it"),
+            "remove it by hand, or declare the block with the path of a file".into(),
+        ),
+    };
+    Refusal { kind: ErrorKind::Invalid, message, hint: Some(hint) }
 }
 
 /// The markers of a block are no pair.

@@ -9,9 +9,9 @@ use reconciled_certificates::{
     config::Limits,
     wish::{Issue, KeyKind, Solver},
 };
-use reconciled_provider::{ErrorKind, Outcome};
+use reconciled_provider::{ErrorKind, Hash, Outcome};
 use serde_json::Value;
-use std::{fs, panic::AssertUnwindSafe, path::Path, process::Command, time::Duration};
+use std::{fs, os::unix::fs::symlink, panic::AssertUnwindSafe, path::Path, process::Command, time::Duration};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_read_of_a_file_counts_until_it_is_another_one() {
@@ -31,6 +31,34 @@ async fn what_was_read_of_a_file_counts_until_it_is_another_one() {
         assert!(seen.contains(trouble), "{seen}");
     }
     fs::write(&path, second).unwrap();
+    assert!(desk.is_in_sync().await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_in_a_file_instead_is_told_apart_and_not_told() {
+    let authority = Authority::start();
+    let desk = Desk::new(&authority);
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    let path = desk.dir.path().join("out/web/tls.key");
+    let (name, issued) = (fs::read_link(&path).unwrap(), fs::read(&path).unwrap());
+    let mut seen = Vec::new();
+    for text in ["one", "another", "one"] {
+        fs::write(&path, text).unwrap();
+        let observed = desk.observe().await.unwrap();
+        let bytes = String::from_utf8(observed.bytes.to_vec()).unwrap();
+        assert!(bytes.contains("tls.key is not what was issued") && !bytes.contains(text), "{bytes}");
+        assert!(!bytes.contains(&Hash::of(text.as_bytes()).to_string()), "{bytes}");
+        seen.push(observed.hash);
+    }
+    fs::write(&path, issued).unwrap();
+    for to in ["/one", "/another"] {
+        fs::remove_file(&path).unwrap();
+        symlink(to, &path).unwrap();
+        seen.push(desk.observe().await.unwrap().hash);
+    }
+    assert!(seen[0] == seen[2] && seen[0] != seen[1] && seen[3] != seen[4]);
+    fs::remove_file(&path).unwrap();
+    symlink(name, &path).unwrap();
     assert!(desk.is_in_sync().await);
 }
 

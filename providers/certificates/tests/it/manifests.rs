@@ -7,8 +7,8 @@ use reconciled_certificates::{
     wish::{Issue, Solver, Wish},
 };
 use reconciled_provider::{
-    Error, Hash, Inputs, Manifest, ManifestKey, Normalized, Policies, Policy, PolicyId, Reference, Scope,
-    SecretMark, SecretRef, SourceFile, manifest::Value, yaml,
+    Around, Error, Hash, Inputs, Linted, Manifest, ManifestKey, Normalized, Policies, Policy, PolicyId,
+    Reference, Scope, SecretMark, SecretRef, SourceFile, manifest::Value, yaml,
 };
 use std::{cell::RefCell, collections::BTreeSet, sync::Arc};
 
@@ -126,6 +126,30 @@ fn what_would_be_due_as_soon_as_it_is_there_is_refused() {
     // How long it is valid is the authority's to say.
     let acme = "{acme: {server: 'https://ca.example/dir', solvers: [{http01: {}}]}}";
     check(acme, "renewBefore: 100d", false);
+}
+
+#[test]
+fn what_signs_without_a_name_is_warned_of() {
+    let observer = reconciled_certificates::open("cert", host()).unwrap();
+    let check = |issuer: &str, spec: &str, told: &str| {
+        let out = certificate(&host(), issuer, &format!("issuerRef: {{name: own}}, {spec}"));
+        let linted = Linted { resource: &out.resources[0], quiet: &[] };
+        let found = observer.lint(&out.resources[0].scope, &[linted], Around::default());
+        let messages: Vec<&str> = found.iter().map(|finding| &*finding.message).collect();
+        let is_told = messages.iter().all(|message| message.contains(told));
+        assert!(messages.len() == usize::from(!told.is_empty()) && is_told, "{issuer} {spec}: {messages:?}");
+        let quiet = ["issuer-without-name".into()];
+        let silenced = [Linted { quiet: &quiet, ..linted }];
+        assert_eq!(observer.lint(&out.resources[0].scope, &silenced, Around::default()), []);
+    };
+    let (own, ca) = ("{selfSigned: {}}", "{ca: {cert: {secret: ca}, key: {secret: key}}}");
+    let acme = "{acme: {server: 'https://ca.example/dir', solvers: [{http01: {}}]}}";
+    check(own, "dnsNames: [a.example]", "it signs itself");
+    check(own, "dnsNames: [a.example], isCA: true", "it signs others");
+    check(own, "dnsNames: [a.example], commonName: a", "");
+    check(ca, "dnsNames: [a.example], isCA: true", "it signs others");
+    check(ca, "dnsNames: [a.example]", "");
+    check(acme, "dnsNames: [a.example]", "");
 }
 
 #[test]

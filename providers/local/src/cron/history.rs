@@ -5,7 +5,7 @@
 
 use super::is_work;
 use crate::{
-    hands::{Manager, Run},
+    hands::{Manager, Run, ended},
     systemd::Unit,
 };
 use bytes::Bytes;
@@ -100,7 +100,7 @@ impl History {
         let line = |past: &Past| {
             let how = match past.is_well() {
                 true => "success".to_owned(),
-                false => format!("{}, exit status {}", past.result, past.status),
+                false => ended(&past.result, past.status),
             };
             let took = Duration::from_millis(past.millis);
             let ago = now.as_secs().saturating_sub(past.at);
@@ -179,7 +179,7 @@ mod tests {
         assert_eq!(history.clone().with(&on, limits).with(&Run::default(), limits), history);
         assert_eq!(
             history.lines(Duration::from_secs(310))[1],
-            "timeout, exit status 1, 1 min ago, took 1.5s, 00000000000000000000000000000004"
+            "timeout, status 1, 1 min ago, took 1.5s, 00000000000000000000000000000004"
         );
         let none = history.with(&run(7, "success"), Limits { successful: 0, failed: 0 });
         assert_eq!(none, History::default());

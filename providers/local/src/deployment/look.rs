@@ -11,6 +11,7 @@ use crate::{
     hands::{Asked, Check, Fault, Hands, Job, Manager, Seen, Start, UnitState, Unwell},
     systemd::{
         Places, Why, definition,
+        health::after,
         observe::{drop_ins, is_idle, no_file, starts, text},
     },
 };
@@ -206,10 +207,8 @@ impl Group {
             let state = self.state(number).cloned().unwrap_or_default();
             // Whoever reads its configuration again serves meanwhile.
             if !matches!(&*state.active, "active" | "reloading") {
-                let result =
-                    if state.active == "failed" { format!(": {}", state.result) } else { String::new() };
                 let why = self.passed_over(number);
-                let why = why.unwrap_or_else(|| format!("{unit} is {}{result}", state.active));
+                let why = why.unwrap_or_else(|| format!("{unit} is {}{}", state.active, after(&state)));
                 return (
                     number,
                     if state.is_running() { Standing::Unwell(why) } else { Standing::Down(why) },

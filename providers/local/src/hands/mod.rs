@@ -24,6 +24,7 @@ pub mod wire;
 pub(crate) use accounts::{Accounts, home};
 pub use afar::Afar;
 pub use analyze::Draft;
+pub(crate) use bus::ended;
 pub use bus::{Bus, Job, Link, Manager, Run, Start, UnitState};
 pub use check::{Asked, Check, Unwell};
 pub(crate) use check::{is_address, url};

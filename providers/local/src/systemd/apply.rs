@@ -7,7 +7,7 @@
 
 use super::{
     Places, definition,
-    files::{is_absent, is_as_wanted, make_directory, make_way, remove, write},
+    files::{is_absent, is_as_wanted, make_directory, make_way, remove, remove_directory, write},
     listen::listen,
     observe::{self, Look, Memory},
     reads::{self, Then},
@@ -365,6 +365,9 @@ impl<'a> Work<'a> {
         for seen in strays {
             self.is_changed |= remove(hands, seen).await?;
         }
+        if unit.drop_ins.is_empty() && !look.drop_ins.is_empty() {
+            remove_directory(hands, places.drop_in_directory(self.name)?).await?;
+        }
         Ok(())
     }
 
@@ -401,6 +404,9 @@ impl<'a> Work<'a> {
         }
         for (_, seen) in look.drop_ins.iter().filter(|(name, _)| memory.drop_ins.contains(*name)) {
             self.is_changed |= remove(hands, seen).await?;
+        }
+        if !memory.drop_ins.is_empty() {
+            remove_directory(hands, manager.places().drop_in_directory(self.name)?).await?;
         }
         Ok(())
     }

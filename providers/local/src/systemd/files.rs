@@ -70,6 +70,16 @@ pub(crate) async fn remove(hands: &dyn Hands, seen: &Seen) -> Result<bool, Fault
     Ok(true)
 }
 
+/// Removes a directory that drop-ins were in, where nothing is in it any more. One that stays means nothing to systemd: what
+/// somebody else put there meanwhile, or a death right before this, is no failure.
+pub(super) async fn remove_directory(hands: &dyn Hands, path: FilePath) -> Result<(), Fault> {
+    let seen = hands.look(std::slice::from_ref(&path)).await?.pop();
+    if let Some(seen) = seen.filter(|seen| matches!(seen.what, What::Directory { .. })) {
+        let _ = hands.remove(&Remove { path, expect: seen.stamp(), keep: false }).await;
+    }
+    Ok(())
+}
+
 /// Makes the directories on the way to `path` that are missing in the home of a user. Those of a machine are there.
 pub(super) async fn make_way(hands: &dyn Hands, places: &Places, path: &FilePath) -> Result<(), Fault> {
     let Some(home) = places.home() else { return Ok(()) };

@@ -49,14 +49,11 @@ pub(crate) async fn health(
 /// How a unit fares that is in this state, and whose last start came to that.
 pub(crate) fn fares(unit: &Unit, state: &UnitState, start: &Start) -> Health {
     match &*state.active {
-        "failed" => {
-            let status =
-                if state.status == 0 { String::new() } else { format!(", exit status {}", state.status) };
-            Health::Degraded { why: format!("it failed: {}{status}", state.result) }
-        }
-        "activating" | "deactivating" | "reloading" => {
-            Health::Progressing { why: format!("it is {}", state.active), recheck: Duration::from_secs(5) }
-        }
+        "failed" => Health::Degraded { why: format!("it failed{}", after(state)) },
+        "activating" | "deactivating" | "reloading" => Health::Progressing {
+            why: format!("it is {}{}", state.active, after(state)),
+            recheck: Duration::from_secs(5),
+        },
         _ if !matches!(&*state.load, "loaded" | "masked" | "") => {
             Health::Degraded { why: format!("systemd cannot load it: {} {}", state.load, state.load_error) }
         }
@@ -66,4 +63,9 @@ pub(crate) fn fares(unit: &Unit, state: &UnitState, start: &Start) -> Health {
         }
         _ => Health::Healthy,
     }
+}
+
+/// What came of its last run, behind what it is.
+pub(crate) fn after(state: &UnitState) -> String {
+    state.end().map_or_else(String::new, |end| format!(": {end}"))
 }

@@ -2,7 +2,7 @@
 //!
 //! Only those are asked about that are in another run than the one that is remembered: of all others nothing ended.
 
-use crate::hands::{Manager, Run, UnitState};
+use crate::hands::{Manager, Run, UnitState, ended};
 use reconciled_provider::{Cx, Delta, Deltas, Error, FieldChange, Health, ResourceId, Shown};
 use std::{collections::BTreeMap, time::Duration};
 
@@ -52,7 +52,7 @@ pub(crate) async fn tell_ends(manager: &dyn Manager, mut deltas: Deltas) -> Resu
             continue;
         }
         for field in delta.fields.iter_mut().filter(|field| is_stopped(field)) {
-            field.before = Shown::Text(format!("stopped: {}, status {}", run.result, run.status));
+            field.before = Shown::Text(format!("stopped: {}", ended(&run.result, run.status)));
         }
         delta.look = Some(format!("journalctl -u {id}").into());
     }

@@ -139,7 +139,7 @@ async fn a_revision_that_does_not_do_is_taken_back_and_not_tried_again() {
     assert!(worst >= 2, "{worst} were available: {done:#?}");
     let last = done.last().unwrap();
     assert!(last.contains("partial: invalid: the new revision of web@.service was taken back"), "{done:#?}");
-    assert!(last.contains("web@1.service is failed"), "{last}");
+    assert!(last.contains("web@1.service is failed: exit-code, exit status 1"), "{last}");
     assert_eq!(machine.commands(1..=3), vec!["/bin/sleep 1d"; 3]);
     assert_eq!(untouched, (machine.pid(&unit(2)), machine.pid(&unit(3))), "never touched");
     assert_eq!(machine.files(), ["web@.service"]);

@@ -3,7 +3,11 @@
 use crate::desk::{Desk, SECRET};
 use reconciled_local::{Config, open};
 use reconciled_provider::{Found, Owner, Scope};
-use std::{collections::BTreeMap, fs, os::unix::fs::MetadataExt};
+use std::{
+    collections::BTreeMap,
+    fs,
+    os::unix::fs::{MetadataExt, symlink},
+};
 
 const MOTD: &str = "{path: /etc/motd, content: \"hello\\n\"}";
 
@@ -156,6 +160,26 @@ async fn a_block_leaves_the_rest_of_its_file_alone() {
 }
 
 #[tokio::test]
+async fn a_block_is_put_into_no_file_behind_a_link_and_the_error_says_where_that_is() {
+    let desk = Desk::new();
+    desk.write("/etc/real", "a\n");
+    symlink("real", desk.path("/etc/link")).unwrap();
+    std::fs::create_dir(desk.path("/etc/d")).unwrap();
+    symlink("d", desk.path("/etc/way")).unwrap();
+    desk.write("/etc/d/f", "a\n");
+    for (path, message, hint) in [
+        ("/etc/link", "is a symbolic link, and a block is put", "the link leads to real"),
+        ("/etc/way/f", "a symbolic link is in the way", "declare the path that the link leads to"),
+        ("/etc/d", "is no file that could have a block", "with the path of a file"),
+    ] {
+        let desired = desk.desired(&[&format!("{{path: {path}, block: b, content: x}}")]);
+        let error = desk.deltas(&desired).await.into_values().next().unwrap().unwrap_err();
+        assert!(error.message.contains(message) && error.hint.unwrap().contains(hint), "{}", error.message);
+    }
+    assert_eq!(desk.read("/etc/real"), "a\n");
+}
+
+#[tokio::test]
 async fn what_is_left_of_a_file_without_its_block_is_validated_as_the_block_was() {
     let argv = ["/bin/grep", "-q", "ends", "{file}"].map(String::from).to_vec();
     let desk = Desk::with(|config| config.commands = Some([("whole".into(), argv)].into()));
@@ -285,7 +309,7 @@ async fn what_is_discovered_can_be_declared_as_it_is() {
     desk.write("/etc/app/a.conf", "x: 1\n");
     desk.write("/etc/app/key", "canary");
     desk.chmod("/etc/app/key", 0o600);
-    std::os::unix::fs::symlink("a.conf", desk.path("/etc/app/l")).unwrap();
+    symlink("a.conf", desk.path("/etc/app/l")).unwrap();
     let found = desk.provider.discover(&desk.cx, "/etc/app").await.unwrap().remove(0);
     assert_eq!(found.resources.len(), 4);
     let documents = desk.provider.export(&Found { ..found }).unwrap();
@@ -313,7 +337,7 @@ async fn a_link_to_what_is_no_text_is_nobodys_declared_link() {
     let desk = Desk::new();
     for target in [&b"a\xff"[..], b"a\nb"] {
         let target = <std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(target);
-        std::os::unix::fs::symlink(target, desk.path("/etc/l")).unwrap();
+        symlink(target, desk.path("/etc/l")).unwrap();
         for lookalike in ["{path: /etc/l, symlink: \"a\u{fffd}\"}", "{path: /etc/l, symlink: 'a\\nb'}"] {
             let pass = desk.pass(&[lookalike]).await;
             assert!(pass.done[0].contains("a symbolic link to what is no text"), "{pass:?}");

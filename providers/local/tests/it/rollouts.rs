@@ -211,7 +211,7 @@ async fn a_unit_that_does_not_stay_up_is_not_well_and_says_how_it_ended() {
     wait_for("it ends", || machine.property("a.service", "ActiveState") == "failed");
     let delta = desk.deltas(&desk.desired(&[&bad])).await.remove(&"a.service".into()).unwrap().unwrap();
     assert_eq!(delta.look.as_deref(), Some("journalctl -u a.service"));
-    assert_eq!(delta.fields[0].before, Shown::Text("stopped: exit-code, status 3".into()));
+    assert_eq!(delta.fields[0].before, Shown::Text("stopped: exit-code, exit status 3".into()));
 }
 
 /// A balancer that writes down when it is told to read its file.

@@ -213,7 +213,7 @@ async fn drop_ins_masks_and_units_of_packages_are_managed_without_their_files() 
     assert_eq!(desk.pass(&[masked]).await.done, ["update v.service: done"]);
     assert_eq!(machine.property("v.service", "LoadState"), "masked");
     assert_eq!(machine.property("v.service", "ActiveState"), "inactive");
-    assert!(!machine.file("v.service.d/limits.conf").exists(), "no longer declared");
+    assert!(!machine.file("v.service.d").exists(), "no longer declared");
     assert_eq!(desk.pass(&[masked]).await.done, [""; 0]);
     assert_eq!(desk.pass(&["Unit v.service {masked: false}"]).await.done, ["update v.service: done"]);
     assert_eq!(machine.property("v.service", "LoadState"), "loaded");
@@ -232,7 +232,39 @@ async fn a_unit_whose_program_is_missing_says_so_in_its_health() {
     desk.pass(&[&spec]).await;
     wait_for("it failed", || machine.property("a.service", "ActiveState") == "failed");
     let health = desk.health(&desk.desired(&[&spec])).await;
-    assert_eq!(health, [Health::Degraded { why: "it failed: exit-code, exit status 203".into() }]);
+    let why = "it failed: exit-code, exit status 203/EXEC (what its ExecStart= names cannot be run: does the file exist, \
+               and may it be executed?)";
+    assert_eq!(health, [Health::Degraded { why: why.into() }]);
+    // The error of a start that is waited for says the same, and so does health while it is to be started again.
+    let exec = spec.replace("[Service]", "[Service]\\nType=exec");
+    let done = desk.pass(&[&exec]).await.done;
+    let told = "unavailable: start a.service: the job ended with `failed`: exit-code, exit status 203/EXEC (what its";
+    assert!(done.len() == 1 && done[0].contains(told), "{done:?}");
+    let again = spec.replace("[Service]", "[Service]\\nRestart=always\\nRestartSec=1h");
+    desk.pass(&[&again]).await;
+    wait_for("it ended", || machine.property("a.service", "SubState") == "auto-restart");
+    let health = desk.health(&desk.desired(&[&again])).await;
+    let [Health::Progressing { why, .. }] = &health[..] else { panic!("{health:?}") };
+    assert!(why.starts_with("it is activating: exit-code, exit status 203/EXEC (what its"), "{why}");
+}
+
+#[tokio::test]
+async fn the_directory_of_drop_ins_goes_with_the_last_of_them_unless_somebody_else_has_one_there() {
+    let Some(machine) = Machine::boot() else { return };
+    let desk = &machine.desk;
+    let spec = |name: &str| unit(name, "/bin/sleep 1d", ", dropIns: {a: \"[Service]\\nNice=1\\n\"}");
+    let (a, b) = (spec("a.service"), spec("b.service"));
+    desk.pass(&[&a, &b]).await;
+    assert!(machine.file("a.service.d/a.conf").exists() && machine.file("b.service.d/a.conf").exists());
+    fs::write(machine.file("b.service.d/note"), "x").unwrap();
+    assert_eq!(desk.pass(&[]).await.done, ["delete a.service: gone", "delete b.service: gone"]);
+    assert!(!machine.file("a.service.d").exists());
+    assert!(machine.file("b.service.d/note").exists() && !machine.file("b.service.d/a.conf").exists());
+
+    // It may have gone by itself.
+    desk.pass(&[&a]).await;
+    fs::remove_dir_all(machine.file("a.service.d")).unwrap();
+    assert_eq!(desk.pass(&[]).await.done, ["delete a.service: gone"]);
 }
 
 #[tokio::test]

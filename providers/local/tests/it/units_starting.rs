@@ -124,7 +124,8 @@ async fn a_start_of_whose_end_no_signal_comes_is_seen_by_looking() {
     ];
     let done = desk.pass(&[&specs[0], &specs[1]]).await.done;
     assert!(done.contains(&"create a.service: done".to_owned()), "{done:?}");
-    let failed = "create b.service: partial: unavailable: start b.service: the job ended with `failed`";
+    let failed = "create b.service: partial: unavailable: start b.service: the job ended with `failed`: \
+                  exit-code, exit status 1";
     assert!(done.contains(&failed.to_owned()), "{done:?}");
     assert_eq!(machine.property("a.service", "ActiveState"), "active");
 }

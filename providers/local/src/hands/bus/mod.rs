@@ -6,6 +6,7 @@
 //! answers, as while systemd executes itself anew, is never taken for "there is no such unit".
 
 mod disk;
+mod ends;
 mod jobs;
 mod runs;
 mod starts;
@@ -15,6 +16,7 @@ mod words;
 use super::{Draft, Fault, analyze};
 use crate::systemd::Places;
 use async_trait::async_trait;
+pub(crate) use ends::ended;
 use futures_core::stream::{BoxStream, Stream};
 use futures_util::stream;
 use jobs::is_about;
@@ -354,7 +356,16 @@ impl Manager for Bus {
             result => {
                 let start = self.last_starts(&[name.to_owned()]).await.unwrap_or_default().pop();
                 let why = start.filter(|_| result == "assert").and_then(|start| start.why());
-                let why = why.unwrap_or_else(|| format!("the job ended with `{result}`"));
+                let why = match why {
+                    Some(why) => why,
+                    None => {
+                        let end = self.state(name).await.unwrap_or_default().end();
+                        format!(
+                            "the job ended with `{result}`{}",
+                            end.map_or_else(String::new, |end| format!(": {end}"))
+                        )
+                    }
+                };
                 Err(Fault::Unknown(
                     Error::unavailable(format!("{doing}: {why}"))
                         .hint(format!("systemctl status {name}; journalctl -u {name}")),

@@ -7,6 +7,7 @@
 use super::{
     AT_ONCE, Bus, CALL, MANAGER, PATH,
     disk::{self, Disk, Loaded},
+    ends::ended,
     words::{Trouble, Word},
 };
 use futures_util::future::{join, try_join_all};
@@ -40,7 +41,8 @@ pub struct UnitState {
     pub needs_reload: bool,
     /// Changes with every start; empty when it never ran.
     pub invocation: String,
-    /// How the last run of a service that failed ended: `exit-code`, `timeout` and others.
+    /// How the last run of a service that failed, or that systemd is about to start again, ended: `exit-code`, `timeout` and
+    /// others.
     pub result: String,
     /// The exit status of its last main process.
     pub status: i32,
@@ -50,6 +52,10 @@ impl UnitState {
     /// True when it runs or is about to.
     pub fn is_running(&self) -> bool {
         matches!(&*self.active, "active" | "reloading" | "activating")
+    }
+    /// How its last run ended, in words, where it ended badly.
+    pub(crate) fn end(&self) -> Option<String> {
+        (!matches!(&*self.result, "" | "success")).then(|| ended(&self.result, self.status))
     }
 }
 
@@ -200,7 +206,8 @@ impl Bus {
             };
         }
         // How a run ended counts where it failed alone.
-        if name.ends_with(".service") && state.active == "failed" {
+        let has_failed = state.active == "failed" || state.sub == "auto-restart";
+        if name.ends_with(".service") && has_failed {
             state.result = self.property(&path, SERVICE, "Result").await.map_err(doing)?;
             state.status = self.property(&path, SERVICE, "ExecMainStatus").await.map_err(doing)?;
         }
