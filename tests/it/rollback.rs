@@ -137,7 +137,7 @@ fn what_another_source_has_by_now_is_not_kept_and_that_is_said() {
     let env = Env::pdns(&server);
     let first = env.push("zone.yaml", &zone_of("192.0.2.1", "192.0.2.2"));
     other_source(&env);
-    push_other(&env, "kind: none\n");
+    push_other(&env, "# nothing yet\n");
     env.apply();
     env.push("zone.yaml", &zone(ZONE, "pdns", &["{name: mail, type: A, values: [192.0.2.12]}"]));
     let set = "apiVersion: dns/v1\nkind: RecordSet\nmetadata: {name: more}\nspec:\n  zone: example.com\n  records:\n    \
@@ -151,7 +151,7 @@ fn what_another_source_has_by_now_is_not_kept_and_that_is_said() {
     };
     rollback(&["--target", "*/*#www/A"])
         .exits(1)
-        .says(&["RecordSet/other#www/A of source other is not kept", "hint:"]);
+        .says(&["Zone/example.com#www/A of source other is not kept", "hint:"]);
     rollback(&[]).exits(0).says(&[
         "Zone/example.com#mail/A is kept at",
         "warning: Zone/example.com#www/A of source other is not kept",

@@ -212,9 +212,9 @@ fn a_source_that_is_forgotten_takes_nothing_of_others_along() {
     push_other(&env, &added(4, "").replace("name: app", "name: own").replace(", merge: true", ""));
     let daemon = Daemon::start(&env);
     env.run(&["sync", "--wait"]).exits(0);
+    daemon.stop();
     env.write("config.yaml", &config);
-    daemon.signal("HUP");
-    wait_for("the reload", || env.run(&["status"]).stdout.contains("no source `other`"));
+    let daemon = Daemon::ready(&env);
     env.run(&["forget", "--source", "other", "--yes"]).exits(0);
     // What shared nothing with it is tracked again at once, and goes with its declaration.
     let is_tracked = || env.sql("SELECT count(*) FROM inventory WHERE id LIKE 'app.%'") == "1";
