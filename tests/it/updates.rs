@@ -160,7 +160,7 @@ fn a_change_and_a_pass_without_one_take_the_messages_that_the_docs_say() {
     let before = server.requests().len();
     env.apply();
     let asked = server.requests().split_off(before);
-    assert_eq!(asked, ["SOA", "AXFR", "UPDATE", "SOA", "AXFR"]);
+    assert_eq!(asked, ["SOA", "AXFR", "UPDATE", "SOA", "IXFR"]);
     let docs = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/dns.md")).unwrap();
     assert!(docs.contains("at BIND 4 + 1"), "{asked:?}");
     env.apply();
