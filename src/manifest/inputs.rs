@@ -172,6 +172,10 @@ impl Inputs for Recorder<'_, '_> {
         self.scopes
     }
 
+    fn is_apart(&self) -> bool {
+        self.loading.mode == Mode::Anywhere
+    }
+
     fn siblings(&self, kind: &str) -> Vec<&Manifest> {
         let hash = siblings_hash(self.loading, self.unit, kind);
         self.uses.borrow_mut().siblings.insert(kind.into(), hash);

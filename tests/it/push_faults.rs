@@ -3,13 +3,14 @@
 use crate::{
     env::{Env, WIDE_GUARD},
     pdns::Pdns,
-    push::{MAIL, WWW, ZONE, addresses, commit, desk, push, tip},
+    push::{MAIL, WWW, ZONE, addresses, commit, desk, git, push, tip},
     running::{Daemon, is_ready, wait_for},
 };
 use reconciled::failpoint::{CONSENT, NAMES, VARIABLE};
 use std::{
     fs,
     os::unix::net::UnixListener,
+    path::Path,
     time::{Duration, Instant},
 };
 
@@ -22,6 +23,35 @@ fn a_dead_daemon_takes_the_push_and_deploys_it_when_it_is_back() {
     assert_eq!(tip(&env, "main"), sha);
     let _daemon = Daemon::ready(&env);
     wait_for("the record", || server.rrsets(ZONE) == addresses(&[("www", "192.0.2.1")]));
+}
+
+#[test]
+fn a_dead_daemon_refuses_no_push_that_adds_to_what_another_source_declares() {
+    let server = Pdns::start();
+    let env = desk(&server, WIDE_GUARD, "");
+    let (url, other) = (env.path("repo.git"), env.path("other.git"));
+    let config = fs::read_to_string(env.path("config.yaml")).unwrap();
+    let source =
+        |name: &str, url: &Path| format!("  - {{name: {name}, url: {}, allow: all}}\n", url.display());
+    let (head, tail) = (config.split("sources:").next().unwrap(), config.split("providers:").nth(1).unwrap());
+    let sources = source("infra", &url) + &source("apps", &other);
+    env.write("config.yaml", &format!("{head}sources:\n{sources}providers:{tail}"));
+    env.run(&["init", "repo.git"]).exits(0);
+    env.run(&["init", "other.git"]).exits(0);
+    commit(&env, &[WWW]);
+    push(&env, &[]).exits(0);
+    let set = "apiVersion: dns/v1\nkind: RecordSet\nmetadata: {name: more}\nspec:\n  zone: example.com\n  provider: pdns\n  records:\n    - ";
+    env.git_in(".", &["clone", "-q", "other.git", "other"]);
+    env.write("other/more.yaml", &format!("{set}{MAIL}\n"));
+    env.git_in("other", &["add", "-A"]);
+    env.git_in("other", &["commit", "-q", "-m", "more"]);
+    let pushed = git(&env, &["-C", "../other", "push", "origin", "HEAD:main"]).output().unwrap();
+    let said = String::from_utf8_lossy(&pushed.stderr);
+    assert!(pushed.status.success(), "{said}");
+    assert!(said.contains("warning: zone `example.com` is not declared here"), "{said}");
+    let _daemon = Daemon::ready(&env);
+    let both = addresses(&[("www", "192.0.2.1"), ("mail", "192.0.2.2")]);
+    wait_for("what both declare", || server.rrsets(ZONE) == both);
 }
 
 #[test]

@@ -100,6 +100,11 @@ pub trait Inputs {
     /// The scopes that manifests of any source declare, at any entry: what belongs to the longest of them must not go to
     /// a shorter one that is another entry's.
     fn scopes(&self) -> &BTreeSet<Scope>;
+    /// True where the manifests of one source are checked without those beside it: what none of them declares may be declared
+    /// by another source.
+    fn is_apart(&self) -> bool {
+        false
+    }
     /// The other manifests of `kind` in the same source.
     fn siblings(&self, kind: &str) -> Vec<&Manifest>;
     /// Whether a selector of hosts, as `reconciled/hosts` has it, is for this host. Where no host is at hand every one is.

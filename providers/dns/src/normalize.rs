@@ -23,7 +23,7 @@ use crate::{
     record, route53,
 };
 use reconciled_provider::{
-    At, Deletion, Each, Inputs, Manifest, Normalized, Policy, Problem, Resource, Scope, Span, Spec,
+    At, Deletion, Each, Inputs, Manifest, Normalized, Policy, Problem, Resource, Scope, Severity, Span, Spec,
     problem::did_you_mean,
 };
 use serde::de::DeserializeOwned;
@@ -214,6 +214,8 @@ fn record_set(manifest: &Manifest, inputs: &dyn Inputs, served: &Served) -> Norm
     let Some(spec) = spec else { return out };
     if !is_declared {
         out.problems.push(undeclared(manifest, inputs, &scope, spec.zone.span));
+    }
+    if !is_declared && !inputs.is_apart() {
         return out;
     }
     let inherited = declared.unwrap_or_default();
@@ -224,6 +226,10 @@ fn record_set(manifest: &Manifest, inputs: &dyn Inputs, served: &Served) -> Norm
     let ignored = &inherited.ignored;
     let context = Context { manifest, inputs, served, zone: &zone, scope, ttl, has_apex, ignored };
     records::records(&context, &spec.records, &included, &mut out);
+    if !is_declared {
+        // It declares no zone itself.
+        out.resources.clear();
+    }
     out
 }
 
@@ -284,8 +290,14 @@ fn undeclared(manifest: &Manifest, inputs: &dyn Inputs, scope: &Scope, span: Spa
     };
     // Without a name it may be declared at any.
     let by = manifest.providers.as_ref().map(|_| format!(" at provider `{}`", scope.provider));
-    let message = format!("zone `{}` is declared nowhere{}", scope.name, by.unwrap_or_default());
-    manifest.error(span, message).hint(hint)
+    let (name, by) = (&scope.name, by.unwrap_or_default());
+    if inputs.is_apart() {
+        let message = format!("zone `{name}` is not declared here{by}");
+        let problem = Problem { severity: Severity::Warning, ..manifest.error(span, message) };
+        return problem
+            .hint(format!("without another source that declares it nothing becomes of this; {hint}"));
+    }
+    manifest.error(span, format!("zone `{name}` is declared nowhere{by}")).hint(hint)
 }
 
 struct Context<'a> {
