@@ -44,7 +44,8 @@ fn what_a_data_source_tells_is_used_by_others() {
         env.in_sync();
         // A secret of it is not put out.
         env.push("c.yaml", &thing("c", "", "name: c, content: \"${Data.terraform/d:status.secret}\""));
-        env.run(&["plan"]).says(&["waiting: for an output of Data/d"]);
+        env.run(&["plan"])
+            .says(&["stalled: Data/d is in sync and puts out no `secret`", "it puts out content, id, name"]);
         env.push_without("c.yaml");
         // What is read goes without a trace.
         env.push("a.yaml", &thing("a", "", "name: first, content: two"));
