@@ -39,7 +39,7 @@ pub(super) async fn run(
         }
         let () = client.post("/v1/adopt", &adoption.found).await?;
         adopt.answer.tell(&adoption, out, |_, _| {})?;
-        out.talk("the daemon takes them over now");
+        out.talk("the daemon takes them over, but for what is suspended or in a window that is closed");
         return Ok(Exit::Good);
     }
     let actor = actor(&environment);

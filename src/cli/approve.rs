@@ -47,7 +47,9 @@ pub(super) async fn run(
             out.talk("nothing that is held has this digest: it counts once a plan with just this digest is held, and nothing is done now");
             out.talk("hint: to see what is held: reconciled approvals");
         }
-        Host::Daemon(_) => out.talk("the daemon goes on with it now"),
+        Host::Daemon(_) => {
+            out.talk("the daemon goes on with it, but for what is suspended or in a window that is closed")
+        }
         Host::Alone(_) => out.talk("now: reconciled apply"),
     }
     Ok(Exit::Good)

@@ -170,12 +170,16 @@ pub async fn resume(db: &Db, ask: &ResumeAsk, actor: &str, now: Duration) -> Res
             });
         }
         let list: Vec<String> = all.iter().map(|s| format!("{} ({})", s.id, s.extent)).collect();
-        let hint = match list.is_empty() {
+        let pins: Vec<String> = db.pins().await?.iter().map(|pin| pin.address.to_string()).collect();
+        let now = [("suspended", list), ("rolled back", pins)];
+        let now = now.into_iter().filter(|(_, all)| !all.is_empty());
+        let now: Vec<String> = now.map(|(what, all)| format!("{what} now: {}", all.join(", "))).collect();
+        let hint = match now.is_empty() {
             true => {
                 "nothing is suspended or rolled back by a verb; reconciled status shows a file that suspends"
                     .into()
             }
-            false => format!("suspended now: {}", list.join(", ")),
+            false => now.join("; "),
         };
         return Err(Failure::hinted("no suspension is called or means that, and no rollback", hint));
     };

@@ -156,6 +156,7 @@ fn what_another_source_has_by_now_is_not_kept_and_that_is_said() {
         "Zone/example.com#mail/A is kept at",
         "warning: Zone/example.com#www/A of source other is not kept",
     ]);
+    env.run(&["resume", "Zone/nowhere"]).exits(1).says(&["hint: rolled back now: Zone/example.com#mail/A"]);
     env.apply();
     assert!(served(&server, "192.0.2.11", "192.0.2.2"), "{:?}", server.rrsets(ZONE));
 }

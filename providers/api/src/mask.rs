@@ -78,7 +78,7 @@ fn quoted(secret: &str) -> Zeroizing<String> {
     Zeroizing::new(inner.unwrap_or(secret).to_owned())
 }
 
-/// A secret as it is in a URL, in a header, and in what Go writes as JSON.
+/// A secret as it is in a URL, in a header, in markup, and in what Go writes as JSON.
 fn encoded(secret: &str) -> Vec<String> {
     let percent = |keeps: &[u8]| {
         let one = |byte: u8| match byte {
@@ -99,8 +99,15 @@ fn encoded(secret: &str) -> Vec<String> {
     });
     let go = [('&', "\\u0026"), ('<', "\\u003c"), ('>', "\\u003e")];
     let go = go.iter().fold(quoted(secret).to_string(), |text, (from, to)| text.replace(*from, to));
+    // XML and HTML: by names, and as Go has it.
+    let entities = |quote: &str, apostrophe: &str| {
+        let text = secret.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+        text.replace('"', quote).replace('\'', apostrophe)
+    };
+    let markup = [("&quot;", "'"), ("&quot;", "&apos;"), ("&quot;", "&#39;"), ("&#34;", "&#39;")];
+    let markup = markup.map(|(quote, apostrophe)| entities(quote, apostrophe));
     let whole = [STANDARD.encode(secret), URL_SAFE.encode(secret)];
-    urls.into_iter().chain(lower).chain([plus, go]).chain(whole).chain(base64).collect()
+    urls.into_iter().chain(lower).chain([plus, go]).chain(markup).chain(whole).chain(base64).collect()
 }
 
 /// `%4A` as `%4a`.
@@ -141,6 +148,8 @@ mod tests {
         check(&["p&ss<word"], r#"{"password":"p\u0026ss\u003cword"}"#, r#"{"password":"(secret)"}"#);
         check(&["a+b/c=="], r#"{"key":"a+b\/c=="}"#, r#"{"key":"(secret)"}"#);
         check(&["a+b/c=="], "?key=a%2Bb%2Fc%3D%3D&key=a%2bb%2fc%3d%3d", "?key=(secret)&key=(secret)");
+        check(&[r#"new"Se\cret&8"#], r#"<m>new&quot;Se\cret&amp;8</m>"#, "<m>(secret)</m>");
+        check(&["it's<it"], "it&#39;s&lt;it", "(secret)");
         check(&[r#"say"it""#], r#"{"key":"say\"it\""}"#, r#"{"key":"(secret)"}"#);
     }
 
