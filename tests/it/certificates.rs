@@ -323,12 +323,11 @@ fn a_reload_that_fails_is_done_again_and_nothing_else_is() {
     env.in_sync();
 }
 
-#[test]
-fn files_of_somebody_else_are_adopted_when_they_are_as_declared_and_kept_when_they_are_replaced() {
-    let env = desk();
+/// What somebody else issued for example.com, in `ssl/web`.
+fn of_somebody_else(env: &Env) {
     fs::create_dir(env.path("ssl/web")).unwrap();
     openssl(
-        &env,
+        env,
         &[
             "req",
             "-x509",
@@ -351,6 +350,27 @@ fn files_of_somebody_else_are_adopted_when_they_are_as_declared_and_kept_when_th
             "ssl/web/tls.crt",
         ],
     );
+}
+
+#[test]
+fn what_somebody_else_issued_is_adopted_also_where_an_authority_of_ones_own_is_to_issue_the_next() {
+    let env = desk();
+    of_somebody_else(&env);
+    let issuers = manifest("Issuer", "own", SELF) + &manifest("Issuer", "ca", "ca: {certificate: ca}");
+    let ca =
+        certificate(&env, "ca", "issuerRef: {name: own}, isCA: true, commonName: Lab CA, duration: 3650d");
+    let web = certificate(&env, "web", "issuerRef: {name: ca}, dnsNames: [example.com]");
+    let theirs = fingerprint(&env, "web");
+    env.push("all.yaml", &format!("{issuers}{ca}{web}"));
+    env.apply();
+    assert_eq!(fingerprint(&env, "web"), theirs);
+    env.in_sync();
+}
+
+#[test]
+fn files_of_somebody_else_are_adopted_when_they_are_as_declared_and_kept_when_they_are_replaced() {
+    let env = desk();
+    of_somebody_else(&env);
     let theirs = fingerprint(&env, "web");
     let web = |names: &str| {
         let spec = format!("issuerRef: {{name: own}}, dnsNames: [{names}]");

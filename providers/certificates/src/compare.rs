@@ -178,9 +178,14 @@ pub(crate) fn unlike(
     found
 }
 
-/// True when the certificate that signs now has another key than the one it was signed with.
+/// True when the certificate that signs now has another key than the one it was signed with. What somebody of another name signed
+/// is not of our issuer.
 pub(crate) fn is_of_earlier_key(facts: &Facts, signer: &Facts) -> bool {
-    facts.authority.is_some() && signer.subject_key.is_some() && facts.authority != signer.subject_key
+    let is_its = signer.common_name.as_ref().is_none_or(|name| *name == facts.issuer);
+    is_its
+        && facts.authority.is_some()
+        && signer.subject_key.is_some()
+        && facts.authority != signer.subject_key
 }
 
 /// What is declared otherwise than when the certificate was put in place, and needs no other one. What an issuer says of itself
