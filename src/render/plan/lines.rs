@@ -7,6 +7,49 @@ use std::borrow::Cow;
 /// Most lines of a long value that are shown on each side.
 const LINES: usize = 20;
 
+/// Most manifests that are named for one reason.
+const NAMED: usize = 5;
+
+/// What is frozen, a line for each reason.
+pub(super) fn frozen(document: &Document) -> Vec<String> {
+    let line = |one: &Frozen| {
+        let (source, reason, tracked) = (clean(&one.source), clean(&one.reason), one.tracked);
+        format!("source {source}  {tracked} of {}: {reason}", first(&one.manifests))
+    };
+    document.frozen.iter().map(line).collect()
+}
+
+/// What is for sources and entries that are not configured here.
+pub(super) fn unassigned(document: &Document) -> Vec<String> {
+    let manifests: Vec<String> = document.unassigned_manifests.iter().map(Elsewhere::to_string).collect();
+    let named = (!manifests.is_empty())
+        .then(|| format!("{}: for providers that are not configured here", first(&manifests)));
+    let line = |one: &Unassigned| {
+        let scope = clean(&one.scope);
+        let who = match &one.source {
+            Some(source) => format!("source `{}`", clean(source)),
+            None => format!("entry `{}`", scope.split('/').next().unwrap_or_default()),
+        };
+        format!("{scope}  {} tracked; no {who} is configured here", one.tracked)
+    };
+    named.into_iter().chain(document.unassigned.iter().map(line)).collect()
+}
+
+/// What nobody declared here, where that was asked for.
+pub(super) fn foreign(document: &Document) -> Vec<String> {
+    let line = |one: &ForeignResource| {
+        let owner = one.owner.as_ref().map(|owner| format!("  marked by {}", clean(owner)));
+        format!("{}  {}{}", clean(&one.scope), clean(&one.id), owner.unwrap_or_default())
+    };
+    document.foreign.resources.iter().map(line).collect()
+}
+
+fn first(names: &[String]) -> String {
+    let shown = &names[..names.len().min(NAMED)];
+    let more = if names.len() > NAMED { ", …" } else { "" };
+    format!("{}{more}", clean(&shown.join(", ")))
+}
+
 /// The symbol of a change, as in Terraform's plans and three more.
 pub(super) fn symbol(change: &ResourceChange) -> &'static str {
     match change.change.actions[..] {

@@ -30,6 +30,9 @@ pub fn markdown(document: &Document) -> String {
         ("Needs a person", conditions(document, &[ConditionKind::Stalled, ConditionKind::Held])),
         ("Waiting", conditions(document, &[ConditionKind::Waiting])),
         ("Warnings", warnings(document)),
+        ("Frozen: not changed, restored or deleted", plain(lines::frozen(document))),
+        ("Unassigned, left alone", plain(lines::unassigned(document))),
+        ("Foreign, left alone", plain(lines::foreign(document))),
     ];
     for (title, entries) in lists {
         list(title, &entries, &mut out);
@@ -130,6 +133,10 @@ fn conditions(document: &Document, kinds: &[ConditionKind]) -> Vec<String> {
             entry(format!("{name}  {}: {}", c.reason, c.message), c.hint.as_deref())
         })
         .collect()
+}
+
+fn plain(lines: Vec<String>) -> Vec<String> {
+    lines.into_iter().map(|line| entry(line, None)).collect()
 }
 
 fn warnings(document: &Document) -> Vec<String> {

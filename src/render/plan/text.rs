@@ -58,9 +58,6 @@ const WIDTH: usize = 400;
 /// Room that values get however narrow the terminal is.
 const VALUES: usize = 16;
 
-/// Most manifests that are named as frozen for one reason.
-const FROZEN: usize = 5;
-
 /// Widest address that its neighbours are aligned with.
 const ALIGNED: usize = 48;
 
@@ -337,52 +334,26 @@ impl Text {
     }
 
     fn left_alone(&mut self, document: &Document) {
-        if !document.frozen.is_empty() {
+        let frozen = lines::frozen(document);
+        if !frozen.is_empty() {
             self.painted(paint::YELLOW, "FROZEN");
             self.line(": not changed, restored or deleted");
-            for one in &document.frozen {
-                let shown: Vec<&str> = one.manifests.iter().take(FROZEN).map(String::as_str).collect();
-                let more = if one.manifests.len() > FROZEN { ", …" } else { "" };
-                let (source, reason, names) = (clean(&one.source), clean(&one.reason), shown.join(", "));
-                self.line(&format!(
-                    "  source {source}  {} of {}{more}: {reason}",
-                    one.tracked,
-                    clean(&names)
-                ));
-            }
-            self.out.push('\n');
+            self.indented(&frozen);
         }
-        let manifests = &document.unassigned_manifests;
-        if !document.unassigned.is_empty() || !manifests.is_empty() {
+        let unassigned = lines::unassigned(document);
+        if !unassigned.is_empty() {
             self.line("UNASSIGNED, left alone");
-            if !manifests.is_empty() {
-                let shown: Vec<String> = manifests.iter().take(FROZEN).map(Elsewhere::to_string).collect();
-                let more = if manifests.len() > FROZEN { ", …" } else { "" };
-                let text = format!(
-                    "  {}{more}: for providers that are not configured here",
-                    clean(&shown.join(", "))
-                );
-                self.line(&text);
-            }
-            for one in &document.unassigned {
-                let scope = clean(&one.scope);
-                let who = match &one.source {
-                    Some(source) => format!("source `{}`", clean(source)),
-                    None => format!("entry `{}`", scope.split('/').next().unwrap_or_default()),
-                };
-                self.line(&format!("  {scope}  {} tracked; no {who} is configured here", one.tracked));
-            }
-            self.out.push('\n');
+            self.indented(&unassigned);
         }
         if self.options.show_foreign && !document.foreign.resources.is_empty() {
             self.line("FOREIGN, left alone");
-            for one in &document.foreign.resources {
-                let owner =
-                    one.owner.as_ref().map(|o| format!("  marked by {}", clean(o))).unwrap_or_default();
-                self.line(&format!("  {}  {}{owner}", clean(&one.scope), clean(&one.id)));
-            }
-            self.out.push('\n');
+            self.indented(&lines::foreign(document));
         }
+    }
+
+    fn indented(&mut self, lines: &[String]) {
+        lines.iter().for_each(|line| self.line(&format!("  {line}")));
+        self.out.push('\n');
     }
 }
 

@@ -97,3 +97,31 @@ fn markdown_fits_a_comment_and_counts_what_does_not() {
     assert!(shown.contains(&format!("**Truncated**: {} more changes", 10_000 - listed)), "{shown}");
     assert_eq!(shown.matches("<details>").count(), shown.matches("</details>").count());
 }
+
+#[test]
+fn what_is_left_alone_is_listed_as_in_the_text() {
+    let frozen = Frozen {
+        source: "infra".into(),
+        reason: "zone.yaml has errors".into(),
+        manifests: vec!["Zone/example.com".into()],
+        tracked: 2,
+    };
+    let unassigned = Unassigned { scope: "old/example.net".into(), tracked: 3, source: None };
+    let foreign =
+        ForeignResource { scope: "pdns/example.com".into(), id: "www/A".into(), owner: Some("lab".into()) };
+    let document = Document {
+        frozen: vec![frozen],
+        unassigned: vec![unassigned],
+        foreign: Foreign { count: 1, ignored: 0, resources: vec![foreign] },
+        ..Document::standing(0, 0, &[])
+    };
+    let page = markdown(&document);
+    for line in [
+        "**Frozen: not changed, restored or deleted**",
+        "source infra  2 of Zone/example.com: zone.yaml has errors",
+        "old/example.net  3 tracked; no entry `old` is configured here",
+        "pdns/example.com  www/A  marked by lab",
+    ] {
+        assert!(page.contains(line), "{page}");
+    }
+}
