@@ -164,7 +164,7 @@ async fn a_block_is_put_into_no_file_behind_a_link_and_the_error_says_where_that
     let desk = Desk::new();
     desk.write("/etc/real", "a\n");
     symlink("real", desk.path("/etc/link")).unwrap();
-    std::fs::create_dir(desk.path("/etc/d")).unwrap();
+    fs::create_dir(desk.path("/etc/d")).unwrap();
     symlink("d", desk.path("/etc/way")).unwrap();
     desk.write("/etc/d/f", "a\n");
     for (path, message, hint) in [
