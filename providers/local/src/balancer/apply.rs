@@ -4,8 +4,8 @@ use super::{
     kind::Balancer,
     memory::{Memory, mark},
     normalize::{Front, drain_millis, path_of},
-    observe::drained_in,
-    render::{drained, named, with_drained},
+    observe::marked_in,
+    render::{drained, named, with_marked},
 };
 use crate::{
     deployment::{millis, parts},
@@ -131,10 +131,10 @@ impl<'a> Change<'a> {
         let declared = desired.spec.bytes().and_then(Balancer::decode);
         let declared = declared.ok_or_else(|| Error::unexpected(format!("{} is no balancer", desired.id)))?;
         // Whoever is being drained stays so; marks that nobody could account for go.
-        let drained: BTreeSet<String> =
-            drained_in(&self.seen).into_iter().filter(|unit| !self.strays.contains(unit)).collect();
-        let content = with_drained(&declared.balancer, |_| true, &drained);
-        let content = match named(&content).is_subset(&drained) {
+        let marked: BTreeSet<String> =
+            marked_in(&self.seen).into_iter().filter(|unit| !self.strays.contains(unit)).collect();
+        let content = with_marked(&declared.balancer, |_| true, &marked);
+        let content = match named(&content).is_subset(&drained(&content)) {
             // Those that were to serve meanwhile are members no longer, so whoever is left does.
             true => declared.balancer.clone(),
             false => content,
@@ -215,8 +215,8 @@ pub(crate) enum Drained {
     Later(String),
 }
 
-/// Has exactly `units` of a deployment drained at these balancers, which are ours, and each of which reads that before this
-/// returns. A balancer that is not there yet needs no mark.
+/// Has exactly `units` of a deployment marked at these balancers, which are ours, and each of which reads that before this
+/// returns: they are drained, and those of them that came besides serve. A balancer that is not there yet needs no mark.
 ///
 /// Guarantee: no balancer that has another member is left without one whose unit runs, as systemd says. Those that are being
 /// drained for somebody else count as away for a time, so they are waited for; without patience they count as gone.
@@ -232,18 +232,20 @@ pub(crate) async fn drain(
     for front in fronts {
         let seen = look(hands, &front.path).await?;
         let Some(text) = text(&seen) else { continue };
-        let with = |units| with_drained(&text, of, units);
-        let (named, mut content) = (named(&text), with(units));
-        let marked = drained(&content);
-        let left: BTreeSet<&String> = named.difference(&marked).collect();
-        if !named.is_disjoint(units) && !any_serves(manager, &left).await? {
-            let away: Vec<&str> = marked.difference(units).map(String::as_str).collect();
+        let with = |units| with_marked(&text, of, units);
+        let mut content = with(units);
+        let (named, away) = (named(&content), drained(&content));
+        let left: BTreeSet<&String> = named.difference(&away).collect();
+        if !away.is_disjoint(units) && !any_serves(manager, &left).await? {
+            // Those that came besides go on as they are.
+            let besides = units.difference(&away).cloned().collect();
+            let away: Vec<&str> = away.difference(units).map(String::as_str).collect();
             if is_patient && !away.is_empty() {
                 let away = away.join(", ");
                 let why = format!("no other one at {} would serve while {away} is being drained", front.path);
                 return Ok(Drained::Later(why));
             }
-            content = with(&BTreeSet::new());
+            content = with(&besides);
         }
         if !drained(&content).is_disjoint(units) {
             end = Drained::Some;
@@ -282,7 +284,7 @@ pub(crate) async fn release(
 ) -> Result<(), Fault> {
     let seen = look(hands, &front.path).await?;
     let Some(text) = text(&seen) else { return Ok(()) };
-    let content = with_drained(&text, of, &BTreeSet::new());
+    let content = with_marked(&text, of, &BTreeSet::new());
     if content == text {
         return Ok(());
     }

@@ -2,7 +2,7 @@
 //!
 //! Members are known from manifests alone, so a balancer is a file with a unit that reads it. What moves is who is drained:
 //! a rolling update marks the lines of the instances that it is about to restart (`render`), and has the unit read the
-//! file again, before and after.
+//! file again, before and after. Those that come besides have lines as well, at rest until they are marked.
 //!
 //! Invariant: only a rolling update that is on its way marks lines. A mark that nobody can account for is drift.
 

@@ -124,7 +124,7 @@ pub(crate) fn normalize(config: &Config, manifest: &Manifest, inputs: &dyn Input
     });
     let address = spec.member.as_ref().map_or("127.0.0.1:%i", |at| &at.value);
     for other in chosen {
-        let Some(numbers) = deployment::numbers_of(other) else {
+        let Some((numbers, besides)) = deployment::numbers_of(other) else {
             // Without it the members that serve now would be taken out.
             let message =
                 format!("the instances of Deployment/{}, which is a member, are not known", other.name);
@@ -135,9 +135,10 @@ pub(crate) fn normalize(config: &Config, manifest: &Manifest, inputs: &dyn Input
             );
             continue;
         };
-        for number in numbers {
+        let besides = besides.map(|number| (number, true));
+        for (number, is_surge) in numbers.map(|number| (number, false)).chain(besides) {
             let unit = deployment::instance(&other.name, number);
-            members.push(Member { unit, address: address.replace("%i", &number.to_string()) });
+            members.push(Member { unit, address: address.replace("%i", &number.to_string()), is_surge });
         }
     }
     if out.problems.iter().any(Problem::is_error) {

@@ -3,7 +3,7 @@
 use super::{
     kind::Balancer,
     memory::{Memory, mark},
-    render::{drained, named, with_drained},
+    render::{marked, named, with_marked},
 };
 use crate::{
     hands::{Seen, What},
@@ -32,7 +32,7 @@ pub(crate) fn observed(
         What::File { .. } => None,
         _ => Some(format!("{} is no file", seen.path)),
     };
-    let plain = with_drained(&content, may_drain, &BTreeSet::new());
+    let plain = with_marked(&content, may_drain, &BTreeSet::new());
     let is_mark = mark(cx, &content);
     let remembered = tracked.and_then(|tracked| Memory::open(&tracked.private));
     let is_unread = remembered.as_ref().is_some_and(|memory| memory.read.as_deref() != Some(&*is_mark));
@@ -40,7 +40,7 @@ pub(crate) fn observed(
         read: if is_unread { remembered.and_then(|memory| memory.read) } else { Some(is_mark.clone()) },
         seen: Some(is_mark),
         left: BTreeMap::new(),
-        strays: drained(&plain),
+        strays: marked(&plain),
     };
     // `path` may be that of any file: a repository must not be a way to read it.
     let is_shown = seen.is_public || declared.as_ref().is_some_and(|declared| declared.balancer == plain);
@@ -64,7 +64,7 @@ pub(crate) fn members(bytes: &[u8]) -> BTreeSet<String> {
     Balancer::decode(bytes).map(|balancer| named(&balancer.balancer)).unwrap_or_default()
 }
 
-/// What is drained in a file that was seen.
-pub(super) fn drained_in(seen: &Seen) -> BTreeSet<String> {
-    text(seen).map(|text| drained(&text)).unwrap_or_default()
+/// What is marked in a file that was seen.
+pub(super) fn marked_in(seen: &Seen) -> BTreeSet<String> {
+    text(seen).map(|text| marked(&text)).unwrap_or_default()
 }

@@ -1,6 +1,8 @@
 //! The configuration of a balancer, as text. Pure.
 //!
-//! Each member has a line of its own, which ends in ` # UNIT`: so whoever drains it changes that line and nothing else.
+//! Each member has a line of its own, which ends in ` # UNIT`: so whoever drains it changes that line and nothing else. One that
+//! comes besides while a revision is brought in has a line that ends in ` # UNIT surge`, and rests: it is in the file as one that
+//! gets no requests. A *mark* takes a member out of service, and puts one that comes besides into it.
 
 use super::kind::Program;
 use std::collections::BTreeSet;
@@ -9,6 +11,22 @@ use std::collections::BTreeSet;
 pub(super) struct Member {
     pub(super) unit: String,
     pub(super) address: String,
+    /// It comes besides, while a revision is brought in.
+    pub(super) is_surge: bool,
+}
+
+/// What is behind the unit of one that comes besides.
+const SURGE: &str = " surge";
+
+impl Member {
+    /// What its line ends in.
+    fn label(&self) -> String {
+        format!("{}{}", self.unit, if self.is_surge { SURGE } else { "" })
+    }
+    /// `word`, where it rests.
+    fn at_rest<'a>(&self, word: &'a str) -> &'a str {
+        if self.is_surge { word } else { "" }
+    }
 }
 
 /// A user and a group.
@@ -23,7 +41,7 @@ impl RunAs<'_> {
     pub(super) const HAPROXY: RunAs<'static> = RunAs { user: "haproxy", group: "haproxy" };
 }
 
-/// The configuration, with nobody drained. Without `run_as`, HAProxy stays whoever starts it.
+/// The configuration, with nobody marked. Without `run_as`, HAProxy stays whoever starts it.
 pub(super) fn render(
     program: Program,
     name: &str,
@@ -36,7 +54,10 @@ pub(super) fn render(
         Program::Nginx => {
             let mut servers: String = members
                 .iter()
-                .map(|member| format!("        server {}; # {}\n", member.address, member.unit))
+                .map(|member| {
+                    let (down, label) = (member.at_rest(" down"), member.label());
+                    format!("        server {}{down}; # {label}\n", member.address)
+                })
                 .collect();
             if servers.is_empty() {
                 // An upstream without servers is refused; this one answers nobody.
@@ -57,7 +78,8 @@ pub(super) fn render(
                 .map(|member| {
                     // HAProxy's names know no `@`.
                     let name = member.unit.replace('@', "-");
-                    format!("    server {name} {} check inter 1s # {}\n", member.address, member.unit)
+                    let (disabled, label) = (member.at_rest(" disabled"), member.label());
+                    format!("    server {name} {} check inter 1s{disabled} # {label}\n", member.address)
                 })
                 .collect();
             let run_as = run_as
@@ -72,45 +94,68 @@ pub(super) fn render(
     }
 }
 
-/// How a line says that it is drained, by the program that it is for.
-fn split(line: &str) -> Option<(&str, &str)> {
-    let line_and_unit = line.rsplit_once(" # ")?;
-    line.trim_start().starts_with("server ").then_some(line_and_unit)
+/// The line of a member.
+struct Line<'a> {
+    /// What it says to the program.
+    setting: &'a str,
+    /// What it ends in.
+    label: &'a str,
+    unit: &'a str,
+    is_surge: bool,
 }
 
-fn is_drained(setting: &str) -> bool {
-    setting.ends_with(" down;") || setting.ends_with(" disabled")
+impl Line<'_> {
+    fn of(line: &str) -> Option<Line<'_>> {
+        let (setting, label) = line.rsplit_once(" # ")?;
+        let unit = label.strip_suffix(SURGE);
+        let (unit, is_surge) = (unit.unwrap_or(label), unit.is_some());
+        line.trim_start().starts_with("server ").then_some(Line { setting, label, unit, is_surge })
+    }
+    fn is_drained(&self) -> bool {
+        self.setting.ends_with(" down;") || self.setting.ends_with(" disabled")
+    }
+    fn is_at_rest(&self) -> bool {
+        self.is_surge && self.is_drained()
+    }
 }
 
-/// The units that have a line.
+fn units(text: &str, which: impl Fn(&Line<'_>) -> bool) -> BTreeSet<String> {
+    text.lines().filter_map(Line::of).filter(which).map(|line| line.unit.to_owned()).collect()
+}
+
+/// The units that have a line, without those that rest.
 pub(crate) fn named(text: &str) -> BTreeSet<String> {
-    text.lines().filter_map(split).map(|(_, unit)| unit.to_owned()).collect()
+    units(text, |line| !line.is_at_rest())
 }
 
-/// The units whose lines say that they are drained.
+/// The units whose lines say that they are drained, without those that rest.
 pub(crate) fn drained(text: &str) -> BTreeSet<String> {
-    let lines = text.lines().filter_map(split);
-    lines.filter(|(setting, _)| is_drained(setting)).map(|(_, unit)| unit.to_owned()).collect()
+    units(text, |line| line.is_drained() && !line.is_surge)
 }
 
-/// The same text with exactly those of `of` drained that are in `units`; lines of others stay as they are.
-pub(crate) fn with_drained(text: &str, of: impl Fn(&str) -> bool, units: &BTreeSet<String>) -> String {
+/// The units whose lines are marked: those that are drained, and those that came besides and serve.
+pub(crate) fn marked(text: &str) -> BTreeSet<String> {
+    units(text, |line| line.is_drained() != line.is_surge)
+}
+
+/// The same text with exactly those of `of` marked that are in `units`; lines of others stay as they are.
+pub(crate) fn with_marked(text: &str, of: impl Fn(&str) -> bool, units: &BTreeSet<String>) -> String {
     let mut out = String::with_capacity(text.len() + 64);
     for line in text.split_inclusive('\n') {
         let bare = line.strip_suffix('\n').unwrap_or(line);
-        match split(bare).filter(|(_, unit)| of(unit)) {
-            Some((setting, unit)) => {
+        match Line::of(bare).filter(|line| of(line.unit)) {
+            Some(Line { setting, label, unit, is_surge }) => {
                 let plain = setting.strip_suffix(" disabled").unwrap_or(setting);
                 let (plain, end) = match plain.strip_suffix(';') {
                     Some(plain) => (plain.strip_suffix(" down").unwrap_or(plain), ";"),
                     None => (plain, ""),
                 };
-                let word = match (units.contains(unit), end) {
+                let word = match (units.contains(unit) != is_surge, end) {
                     (false, _) => "",
                     (true, ";") => " down",
                     (true, _) => " disabled",
                 };
-                out += &format!("{plain}{word}{end} # {unit}\n");
+                out += &format!("{plain}{word}{end} # {label}\n");
             }
             None => out += line,
         }
@@ -123,8 +168,12 @@ mod tests {
     use super::*;
 
     fn members() -> Vec<Member> {
-        let member = |n: u32| Member { unit: format!("web@{n}.service"), address: format!("127.0.0.1:{n}") };
-        vec![member(8001), member(8002)]
+        let member = |n: u32, is_surge| Member {
+            unit: format!("web@{n}.service"),
+            address: format!("127.0.0.1:{n}"),
+            is_surge,
+        };
+        vec![member(8001, false), member(8002, false), member(8003, true)]
     }
 
     #[test]
@@ -139,12 +188,18 @@ mod tests {
             let plain = render(program, "front", "8080", Some(RunAs::HAPROXY), &members());
             assert_eq!(drained(&plain), BTreeSet::new(), "{plain}");
             let units = BTreeSet::from(["web@8002.service".to_owned()]);
-            let marked = with_drained(&plain, |_| true, &units);
-            assert!(marked.contains(line), "{marked}");
-            assert_eq!(drained(&marked), units);
-            assert_eq!(with_drained(&marked, |_| true, &units), marked);
-            assert_eq!(with_drained(&marked, |_| true, &BTreeSet::new()), plain);
-            assert_eq!(with_drained(&marked, |unit| unit.starts_with("other"), &BTreeSet::new()), marked);
+            let text = with_marked(&plain, |_| true, &units);
+            assert!(text.contains(line), "{text}");
+            assert_eq!((drained(&text), marked(&text)), (units.clone(), units.clone()));
+            assert_eq!(with_marked(&text, |_| true, &units), text);
+            assert_eq!(with_marked(&text, |_| true, &BTreeSet::new()), plain);
+            assert_eq!(with_marked(&text, |unit| unit.starts_with("other"), &BTreeSet::new()), text);
+            // One that comes besides is a member while it serves.
+            assert_eq!((named(&plain).len(), marked(&plain).len()), (2, 0));
+            let units = BTreeSet::from(["web@8003.service".to_owned()]);
+            let text = with_marked(&plain, |_| true, &units);
+            assert_eq!((named(&text).len(), drained(&text).len(), marked(&text)), (3, 0, units));
+            assert_eq!(with_marked(&text, |_| true, &BTreeSet::new()), plain);
         }
     }
 }

@@ -230,6 +230,10 @@ impl Deployment {
         let floor = self.replicas.saturating_sub(self.max_unavailable);
         if self.fronts.is_empty() || self.replicas < 2 { floor } else { floor.max(1) }
     }
+    /// How long an instance gets its answers out once no balancer sends it requests any more, in milliseconds.
+    pub(crate) fn drain_millis(&self) -> u64 {
+        self.fronts.iter().map(Front::drain_millis).max().unwrap_or(0)
+    }
     /// What is tried: a revision that was taken back is tried again once any of this is another.
     pub(crate) fn revision(&self) -> String {
         let tried = (&self.content, &self.checks, self.min_ready, self.deadline);

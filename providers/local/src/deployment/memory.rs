@@ -74,6 +74,12 @@ pub(crate) struct Rollout {
     pub(crate) batch: BTreeMap<u32, Stage>,
     /// Instances beyond the declared ones that were started for it.
     pub(crate) surge: BTreeSet<u32>,
+    /// Those of them that were available: they serve at the balancers.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty", default)]
+    pub(crate) serving: BTreeSet<u32>,
+    /// Until when these get their answers out: they were taken from the balancers, and go.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(crate) leaving: Option<u64>,
     /// How far the instances are that try it before the others.
     #[serde(default)]
     pub(crate) trial: Trial,
@@ -170,6 +176,8 @@ impl Rollout {
             turned: now,
             batch: BTreeMap::new(),
             surge: BTreeSet::new(),
+            serving: BTreeSet::new(),
+            leaving: None,
             trial: Trial::Ahead,
             is_marked: false,
             marked: Vec::new(),
@@ -186,8 +194,8 @@ impl Rollout {
 
     /// The same, to another goal. Who was being replaced counts as what he is.
     pub(crate) fn overtaken(self, goal: &str, now: u64) -> Rollout {
-        let Rollout { surge, touched, is_marked, marked, .. } = self;
-        Rollout { surge, touched, is_marked, marked, ..Rollout::to(goal, now) }
+        let Rollout { surge, serving, touched, is_marked, marked, .. } = self;
+        Rollout { surge, serving, touched, is_marked, marked, ..Rollout::to(goal, now) }
     }
 
     /// Leaves out of it what is declared no longer: nobody waits for those to come up, and nobody starts them anew.
@@ -270,7 +278,9 @@ impl Rollout {
             Trial::Since(at) => Some(at),
             Trial::Ahead | Trial::Over => None,
         };
-        for at in stages.chain(trial).chain(&mut self.waits).chain([&mut self.progressed]) {
+        for at in
+            stages.chain(trial).chain(&mut self.waits).chain(&mut self.leaving).chain([&mut self.progressed])
+        {
             *at = at.saturating_sub(by);
         }
     }

@@ -12,10 +12,11 @@ use crate::{
     systemd::{self, RunState, definition, reads},
 };
 use reconciled_provider::{At, Inputs, Manifest, Normalized, Problem, Resource, ResourceId, Scope, Span};
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, ops::Range, sync::Arc};
 
-/// Numbers of the instances that a manifest of a deployment declares; none where nobody can tell.
-pub(crate) fn numbers_of(manifest: &Manifest) -> Option<std::ops::Range<u32>> {
+/// Numbers of the instances that a manifest of a deployment declares, and of those that may come besides while a revision is
+/// brought in; none where nobody can tell.
+pub(crate) fn numbers_of(manifest: &Manifest) -> Option<(Range<u32>, Range<u32>)> {
     let (spec, problems) = manifest.spec::<DeploymentSpec>();
     let spec = spec.filter(|_| !problems.iter().any(Problem::is_error))?;
     let number = |at: &Option<At<u32>>| match at {
@@ -23,7 +24,23 @@ pub(crate) fn numbers_of(manifest: &Manifest) -> Option<std::ops::Range<u32>> {
         at => Some(at.as_ref().map_or(1, |at| at.value)),
     };
     let (first, replicas) = (number(&spec.first_instance)?, number(&spec.replicas)?);
-    (replicas <= MOST).then(|| first..first.saturating_add(replicas))
+    let surge = match &spec.strategy.max_surge {
+        Some(at) if !at.unknown.is_empty() => return None,
+        at => at.as_ref().map_or(Some(0), |at| amount(&at.value, replicas, u64::div_ceil))?,
+    };
+    let end = first.saturating_add(replicas);
+    (replicas <= MOST).then(|| (first..end, end..end.saturating_add(surge)))
+}
+
+/// A number of instances, of which `percent` rounds the share; none where it is no number of any.
+fn amount(text: &str, replicas: u32, percent: impl Fn(u64, u64) -> u64) -> Option<u32> {
+    match text.strip_suffix('%') {
+        Some(text) => {
+            let part: u64 = text.parse().ok().filter(|part| *part <= 100)?;
+            u32::try_from(percent(part * u64::from(replicas), 100)).ok()
+        }
+        None => text.parse().ok().filter(|amount| *amount <= MOST),
+    }
 }
 
 /// Most instances of one deployment: each is a unit that every look reads.
@@ -44,12 +61,6 @@ pub(crate) fn normalize(config: &Config, manifest: &Manifest, inputs: &dyn Input
     let declared = spec.map(|spec| reader.read(&spec)).map(|(mut deployment, enabled)| {
         deployment.fronts = fronts;
         deployment.content = definition::reading(&deployment.content, &files);
-        if deployment.max_surge > 0 && !deployment.fronts.is_empty() {
-            // Those that come besides are no members, so whoever is replaced for them is one less that serves.
-            let message =
-                "`maxSurge` has no use behind a load balancer: it knows the declared instances alone";
-            reader.refuse(manifest.span, message, "leave maxSurge out, and use maxUnavailable");
-        }
         (deployment, enabled)
     });
     let mut out = Normalized { problems: reader.problems, ..Normalized::default() };
@@ -235,15 +246,7 @@ impl Reader<'_> {
         if !at.unknown.is_empty() {
             return 1;
         }
-        let share = |text: &str| {
-            let part: u64 = text.parse().ok().filter(|part| *part <= 100)?;
-            u32::try_from(percent(part * u64::from(replicas), 100)).ok()
-        };
-        let amount = match at.value.strip_suffix('%') {
-            Some(text) => share(text),
-            None => at.value.parse().ok().filter(|amount| *amount <= MOST),
-        };
-        amount.unwrap_or_else(|| {
+        amount(&at.value, replicas, percent).unwrap_or_else(|| {
             let message = format!("`{}` is no number of instances", at.value.escape_debug());
             self.refuse(at.span, message, "write a number such as 2, or a share such as 25%");
             1

@@ -392,7 +392,8 @@ fn written_with(desired: &Resource, observed: Option<&Observed>) -> Vec<Resource
 
 /// Balancers that have nobody else while a rolling update starts the only instance anew.
 fn interrupted(desired: &Resource, seen: &Observation) -> Option<FieldChange> {
-    let declared = deployment(Some(desired)).filter(|declared| declared.replicas == 1)?;
+    let is_replaced = |declared: &Deployment| declared.replicas == 1 && declared.max_surge == 0;
+    let declared = deployment(Some(desired)).filter(is_replaced)?;
     let is_alone = |front: &&balancer::Front| {
         let observed = seen.get(&front.path.as_str().into());
         observed.is_some_and(|observed| balancer::members(&observed.bytes).len() == 1)

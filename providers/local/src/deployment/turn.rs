@@ -201,6 +201,11 @@ impl<'a> Turn<'a> {
         let members: Vec<u32> = members.into_iter().collect();
         let mut left = members.clone();
         left.retain(|number| !rollout.batch.contains_key(number));
+        let is_between = rollout.batch.is_empty();
+        if is_between && self.declared.range().all(|number| group.is_current(number, &means, &self.memory)) {
+            // Those that came besides go, and may have been stopped by somebody who died.
+            left.retain(|number| self.declared.range().contains(number));
+        }
         self.heal(&group, left, &means).await;
         if self.memory.rollout.as_ref().is_none_or(|rollout| rollout.batch.is_empty())
             && let Some(end) = self.look_back(&group, &members, &means, now)
@@ -213,8 +218,10 @@ impl<'a> Turn<'a> {
             // Where there is no template, there is nothing that could be left in place meanwhile.
             if group.content().is_none() || self.declared.range().all(|number| is_current(&number)) {
                 // Whoever was being drained serves, also where nothing came of it: the revision before is wanted again.
-                if let Err(fault) = self.unmark(hands, manager).await {
-                    return Ok(Err(fault));
+                match self.dismiss(hands, manager, cx).await {
+                    Ok(None) => {}
+                    Ok(Some(left)) => return Ok(Ok(End::Wait(left))),
+                    Err(fault) => return Ok(Err(fault)),
                 }
                 return Ok(self.settle(hands, manager, &group, &goal, now).await.map(|()| End::Settled));
             }
@@ -227,9 +234,16 @@ impl<'a> Turn<'a> {
                     let surge = self.declared.surge();
                     rollout.surge.extend(batch.iter().filter(|number| surge.contains(number)));
                     rollout.touched.extend(&batch);
-                    let begin = if self.declared.fronts.is_empty() { Stage::Restart } else { Stage::Drain };
-                    rollout.batch = batch.into_iter().map(|number| (number, begin)).collect();
-                    if begin == Stage::Drain {
+                    rollout.serving.retain(|number| !batch.contains(number));
+                    rollout.leaving = None;
+                    let begin = |number: &u32| {
+                        // One that comes besides rests at the balancers.
+                        let is_idle = rollout.surge.contains(number) && !group.is_running(*number);
+                        let is_behind = !self.declared.fronts.is_empty();
+                        if is_behind && !is_idle { Stage::Drain } else { Stage::Restart }
+                    };
+                    rollout.batch = batch.into_iter().map(|number| (number, begin(&number))).collect();
+                    if !self.declared.fronts.is_empty() {
                         rollout.is_marked = true;
                         rollout.marked.retain(|front| !self.declared.fronts.contains(front));
                         rollout.marked.extend(self.declared.fronts.iter().cloned());

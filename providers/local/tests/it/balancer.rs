@@ -19,13 +19,15 @@ use std::{
 };
 
 const REPLICAS: u16 = 10;
+/// The most that come besides.
+const SURGE: u16 = 3;
 
 /// The first of so many ports in a row that nobody has.
 fn ports() -> u16 {
     let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
     std::iter::repeat_with(crate::sockets::port)
         .take(100)
-        .find(|port| (*port..=*port + REPLICAS).all(is_free))
+        .find(|port| (*port..=*port + REPLICAS + SURGE).all(is_free))
         .unwrap()
 }
 
@@ -45,7 +47,14 @@ fn get(port: u16) -> Result<(), String> {
 async fn no_request_fails_while_ten_instances_behind_nginx_get_a_new_revision() {
     let unit = "[Service]\nExecStart=/usr/sbin/nginx -g 'daemon off;' -c /etc/front.conf\nExecReload=/bin/kill -HUP $MAINPID\n";
     let Some(machine) = Machine::of("deployments", |_| {}) else { return };
-    roll_under_load(&machine, "nginx", unit).await;
+    roll_under_load(&machine, "nginx", unit, (3, 0), false).await;
+}
+
+#[tokio::test]
+async fn no_request_fails_while_others_come_besides_behind_nginx_and_reconciled_dies_again_and_again() {
+    let unit = "[Service]\nExecStart=/usr/sbin/nginx -g 'daemon off;' -c /etc/front.conf\nExecReload=/bin/kill -HUP $MAINPID\n";
+    let Some(machine) = Machine::of("deployments", |_| {}) else { return };
+    roll_under_load(&machine, "nginx", unit, (0, SURGE), true).await;
 }
 
 /// As Debian's unit has it: started by root, and reloaded by its master process.
@@ -55,16 +64,18 @@ async fn no_request_fails_while_ten_instances_behind_haproxy_get_a_new_revision(
                 ExecReload=/usr/sbin/haproxy -c -q -f /etc/front.conf\nExecReload=/bin/kill -USR2 $MAINPID\n\
                 KillMode=mixed\nSuccessExitStatus=143\n";
     let Some(machine) = Machine::of("deployments", |_| {}) else { return };
-    roll_under_load(&machine, "haproxy", unit).await;
+    roll_under_load(&machine, "haproxy", unit, (2, 1), false).await;
     // Who answers requests has no rights of root.
     let master = machine.pid("front.service");
     let workers = machine.run(&["ps", "-o", "user=", "--ppid", &master]);
     assert!(!workers.is_empty() && workers.lines().all(|user| user.trim() == "haproxy"), "{workers}");
 }
 
-async fn roll_under_load(machine: &Machine, program: &str, unit: &str) {
+/// A new revision comes while so many may be away, and so many may come besides.
+async fn roll_under_load(machine: &Machine, program: &str, unit: &str, strategy: (u16, u16), is_dying: bool) {
+    let (away, besides) = strategy;
     let first = ports();
-    let listen = first + REPLICAS;
+    let (end, listen) = (first + REPLICAS, first + REPLICAS + SURGE);
     fs::write(machine.file("front.service"), unit).unwrap();
     machine.run(&["systemctl", "daemon-reload"]);
     let front = format!(
@@ -72,7 +83,7 @@ async fn roll_under_load(machine: &Machine, program: &str, unit: &str) {
     );
     let web = |revision: u32| {
         format!(
-            "Deployment web app=web {{replicas: {REPLICAS}, firstInstance: {first}, strategy: {{maxUnavailable: 3}}, \
+            "Deployment web app=web {{replicas: {REPLICAS}, firstInstance: {first}, strategy: {{maxUnavailable: {away}, maxSurge: {besides}}}, \
              content: \"[Service]\\nEnvironment=REVISION={revision}\\nExecStart=/usr/bin/python3 -m http.server --bind 127.0.0.1 --directory /srv %i\\n\", \
              minReadySeconds: 0, health: [{{http: 'http://127.0.0.1:%i/'}}]}}"
         )
@@ -80,10 +91,10 @@ async fn roll_under_load(machine: &Machine, program: &str, unit: &str) {
     let old = web(1);
     machine.desk.pass(&[&old, &front]).await;
     let written = machine.run(&["cat", "/etc/front.conf"]);
-    assert_eq!(written.matches(" # web@").count(), usize::from(REPLICAS), "{written}");
+    assert_eq!(written.matches(" # web@").count(), usize::from(REPLICAS + besides), "{written}");
     machine.run(&["systemctl", "start", "front.service"]);
     assert_eq!(machine.desk.pass(&[&old, &front]).await.done, [""; 0]);
-    wait_for("every instance serves", || (first..listen).all(get_direct));
+    wait_for("every instance serves", || (first..end).all(get_direct));
     wait_for("the balancer serves", || get(listen).is_ok());
 
     let (stop, asked) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
@@ -101,6 +112,17 @@ async fn roll_under_load(machine: &Machine, program: &str, unit: &str) {
         })
         .collect();
     let new = web(2);
+    // Lives that are too short for a step, and one between them that takes up what they left.
+    let (mut deaths, mut lives) = (0, 0);
+    while is_dying && (machine.desk.is_pending() || lives == 0) {
+        for calls in [0, 1, 0] {
+            deaths += usize::from(!machine.desk.pass_dying(&[&new, &front], calls).await);
+        }
+        machine.desk.pass(&[&new, &front]).await;
+        lives += 1;
+        assert!(lives < 1_000, "it never ends");
+    }
+    assert!(!is_dying || deaths > 5, "{deaths}");
     let range = u32::from(first)..=u32::from(listen - 1);
     let (done, worst) = roll(machine, &[&new, &front], range).await;
     stop.store(true, Ordering::Relaxed);
@@ -108,8 +130,9 @@ async fn roll_under_load(machine: &Machine, program: &str, unit: &str) {
     let asked = asked.load(Ordering::Relaxed);
     assert!(failed.is_empty(), "{} of {asked} failed: {:?}", failed.len(), failed.first());
     assert!(asked > 100, "{asked} requests are no load");
-    assert!(worst >= 7, "{worst} were available");
-    assert_eq!(done.last().unwrap(), "continue web@.service: done");
+    assert!(worst >= usize::from(REPLICAS - away), "{worst} were available");
+    assert!(is_dying || done.last().is_some_and(|last| last == "continue web@.service: done"), "{done:?}");
+    assert!((end..listen).all(|number| !machine.is_active(number.into())), "they go");
     assert!(machine.property(&format!("web@{first}.service"), "Environment").contains("REVISION=2"));
     assert_eq!(machine.run(&["cat", "/etc/front.conf"]), written, "nobody is drained any longer");
     assert_eq!(machine.desk.pass(&[&new, &front]).await.done, [""; 0]);
@@ -238,12 +261,14 @@ fn nginx_and_haproxy_take_what_is_written() {
         let front = format!(
             "LoadBalancer front {{type: {program}, path: /etc/front.conf, selector: {{app: web}}, listen: 8080, reload: front.service}}"
         );
-        let web = "Deployment web app=web {replicas: 2, firstInstance: 8001, content: \"[Service]\"}";
+        let web = "Deployment web app=web {replicas: 2, firstInstance: 8001, strategy: {maxSurge: 50%}, content: \"[Service]\"}";
         let (resources, problems) = desk.normalize(&[&front, web, "Deployment other app=other {content: x}"]);
         assert!(problems.is_empty(), "{problems:?}");
         let shown = desk.provider.show(&resources[0].id, resources[0].spec.bytes().unwrap());
         let text = &shown[0].1;
-        assert_eq!(text.matches(" # ").count(), 2, "{text}");
+        assert_eq!(text.matches(" # ").count(), 3, "{text}");
+        let rests = text.lines().find(|line| line.ends_with(" # web@8003.service surge")).unwrap();
+        assert!(rests.contains(" down;") || rests.contains(" disabled "), "{rests}");
         let file = desk.dir.path().join("front.conf");
         fs::write(&file, text).unwrap();
         let output = Command::new(command[0]).args(&command[1..]).arg(&file).output().unwrap();

@@ -566,10 +566,6 @@ fn deployments_that_mean_nothing_are_refused_with_what_to_write() {
         "2 of 2 instances cannot go before the others",
     );
     refuse(&[&with(", enabled: true")], "no [Install] section");
-    let front =
-        "LoadBalancer front {type: nginx, path: /etc/f, selector: {app: web}, listen: 80, reload: a.service}";
-    let surge = with(", strategy: {maxSurge: 1}").replace("Deployment web", "Deployment web app=web");
-    refuse(&[&surge, front], "`maxSurge` has no use behind a load balancer");
     refuse(&[&with(", minReadySeconds: 10, progressDeadlineSeconds: 10")], "progressDeadlineSeconds");
     refuse(&[&with(", restartOn: [/etc/app.conf]")], "no `File` of this source is at /etc/app.conf");
     refuse(&[&with(", restartOn: [/root/app.conf]")], "below none of the `paths`");

@@ -12,7 +12,7 @@ use reconciled_provider::Cx;
 use std::{collections::BTreeSet, time::Duration};
 use tracing::warn;
 
-/// Has exactly `units` of the deployment called `name` drained at the balancers it is behind.
+/// Has exactly `units` of the deployment called `name` marked at the balancers it is behind.
 async fn mark(
     hands: &dyn Hands,
     manager: &dyn Manager,
@@ -47,19 +47,25 @@ impl Turn<'_> {
         manager: &dyn Manager,
         cx: &Cx,
     ) -> Result<Drain, Fault> {
+        let serving = self.serving();
         let Some(rollout) = &mut self.memory.rollout else { return Ok(Drain::Over) };
         if rollout.batch.values().any(|stage| *stage == Stage::Drain) {
             let now = millis(cx);
             let limit = PATIENCE + u64::from(self.declared.deadline) * 1_000;
             let is_patient = rollout.waits.is_none_or(|since| now.saturating_sub(since) < limit);
-            let units = rollout.batch.keys().map(|number| instance(self.name, *number)).collect();
+            // One that came besides rests, without a mark.
+            let declared = self.declared.range();
+            let (replaced, besides): (Vec<u32>, Vec<u32>) =
+                rollout.batch.keys().copied().partition(|number| declared.contains(number));
+            let units = replaced.into_iter().map(|number| instance(self.name, number));
+            let units = units.chain(serving).collect();
             let drained = {
                 let _alone = self.seat.balancers().await;
                 mark(hands, manager, self.name, &self.declared, &units, is_patient).await?
             };
-            let fronts = self.declared.fronts.iter();
             let drain = match drained {
-                Drained::Some => fronts.map(Front::drain_millis).max().unwrap_or(0),
+                Drained::Some => self.declared.drain_millis(),
+                Drained::None if !besides.is_empty() => self.declared.drain_millis(),
                 // They get requests to the end, and nothing is gained by waiting.
                 Drained::None => 0,
                 Drained::Later(why) => return Ok(Drain::Later(why)),
@@ -100,13 +106,43 @@ impl Turn<'_> {
         End::Wait(if rollout.is_stuck { STUCK } else { IDLE })
     }
 
-    /// Whoever was drained serves again. A balancer that knows of nobody is not touched.
+    /// Those that came besides and serve.
+    fn serving(&self) -> BTreeSet<String> {
+        let serving = self.memory.rollout.iter().flat_map(|rollout| &rollout.serving);
+        let besides = serving.filter(|number| !self.declared.range().contains(number));
+        besides.map(|number| instance(self.name, *number)).collect()
+    }
+
+    /// Takes those that came besides from the balancers, since they go; how long they still get their answers out.
+    pub(super) async fn dismiss(
+        &mut self,
+        hands: &dyn Hands,
+        manager: &dyn Manager,
+        cx: &Cx,
+    ) -> Result<Option<Duration>, Fault> {
+        let has_any = !self.serving().is_empty();
+        if let Some(rollout) = &mut self.memory.rollout {
+            rollout.serving.clear();
+        }
+        self.unmark(hands, manager).await?;
+        let now = millis(cx);
+        let Some(rollout) = &mut self.memory.rollout else { return Ok(None) };
+        if has_any {
+            rollout.leaving = Some(now + self.declared.drain_millis());
+        }
+        let left = rollout.leaving.map_or(0, |until| until.saturating_sub(now));
+        Ok((left > 0).then(|| Duration::from_millis(left)))
+    }
+
+    /// Whoever was drained serves again, and whoever came besides does as long as it shall. A balancer that knows of nobody is
+    /// not touched.
     pub(super) async fn unmark(&mut self, hands: &dyn Hands, manager: &dyn Manager) -> Result<(), Fault> {
+        let serving = self.serving();
         let Some(rollout) = self.memory.rollout.as_mut().filter(|rollout| rollout.is_marked) else {
             return Ok(());
         };
         let _alone = self.seat.balancers().await;
-        mark(hands, manager, self.name, &self.declared, &BTreeSet::new(), true).await?;
+        mark(hands, manager, self.name, &self.declared, &serving, true).await?;
         // What is no longer ours gets its lines back, and nothing waits for it.
         let is_left = |front: &Front| self.declared.fronts.iter().all(|ours| ours.path != front.path);
         for front in std::mem::take(&mut rollout.marked).into_iter().filter(is_left) {
@@ -121,7 +157,10 @@ impl Turn<'_> {
                 );
             }
         }
-        rollout.is_marked = false;
+        if !serving.is_empty() {
+            rollout.marked.clone_from(&self.declared.fronts);
+        }
+        rollout.is_marked = !serving.is_empty();
         Ok(())
     }
 }

@@ -114,6 +114,8 @@ impl Turn<'_> {
             }
         }
         if is_over {
+            let besides = rollout.batch.keys().filter(|number| rollout.surge.contains(number));
+            rollout.serving.extend(besides);
             self.unmark(hands, manager).await?;
             let Some(rollout) = &mut self.memory.rollout else { return Ok(End::Wait(STEP)) };
             rollout.batch.clear();

@@ -1,6 +1,7 @@
 //! What cannot be had from a real systemd at will: answers that do not come, and time.
 
 mod spared;
+mod surge;
 mod world;
 
 use super::*;

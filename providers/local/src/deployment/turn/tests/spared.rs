@@ -8,7 +8,7 @@ use super::{
 use crate::{balancer::Front, hands::Start};
 use reconciled_provider::Health;
 
-fn behind(declared: Deployment, seconds: u32) -> Deployment {
+pub(super) fn behind(declared: Deployment, seconds: u32) -> Deployment {
     let front = Front { path: "/etc/front.conf".into(), reload: "front.service".into(), drain: seconds };
     Deployment { fronts: vec![front], ..declared }
 }

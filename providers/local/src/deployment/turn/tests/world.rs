@@ -191,6 +191,16 @@ impl World {
         self.pass_over(self.desired(declared)).await
     }
 
+    /// The same of a process that dies where it would put down that the template is as declared.
+    pub(super) async fn pass_dying_when_done(&self, declared: &Deployment) -> Option<Outcome> {
+        let (rows, pending) = (self.rows.lock().unwrap().clone(), self.pending.lock().unwrap().clone());
+        let outcome = self.pass(declared).await;
+        if matches!(outcome, Some(Outcome::Done(_))) {
+            (*self.rows.lock().unwrap(), *self.pending.lock().unwrap()) = (rows, pending);
+        }
+        outcome
+    }
+
     /// The same once nothing is declared.
     pub(super) async fn take_down(&self) -> Option<Outcome> {
         self.pass_over(Vec::new()).await
