@@ -1,7 +1,10 @@
 //! What text and Markdown share: symbols, one-line values, changed lines of long values, counts in words.
 
 use super::document::*;
-use crate::render::{clean, counted, cut};
+use crate::{
+    render::{clean, counted, cut},
+    store::Elsewhere,
+};
 use std::borrow::Cow;
 
 /// Most lines of a long value that are shown on each side.

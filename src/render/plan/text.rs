@@ -1,10 +1,7 @@
 //! A plan for a terminal, or for a pipe.
 
 use super::{document::*, lines};
-use crate::{
-    render::{clean, cut},
-    store::Elsewhere,
-};
+use crate::render::{clean, cut};
 use std::{
     collections::{HashMap, HashSet},
     fmt::Write,

@@ -1,6 +1,6 @@
 //! What a forge shows.
 
-use super::*;
+use super::{super::document::Frozen, *};
 
 #[test]
 fn the_markdown_of_a_plan_puts_scopes_behind_a_click() {
@@ -40,6 +40,12 @@ fn the_markdown_of_a_plan_puts_scopes_behind_a_click() {
     ```text
     Zone/example.com#arn/TXT  WaitingForOutput: waits for an output of SqsQueue/jobs
     Zone/example.com#slow/A  Progressing: the remote is on its way
+    ```
+
+    **Unassigned, left alone**
+
+    ```text
+    bind/example.net  3 tracked; no entry `bind` is configured here
     ```
 
     <details><summary><code>pdns/example.com</code>: 2 to create, 1 to update, 1 to replace, 1 to delete, 1 to adopt, 1 to move, 1 to forget</summary>
