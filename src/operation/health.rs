@@ -81,6 +81,8 @@ const LEFT_SO: [&str; 2] = ["Drifted", "PolicyForbids"];
 const ON_ITS_WAY: &str = "the remote is on its way";
 /// Reason of a scope that was not looked at since something of it came to be desired otherwise.
 pub const UNSEEN: &str = "OutOfDate";
+/// Reason of a source that was not had since the state was restored, and of what it declares.
+pub const RESTORED: &str = "Restored";
 /// State of a resource that is not tracked.
 pub const UNTRACKED: &str = "untracked";
 
@@ -100,6 +102,8 @@ pub(super) struct Known {
     /// Manifests in force by address, where something is declared that is not tracked.
     manifests: BTreeMap<String, Vec<(String, u64, Option<u64>)>>,
     looked_at: BTreeMap<String, u64>,
+    /// Sources that were not had since the state was restored, and when that was.
+    restored: BTreeMap<String, Stamp>,
 }
 
 impl Known {
@@ -133,6 +137,7 @@ impl Known {
             drifts: status.drifts.iter().map(|d| (key(&d.scope, &d.id), d.clone())).collect(),
             ailments: reader.ailments().await?,
             looked_at: reader.looked_at().await?,
+            restored: status.sources.iter().filter_map(|s| Some((s.source.clone(), s.restored?))).collect(),
             conditions,
             frozen,
             parts,
@@ -223,8 +228,17 @@ impl Known {
         }
     }
 
+    /// Why nobody looks at it, and since when.
+    fn aside(&self, part: &Part) -> Option<(&'static str, &'static str, Option<Stamp>)> {
+        let since = self.restored.get(&source_of(&part.manifest))?;
+        Some((RESTORED, "the state was restored and its source was not had since", Some(*since)))
+    }
+
     /// Is it as declared?
     fn synced(&self, key: &(String, String), address: &str, part: &Part) -> Side {
+        if let Some((reason, message, since)) = self.aside(part) {
+            return ("Unknown", reason.into(), message.into(), since);
+        }
         if let Some(condition) = self.conditions.get(key) {
             let message = self.waits_for(key, &condition.message).to_owned();
             return ("False", condition.reason.clone(), message, Some(condition.since));
@@ -279,6 +293,10 @@ impl Known {
 
     /// How does it fare? The worst of all that is known.
     fn healthy(&self, key: &(String, String), part: &Part) -> (HealthState, Side) {
+        if let Some((_, message, since)) = self.aside(part) {
+            let state = HealthState::Unknown;
+            return (state, ("Unknown", state.word().into(), message.into(), since));
+        }
         let mut worst: (HealthState, String, Option<Stamp>) =
             (HealthState::Healthy, String::new(), part.healthy_at.or(part.synced_at).or(part.written_at));
         let mut say = |state, message: &str, since| {
@@ -349,9 +367,11 @@ impl Known {
     pub(super) fn by_source(&self, tracked: &BTreeMap<String, u64>) -> BTreeMap<String, SourceHealth> {
         let mut all: BTreeMap<String, BTreeMap<HealthState, u64>> = BTreeMap::new();
         for (source, count) in tracked {
-            all.entry(source.clone()).or_default().insert(HealthState::Healthy, *count);
+            let is_known = !self.restored.contains_key(source);
+            let state = if is_known { HealthState::Healthy } else { HealthState::Unknown };
+            all.entry(source.clone()).or_default().insert(state, *count);
         }
-        for (key, part) in &self.parts {
+        for (key, part) in self.parts.iter().filter(|(_, part)| self.aside(part).is_none()) {
             let (health, _) = self.healthy(key, part);
             let counts = all.entry(source_of(&part.manifest)).or_default();
             let well = counts.entry(HealthState::Healthy).or_default();

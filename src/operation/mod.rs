@@ -29,7 +29,9 @@ pub(crate) use changes::changed;
 pub use explain::{ExplainAsk, Explanation, Now, Wanted, explain};
 pub use facts::{FactEntry, add_facts};
 pub use forget::{ForgetAsk, Forgotten, forget, forgettable};
-pub use health::{ManifestEntry, ResourceCondition, ResourceEntry, SourceHealth, UNSEEN, UNTRACKED, said};
+pub use health::{
+    ManifestEntry, RESTORED, ResourceCondition, ResourceEntry, SourceHealth, UNSEEN, UNTRACKED, said,
+};
 pub use import::{ImportAsk, Imported, import};
 pub(crate) use import::{free_name, split};
 pub use notify::{NotifyTestAsk, notify_test};

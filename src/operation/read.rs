@@ -2,7 +2,7 @@
 
 use super::{
     FactEntry, RequestEntry,
-    health::{self, Known, ManifestEntry, ResourceEntry, SourceHealth},
+    health::{self, Known, ManifestEntry, RESTORED, ResourceEntry, SourceHealth},
     pattern,
 };
 use crate::{
@@ -123,6 +123,7 @@ pub async fn status(
     let mut status = reader.status().await?;
     status.suspensions.extend(outside.iter().map(SuspensionEntry::from));
     tell_sources(&mut status);
+    tell_restored(config, &mut status);
     let (mut resources, mut manifests, mut health) = (Vec::new(), Vec::new(), BTreeMap::new());
     if let Some(address) = &ask.address {
         let pattern = pattern(address)?;
@@ -194,6 +195,30 @@ fn tell_sources(status: &mut Status) {
         status.sources.iter_mut().filter(|source| source.source == name).for_each(|s| s.converged = false);
         condition.scope = format!("source {name}");
     }
+}
+
+/// Says of which sources nothing is done before they were had once since the state was restored.
+fn tell_restored(config: &Config, status: &mut Status) {
+    let mut waiting = Vec::new();
+    for source in status.sources.iter_mut().filter(|source| is_source(config, &source.source)) {
+        let Some(since) = source.restored else { continue };
+        source.converged = false;
+        waiting.push(ConditionEntry {
+            scope: format!("source {}", source.source),
+            id: None,
+            address: None,
+            kind: "waiting".into(),
+            reason: RESTORED.into(),
+            message:
+                "the state was restored and the source was not had since: nothing of it is done until then"
+                    .into(),
+            hint: Some(format!("to have it asked now: reconciled sync --source {}", source.source)),
+            since,
+            next_try: None,
+        });
+    }
+    waiting.append(&mut status.conditions);
+    status.conditions = waiting;
 }
 
 /// Says when what waits is tried again, as the scheduler has it: a condition that stays what it was is not written anew.

@@ -368,6 +368,7 @@ mod tests {
                 since: before(7_200),
                 manifests: 3,
                 converged: false,
+                restored: None,
             }],
             scopes: vec![ScopeStatus {
                 scope: "pdns/example.com".into(),

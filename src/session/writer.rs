@@ -149,7 +149,10 @@ impl Writing {
                 Some(known) if is_folder => known.commit.clone(),
                 _ => snapshot.revision.clone(),
             };
+            // What a backup says is in force comes into force anew once it was had.
+            let is_restored = known.is_some_and(|r| r.is_restored);
             let same = known.is_some_and(|r| r.commit == commit_id && *r.path == *path && !is_folder);
+            let same = same && !is_restored;
             if same {
                 continue;
             }
@@ -161,6 +164,7 @@ impl Writing {
                 author: commit.map_or_else(String::new, |c| c.author.clone()).into(),
                 subject: commit.map_or_else(String::new, |c| c.subject.clone()).into(),
                 path: path.into(),
+                is_restored: is_restored && is_folder,
             };
             let at = self.engine.surveyor.cx.clock.now();
             // Once for each time a commit comes into force, and not again when the same one is loaded anew.

@@ -218,8 +218,10 @@ async fn status(conn: &mut SqliteConnection) -> Result<Status> {
 
 async fn sources(conn: &mut SqliteConnection) -> Result<Vec<SourceStatus>> {
     let found = sqlx::query(
-        "SELECT r.source, r.commit_id, label, author, subject, at, manifests, c.commit_id IS r.commit_id
+        "SELECT r.source, r.commit_id, label, author, subject, at, manifests, c.commit_id IS r.commit_id,
+                CAST(meta.value AS INTEGER)
          FROM revision r LEFT JOIN converged c ON c.source = r.source
+         LEFT JOIN meta ON meta.key = 'restored/' || r.source
          WHERE number IN (SELECT max(number) FROM revision GROUP BY source) ORDER BY r.source",
     )
     .fetch_all(conn)
@@ -234,6 +236,7 @@ async fn sources(conn: &mut SqliteConnection) -> Result<Vec<SourceStatus>> {
             since: Stamp(at(row.try_get(5)?)),
             manifests: row.try_get::<i64, _>(6)? as u64,
             converged: row.try_get(7)?,
+            restored: stamp(row, 8)?,
         })
     };
     found.iter().map(source).collect()
@@ -253,6 +256,7 @@ async fn scopes(conn: &mut SqliteConnection) -> Result<Vec<ScopeStatus>> {
                   UNION ALL SELECT scope, id FROM drift WHERE ended_at IS NULL
                   UNION ALL SELECT scope, id FROM health WHERE state IN ('Degraded', 'Progressing'))
                  AND manifest NOT IN (SELECT id FROM condition WHERE scope LIKE '$sources/%' AND id IS NOT NULL)
+                 AND 'restored/' || substr(manifest, 1, instr(manifest, '/') - 1) NOT IN (SELECT key FROM meta)
                  GROUP BY scope)
          GROUP BY scope ORDER BY scope",
     )

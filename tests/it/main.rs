@@ -66,6 +66,7 @@ mod remote;
 mod renamed;
 mod report;
 mod requests;
+mod restored;
 mod rollback;
 mod running;
 mod secrets;
