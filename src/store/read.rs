@@ -218,7 +218,10 @@ async fn status(conn: &mut SqliteConnection) -> Result<Status> {
 
 async fn sources(conn: &mut SqliteConnection) -> Result<Vec<SourceStatus>> {
     let found = sqlx::query(
-        "SELECT r.source, r.commit_id, label, author, subject, at, manifests, c.commit_id IS r.commit_id,
+        "SELECT r.source, r.commit_id, label, author, subject,
+                (SELECT min(at) FROM revision since WHERE since.source = r.source AND since.number > coalesce(
+                     (SELECT max(number) FROM revision other
+                      WHERE other.source = r.source AND other.commit_id <> r.commit_id), 0)), manifests, c.commit_id IS r.commit_id,
                 CAST(meta.value AS INTEGER)
          FROM revision r LEFT JOIN converged c ON c.source = r.source
          LEFT JOIN meta ON meta.key = 'restored/' || r.source
@@ -481,8 +484,12 @@ fn one_of_each_wait(newest_first: &mut Vec<HistoryEntry>) {
 }
 
 async fn revisions(conn: &mut SqliteConnection, since: i64) -> Result<Vec<HistoryEntry>> {
+    // A commit that comes into force anew, as where the configuration of the host makes more of it, is the same one.
     let found = sqlx::query(
-        "SELECT at, source, label, author, subject FROM revision WHERE at >= ?1 ORDER BY number DESC",
+        "SELECT at, source, label, author, subject FROM (
+             SELECT *, author <> '' AND lag(commit_id) OVER before IS commit_id AND lag(path) OVER before IS path AS again
+             FROM revision WINDOW before AS (PARTITION BY source ORDER BY number))
+         WHERE at >= ?1 AND NOT again ORDER BY number DESC",
     )
     .bind(since)
     .fetch_all(conn)

@@ -21,6 +21,7 @@ mod certificates_secret;
 mod certificates_served;
 mod consented;
 mod control;
+mod counted;
 mod crash;
 mod daemon;
 mod deployment;
