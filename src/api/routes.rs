@@ -11,7 +11,7 @@ use crate::{
     client::Identity,
     daemon::{self, Daemon, Following, Instance},
     operation::{
-        self, AdoptAsk, Adoptable, Adoption, ApproveAsk, Approved, DriftAsk, EventsAsk, ExplainAsk,
+        self, AdoptAsk, Adoptable, Adoption, ApproveAsk, Approved, Aside, DriftAsk, EventsAsk, ExplainAsk,
         Explanation, ForgetAsk, Forgotten, HistoryAsk, ImportAsk, Imported, NotifyTestAsk, PlanAnswer,
         PlanAsk, PushAnswer, PushAsk, PushFollow, PushTarget, PushTargetAsk, RenewAsk, Renewed, ResumeAsk,
         Resumed, RollbackAsk, RolledBack, StatusAnswer, StatusAsk, SuspendAsk, Suspended, SyncAsk, SyncLine,
@@ -139,7 +139,8 @@ async fn status(Asking { instance, .. }: Asking, ask: StatusAsk) -> Answer<Statu
     let config = &instance.session.config;
     let outside = outside(config, instance.session.clock.now());
     let reader = instance.writing.db.reader();
-    let mut answer = operation::status(config, reader, &outside, &ask).await?;
+    let unwritten = daemon::unwritten(&instance, reader).await?;
+    let mut answer = operation::status(config, reader, &outside, &unwritten, &ask).await?;
     if ask.wide {
         operation::add_facts(&instance.session, &mut answer, ask.quick).await;
     }
@@ -238,7 +239,8 @@ async fn explain(Asking { instance, .. }: Asking, ask: ExplainAsk) -> Answer<Exp
     let outside = outside(&instance.session.config, instance.session.clock.now());
     let (reader, desired) = (instance.writing.db.reader(), instance.follower.desired());
     let look = Some((&*instance.session, &*desired));
-    let mut explanation = operation::explain(reader, look, &outside, &ask).await?;
+    let aside = Aside::of(&instance.session.config, &daemon::unwritten(&instance, reader).await?);
+    let mut explanation = operation::explain(reader, look, &outside, aside, &ask).await?;
     let now = instance.session.clock.now();
     operation::lay_over(&mut explanation.conditions, &instance.scheduler.standing(), now);
     Ok(explanation)

@@ -9,7 +9,10 @@ use crate::{
     api,
     config::Environment,
     manifest::explain,
-    operation::{self, ExplainAsk, Explanation, ResourceEntry, UNTRACKED, Wanted, said},
+    operation::{
+        self, Aside, ExplainAsk, Explanation, MISSING, RESTORED, ResourceEntry, UNASSIGNED, UNTRACKED,
+        Wanted, said,
+    },
     registry,
     render::{plan::Document, status},
     session::{Ask, Failure, HostState, Session, outside},
@@ -183,6 +186,7 @@ async fn alone(
         None => Reader::empty(state.clock.clone()).await?,
     };
     let outside = outside(&state.config, state.clock.now());
+    let aside = Aside::of(&state.config, &[]);
     let looked = async {
         let session = Session::open(args.config.as_deref(), environment).await?;
         let outlook = session.outlook(&Ask::default(), &reader).await?;
@@ -191,13 +195,19 @@ async fn alone(
     match looked.await {
         Ok((session, outlook)) => {
             outlook.messages().iter().for_each(|message| out.talk(message));
-            operation::explain(&reader, Some((&session, &outlook.desired)), &outside, ask).await
+            operation::explain(&reader, Some((&session, &outlook.desired)), &outside, aside, ask).await
         }
         Err(failure) => {
             out.talk(&format!("what is declared cannot be had: {failure}"));
-            operation::explain(&reader, None, &outside, ask).await
+            operation::explain(&reader, None, &outside, aside, ask).await
         }
     }
+}
+
+/// Why a resource is not in sync though nothing is done about it and nobody waits.
+fn not_in_sync(resource: &ResourceEntry) -> Option<&str> {
+    let synced = resource.conditions.iter().find(|side| side.kind == "Synced" && side.status != "True");
+    synced.filter(|side| [UNASSIGNED, RESTORED, MISSING].contains(&&*side.reason)).map(|side| &*side.message)
 }
 
 /// An explanation for people.
@@ -212,7 +222,10 @@ fn text(what: &str, found: &Explanation) -> String {
             (rows, _) if rows.iter().any(|row| row.tracked.state == "pending") => {
                 format!("{what} is on its way: the remote has accepted it, but it is not there yet\n")
             }
-            (_, []) => format!("{what} was in sync when it was last looked at\n"),
+            (rows, []) if rows.iter().all(|row| not_in_sync(row).is_none()) => {
+                format!("{what} was in sync when it was last looked at\n")
+            }
+            (rows, _) if let Some(why) = rows.iter().find_map(not_in_sync) => format!("{what}: {why}\n"),
             _ => format!("{what} is in sync\n"),
         };
     }
@@ -400,7 +413,7 @@ mod tests {
             let reader = db.reader().clone();
             async move {
                 let ask = ExplainAsk { address: what.into() };
-                operation::explain(&reader, None, &[], &ask).await.unwrap()
+                operation::explain(&reader, None, &[], Aside::default(), &ask).await.unwrap()
             }
         };
         let text = text("", &ask("Zone/example.com#www/A").await);

@@ -101,7 +101,7 @@ async fn once(
         Host::Alone(state) => match state.reader().await? {
             Some(reader) => {
                 let outside = outside(&state.config, state.clock.now());
-                let mut answer = operation::status(&state.config, &reader, &outside, &ask).await?;
+                let mut answer = operation::status(&state.config, &reader, &outside, &[], &ask).await?;
                 operation::add_unknown(&reader, None, &ask, &mut answer).await?;
                 if wide {
                     let session = Session::open(config, environment.clone()).await?;

@@ -3,7 +3,8 @@
 //! Guarantees: a poll that hangs delays no other source; whoever asks is answered after a poll that began after
 //! the question, and after what it found came into force. Who only hints is not answered, and is followed by a poll
 //! that began after the hint; any number of hints makes at most one poll in [`HINTS`]. Beginning
-//! needs no remote: what is in force is taken from the mirrors.
+//! needs no remote: what is in force is taken from the mirrors. Only where the state was restored nothing of a source is
+//! done before it was had since: what came into force after the backup would be taken back.
 
 mod in_force;
 mod recorded;
@@ -248,13 +249,11 @@ impl Loop {
     /// Begins with what is in force, from the mirrors.
     async fn begin(&mut self) {
         for (name, source) in &mut self.sources {
-            let in_force = match self.writing.db.in_force(name).await {
-                Ok(revision) => revision.map(|r| r.commit).filter(|commit| commit.len() == 40),
-                Err(_) => None,
-            };
-            source.was_in_force = in_force.clone();
-            if in_force.is_some() {
-                let known = SourceAsk { in_force, is_local: true, ..SourceAsk::default() };
+            let known = SourceAsk::of(self.writing.db.in_force(name).await.ok().flatten());
+            source.was_in_force = known.in_force.clone();
+            // What a backup says is in force may be long over: its remote is asked first.
+            if known.in_force.is_some() && !known.is_restored {
+                let known = SourceAsk { is_local: true, ..known };
                 source.snapshot = self.session.poll(&source.config, known).await.ok();
             }
         }
@@ -531,10 +530,8 @@ fn poll(
     });
     Box::pin(async move {
         let polled = async {
-            let in_force = writing.db.in_force(&config.name).await?;
-            let in_force = in_force.map(|r| r.commit).filter(|commit| commit.len() == 40);
-            let wished = Some(wished);
-            let known = SourceAsk { in_force, accept_rewind, wished, ..SourceAsk::default() };
+            let known = SourceAsk::of(writing.db.in_force(&config.name).await?);
+            let known = SourceAsk { accept_rewind, wished: Some(wished), ..known };
             session.poll(&config, known).await
         };
         // A secret has no commit: it is looked at whenever its source is.

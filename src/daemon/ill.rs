@@ -2,7 +2,10 @@
 //! resources from being in sync, so that whoever watches one watches both.
 
 use super::{Following, Instance, follower::NotInForce};
-use crate::store::{ConditionEntry, Stamp, Status};
+use crate::{
+    operation::RESTORED,
+    store::{ConditionEntry, Stamp, Status},
+};
 use std::{collections::BTreeMap, time::Duration};
 
 impl Following {
@@ -19,6 +22,8 @@ pub(crate) fn add_sources(instance: &Instance, status: &mut Status) {
     let mut found = Vec::new();
     for (name, following) in &following {
         let Some(behind) = behind(name, following) else { continue };
+        // That says also what is wrong.
+        status.conditions.retain(|known| known.reason != RESTORED || known.scope != behind.scope);
         found.push(behind);
         status.sources.iter_mut().filter(|source| *source.source == **name).for_each(|s| s.converged = false);
     }

@@ -28,6 +28,7 @@ mod requests;
 mod service;
 mod sync;
 mod unseen;
+mod unwritten;
 mod upkeep;
 mod wishes;
 
@@ -38,6 +39,7 @@ pub(crate) use ill::{add_sources, source_states};
 pub use instance::{Instance, Options};
 pub(crate) use sync::{approved, asked_for, consented, pushed, sync};
 pub(crate) use unseen::add_unseen;
+pub(crate) use unwritten::unwritten;
 pub(crate) use upkeep::{UPKEEP, add_upkeep, failing as failing_upkeep, tried as tried_upkeep};
 
 use crate::{

@@ -4,6 +4,7 @@
 //! nothing, and what went wrong with it is part of the answer.
 
 use super::{
+    aside::Aside,
     health::{Known, ResourceEntry},
     pattern,
     read::{concerns, is_meant as is_meant_here, means},
@@ -108,17 +109,20 @@ impl Explanation {
 }
 
 /// Answers [`ExplainAsk`]. `look` is what a look needs, where there is something to look with; `outside`
-/// has what suspends besides the state: the file, windows that are closed.
+/// has what suspends besides the state: the file, windows that are closed; `aside` what is not looked after.
 pub async fn explain(
     reader: &Reader,
     look: Option<(&Session, &Desired)>,
     outside: &[Suspension],
+    aside: Aside,
     ask: &ExplainAsk,
 ) -> Result<Explanation, Failure> {
     let meant = pattern(&ask.address)?;
     let mut status = reader.status().await?;
+    let aside = aside.with(&status);
+    aside.leave_out(&mut status);
     let tracked = reader.rows(Some(&meant)).await?;
-    let stands = Known::read(reader, &status, Parts::All).await?;
+    let stands = Known::read(reader, &status, Parts::All, aside).await?;
     stands.complete(&mut status.conditions);
     let mut drifts = reader.drifts(Some(&meant), false).await?;
     drifts.truncate(RECENT);

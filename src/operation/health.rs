@@ -4,6 +4,7 @@
 //! Guarantees: pure but for what [`Known::read`] reads; the words and their order are those of Argo CD; a manifest or a
 //! source is as healthy as the worst of its resources.
 
+use super::aside::{Aside, UNSEEN_SCOPE};
 use crate::{
     session::{FROZEN, Failure},
     store::{
@@ -81,6 +82,10 @@ const LEFT_SO: [&str; 2] = ["Drifted", "PolicyForbids"];
 const ON_ITS_WAY: &str = "the remote is on its way";
 /// Reason of a scope that was not looked at since something of it came to be desired otherwise.
 pub const UNSEEN: &str = "OutOfDate";
+/// Reason of a source that was not had since the state was restored, and of what it declares.
+pub const RESTORED: &str = "Restored";
+/// Reason of what is gone from the remote, where that is ignored.
+pub const MISSING: &str = "Missing";
 /// State of a resource that is not tracked.
 pub const UNTRACKED: &str = "untracked";
 
@@ -100,11 +105,17 @@ pub(super) struct Known {
     /// Manifests in force by address, where something is declared that is not tracked.
     manifests: BTreeMap<String, Vec<(String, u64, Option<u64>)>>,
     looked_at: BTreeMap<String, u64>,
+    aside: Aside,
 }
 
 impl Known {
     /// Reads what is known of all resources, or of those that may not be healthy.
-    pub(super) async fn read(reader: &Reader, status: &Status, which: Parts) -> Result<Known, Failure> {
+    pub(super) async fn read(
+        reader: &Reader,
+        status: &Status,
+        which: Parts,
+        aside: Aside,
+    ) -> Result<Known, Failure> {
         let key = |scope: &str, id: &str| (scope.to_owned(), id.to_owned());
         let (mut conditions, mut frozen) = (BTreeMap::new(), BTreeMap::new());
         for condition in &status.conditions {
@@ -133,6 +144,7 @@ impl Known {
             drifts: status.drifts.iter().map(|d| (key(&d.scope, &d.id), d.clone())).collect(),
             ailments: reader.ailments().await?,
             looked_at: reader.looked_at().await?,
+            aside,
             conditions,
             frozen,
             parts,
@@ -225,6 +237,9 @@ impl Known {
 
     /// Is it as declared?
     fn synced(&self, key: &(String, String), address: &str, part: &Part) -> Side {
+        if let Some(why) = self.aside.why(&key.0, &source_of(&part.manifest)) {
+            return ("Unknown", why.reason.into(), why.message, why.since);
+        }
         if let Some(condition) = self.conditions.get(key) {
             let message = self.waits_for(key, &condition.message).to_owned();
             return ("False", condition.reason.clone(), message, Some(condition.since));
@@ -233,12 +248,15 @@ impl Known {
             return ("Unknown", FROZEN.into(), frozen.message.clone(), Some(frozen.since));
         }
         if let Some(whole) = self.whole(&key.0) {
-            return ("Unknown", "Unseen".into(), whole.message.to_string(), Some(Stamp(whole.since)));
+            return ("Unknown", UNSEEN_SCOPE.into(), whole.message.to_string(), Some(Stamp(whole.since)));
         }
         if let Some(drift) = self.drifts.get(key) {
             return ("False", "Drifted".into(), said(drift), Some(drift.first_seen));
         }
         let text = |reason: &str, message: &str, since| ("False", reason.into(), message.into(), since);
+        if let Some(gone) = self.left_out(key) {
+            return text(MISSING, &gone.message, Some(Stamp(gone.since)));
+        }
         match part.state.as_str() {
             "pending" => text("Progressing", self.waits_for(key, ON_ITS_WAY), part.written_at),
             "applied" => text("NotYetSeen", "written, and not yet seen to be as written", part.written_at),
@@ -265,6 +283,12 @@ impl Known {
         }
     }
 
+    /// That it is gone, where that is ignored.
+    fn left_out(&self, (scope, id): &(String, String)) -> Option<&Ailment> {
+        let mut mine = self.ailments.get(scope)?.iter();
+        mine.find(|ailment| ailment.is_left_out() && ailment.id.as_ref().is_some_and(|own| *own.0 == **id))
+    }
+
     /// The hold of the guard domain that it is in.
     fn hold(&self, (scope, _): &(String, String)) -> Option<&HoldEntry> {
         let is_over = |hold: &&HoldEntry| {
@@ -279,6 +303,10 @@ impl Known {
 
     /// How does it fare? The worst of all that is known.
     fn healthy(&self, key: &(String, String), part: &Part) -> (HealthState, Side) {
+        if let Some(why) = self.aside.why(&key.0, &source_of(&part.manifest)) {
+            let state = HealthState::Unknown;
+            return (state, ("Unknown", state.word().into(), why.message, why.since));
+        }
         let mut worst: (HealthState, String, Option<Stamp>) =
             (HealthState::Healthy, String::new(), part.healthy_at.or(part.synced_at).or(part.written_at));
         let mut say = |state, message: &str, since| {
@@ -344,16 +372,27 @@ impl Known {
         self.ailments.get(scope)?.iter().find(|ailment| ailment.id.is_none())
     }
 
-    /// Health by source: `tracked` says how many resources each has, of which only those that are known here may not
-    /// be healthy.
-    pub(super) fn by_source(&self, tracked: &BTreeMap<String, u64>) -> BTreeMap<String, SourceHealth> {
+    /// Health by source: `tracked` says how many resources each has in which scope, of which only those that are known here
+    /// may not be healthy.
+    pub(super) fn by_source(
+        &self,
+        tracked: &BTreeMap<(String, String), u64>,
+    ) -> BTreeMap<String, SourceHealth> {
         let mut all: BTreeMap<String, BTreeMap<HealthState, u64>> = BTreeMap::new();
-        for (source, count) in tracked {
-            all.entry(source.clone()).or_default().insert(HealthState::Healthy, *count);
+        for ((source, scope), count) in tracked {
+            let state = match self.aside.why(scope, source) {
+                Some(_) => HealthState::Unknown,
+                None => HealthState::Healthy,
+            };
+            *all.entry(source.clone()).or_default().entry(state).or_default() += count;
         }
         for (key, part) in &self.parts {
+            let source = source_of(&part.manifest);
+            if self.aside.why(&key.0, &source).is_some() {
+                continue;
+            }
             let (health, _) = self.healthy(key, part);
-            let counts = all.entry(source_of(&part.manifest)).or_default();
+            let counts = all.entry(source).or_default();
             let well = counts.entry(HealthState::Healthy).or_default();
             *well = well.saturating_sub(1);
             *counts.entry(health).or_default() += 1;

@@ -6,6 +6,7 @@
 
 mod adopt;
 mod approve;
+mod aside;
 mod changes;
 mod explain;
 mod facts;
@@ -26,11 +27,14 @@ mod unmatched;
 
 pub use adopt::{AdoptAsk, Adoptable, Adoption, adopt, adoptable};
 pub use approve::{ApproveAsk, Approved, approve, may_approve};
+pub use aside::{Aside, UNASSIGNED};
 pub(crate) use changes::changed;
 pub use explain::{ExplainAsk, Explanation, Now, Wanted, explain};
 pub use facts::{FactEntry, add_facts};
 pub use forget::{ForgetAsk, Forgotten, forget, forgettable};
-pub use health::{ManifestEntry, ResourceCondition, ResourceEntry, SourceHealth, UNSEEN, UNTRACKED, said};
+pub use health::{
+    MISSING, ManifestEntry, RESTORED, ResourceCondition, ResourceEntry, SourceHealth, UNSEEN, UNTRACKED, said,
+};
 pub use import::{ImportAsk, Imported, import};
 pub(crate) use import::{free_name, split};
 pub use notify::{NotifyTestAsk, notify_test};

@@ -2,7 +2,8 @@
 
 use super::{
     FactEntry, RequestEntry,
-    health::{self, Known, ManifestEntry, ResourceEntry, SourceHealth},
+    aside::{Aside, entry_of},
+    health::{self, Known, ManifestEntry, RESTORED, ResourceEntry, SourceHealth},
     pattern,
 };
 use crate::{
@@ -113,20 +114,29 @@ pub async fn add_unknown(
 
 /// Answers [`StatusAsk`].
 ///
-/// `outside` has what suspends besides the state: the file, windows that are closed.
+/// `outside` has what suspends besides the state: the file, windows that are closed; `unwritten` what the state could not be
+/// told of passes.
 pub async fn status(
     config: &Config,
     reader: &Reader,
     outside: &[Suspension],
+    unwritten: &[ConditionEntry],
     ask: &StatusAsk,
 ) -> Result<StatusAnswer, Failure> {
-    let mut status = reader.status().await?;
+    let aside = Aside::of(config, unwritten);
+    let mut status = reader.status_of(&|scope, source| aside.why(scope, source).is_none()).await?;
+    let aside = aside.with(&status);
+    aside.leave_out(&mut status);
     status.suspensions.extend(outside.iter().map(SuspensionEntry::from));
     tell_sources(&mut status);
+    tell_restored(&aside, &mut status);
+    for one in unwritten {
+        status.conditions.push(one.clone());
+    }
     let (mut resources, mut manifests, mut health) = (Vec::new(), Vec::new(), BTreeMap::new());
     if let Some(address) = &ask.address {
         let pattern = pattern(address)?;
-        let stands = Known::read(reader, &status, Parts::All).await?;
+        let stands = Known::read(reader, &status, Parts::All, aside).await?;
         stands.complete(&mut status.conditions);
         let rows = reader.rows(Some(&pattern)).await?;
         status.conditions.retain(|condition| concerns(&pattern, condition, &rows));
@@ -146,14 +156,14 @@ pub async fn status(
         resources = stands.resources(rows, |address| is_meant(&pattern, address));
         manifests = health::manifests(&resources);
     } else {
-        let stands = Known::read(reader, &status, Parts::Ailing).await?;
+        let stands = Known::read(reader, &status, Parts::Ailing, aside.clone()).await?;
         stands.complete(&mut status.conditions);
         let tracked = reader.tracked_by_source().await?;
         health = stands.by_source(&tracked);
-        status.unassigned = unassigned(config, &status, &tracked);
+        status.unassigned = unassigned(&aside, &tracked);
         // What was in force of a source that is gone says nothing any more.
-        status.sources.retain(|source| is_source(config, &source.source));
-        health.retain(|source, _| is_source(config, source));
+        status.sources.retain(|source| aside.is_source(&source.source));
+        health.retain(|source, _| aside.is_source(source));
     }
     let instance = config.instance.to_string();
     let (facts, messages, requests) = (Vec::new(), Vec::new(), Vec::new());
@@ -162,29 +172,20 @@ pub async fn status(
 }
 
 /// What is tracked for sources and entries that are not configured.
-fn unassigned(config: &Config, status: &Status, tracked: &BTreeMap<String, u64>) -> Vec<UnassignedEntry> {
-    let of_sources = tracked.iter().filter(|(name, _)| !is_source(config, name) && *name != CLAIMS);
-    let of_sources = of_sources.map(|(name, tracked)| ("source", name.clone(), *tracked));
-    let mut entries: BTreeMap<&str, u64> = BTreeMap::new();
-    for scope in &status.scopes {
-        let entry = scope.scope.split('/').next().unwrap_or_default();
-        if scope.tracked > 0 && !is_entry(config, entry) {
-            *entries.entry(entry).or_default() += scope.tracked;
+fn unassigned(aside: &Aside, tracked: &BTreeMap<(String, String), u64>) -> Vec<UnassignedEntry> {
+    let (mut sources, mut entries) = (BTreeMap::<&str, u64>::new(), BTreeMap::<&str, u64>::new());
+    for ((source, scope), count) in tracked {
+        if !aside.is_source(source) && source != CLAIMS {
+            *sources.entry(source).or_default() += count;
+        }
+        if !aside.is_entry(entry_of(scope)) {
+            *entries.entry(entry_of(scope)).or_default() += count;
         }
     }
-    let of_entries = entries.into_iter().map(|(name, tracked)| ("provider", name.to_owned(), tracked));
-    let entry =
-        |(kind, name, tracked): (&str, String, u64)| UnassignedEntry { kind: kind.into(), name, tracked };
-    of_sources.chain(of_entries).map(entry).collect()
-}
-
-/// True for the name of a configured source, also the one that it had before.
-fn is_source(config: &Config, name: &str) -> bool {
-    config.sources.iter().any(|source| *source.name == *name || source.was.as_deref() == Some(name))
-}
-
-fn is_entry(config: &Config, name: &str) -> bool {
-    config.providers.iter().any(|entry| *entry.name == *name || entry.was.as_deref() == Some(name))
+    let entry = |kind: &'static str| {
+        move |(name, tracked): (&str, u64)| UnassignedEntry { kind: kind.into(), name: name.into(), tracked }
+    };
+    sources.into_iter().map(entry("source")).chain(entries.into_iter().map(entry("provider"))).collect()
 }
 
 /// Calls what is about the manifests of a source by its name. A source with errors is not in sync.
@@ -194,6 +195,30 @@ fn tell_sources(status: &mut Status) {
         status.sources.iter_mut().filter(|source| source.source == name).for_each(|s| s.converged = false);
         condition.scope = format!("source {name}");
     }
+}
+
+/// Says of which sources nothing is done before they were had once since the state was restored.
+fn tell_restored(aside: &Aside, status: &mut Status) {
+    let mut waiting = Vec::new();
+    for source in status.sources.iter_mut().filter(|source| aside.is_source(&source.source)) {
+        let Some(since) = source.restored else { continue };
+        source.converged = false;
+        waiting.push(ConditionEntry {
+            scope: format!("source {}", source.source),
+            id: None,
+            address: None,
+            kind: "waiting".into(),
+            reason: RESTORED.into(),
+            message:
+                "the state was restored and the source was not had since: nothing of it is done until then"
+                    .into(),
+            hint: Some(format!("to have it asked now: reconciled sync --source {}", source.source)),
+            since,
+            next_try: None,
+        });
+    }
+    waiting.append(&mut status.conditions);
+    status.conditions = waiting;
 }
 
 /// Says when what waits is tried again, as the scheduler has it: a condition that stays what it was is not written anew.

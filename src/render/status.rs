@@ -16,6 +16,7 @@ use crate::{
         Status, SuspensionEntry, UnassignedEntry,
     },
 };
+use reconciled_engine::HealthState;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Write as _,
@@ -45,10 +46,12 @@ pub fn status(
     let _ = write!(out, "\n{} well", status.well);
     let pending: u64 = status.scopes.iter().map(|s| s.pending).sum();
     let applied: u64 = status.scopes.iter().map(|s| s.applied).sum();
+    let missing: u64 = health.values().filter_map(|of| of.resources.get(HealthState::Missing.word())).sum();
     for (count, what) in [
         (pending, "on their way"),
         (applied, "written and not yet seen"),
         (status.drifts.len() as u64, "drifted"),
+        (missing, "missing"),
         (status.open, "sent without an answer"),
     ] {
         if count > 0 {
@@ -377,6 +380,7 @@ mod tests {
                 since: before(7_200),
                 manifests: 3,
                 converged: false,
+                restored: None,
             }],
             scopes: vec![ScopeStatus {
                 scope: "pdns/example.com".into(),

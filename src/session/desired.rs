@@ -196,17 +196,16 @@ impl Session {
                 continue;
             }
             // What was never had declared nothing yet.
-            let in_force = store.in_force(&source.name).await?.map(|r| r.commit).filter(|c| c.len() == 40);
-            if in_force.is_some() {
-                let known = Known { in_force, is_local: true, ..Known::default() };
-                snapshots.push(self.poll(source, known).await?);
+            let known = Known::of(store.in_force(&source.name).await?);
+            if known.in_force.is_some() && !known.is_restored {
+                snapshots.push(self.poll(source, Known { is_local: true, ..known }).await?);
             }
         }
         Ok(snapshots)
     }
 
-    /// Polls one source. One that is not meant is read for what it declares; where it was never had, it declared
-    /// nothing yet.
+    /// Polls one source. One that is not meant is read for what it declares; where it was never had, also since the state
+    /// was restored, what it declares is not known.
     async fn snapshot(
         &self,
         source: &SourceConfig,
@@ -215,12 +214,12 @@ impl Session {
         is_meant: bool,
         wished: Instant,
     ) -> Result<Option<Snapshot>, Failure> {
-        let in_force = store.in_force(&source.name).await?.map(|r| r.commit).filter(|c| c.len() == 40);
+        let before = Known::of(store.in_force(&source.name).await?);
         let accept = ask.accept_rewind.as_ref().filter(|(name, _)| *name == source.name);
-        let never = in_force.is_none();
+        let never = before.in_force.is_none() || before.is_restored;
         let rev = ask.rev.clone().filter(|_| is_meant);
         let accept_rewind = accept.map(|(_, commit)| commit.clone());
-        let known = Known { in_force, accept_rewind, rev, is_local: false, wished: Some(wished) };
+        let known = Known { accept_rewind, rev, wished: Some(wished), ..before };
         let polled = self.poll(source, known).await;
         if never && !is_meant { Ok(polled.ok()) } else { polled.map(Some) }
     }
@@ -287,11 +286,11 @@ impl Session {
                 kept.push(snapshot);
                 continue;
             }
-            let good = store.in_force(&snapshot.name).await?.map(|r| r.commit).filter(|c| c.len() == 40);
+            let good = Known::of(store.in_force(&snapshot.name).await?);
             let source = self.config.sources.iter().find(|s| s.name == snapshot.name).cloned();
-            if let (Some(good), Some(source)) = (good, source) {
-                let known = Known { in_force: Some(good), is_local: true, ..Known::default() };
-                kept.push(self.poll(&source, known).await?);
+            let source = source.filter(|_| good.in_force.is_some() && !good.is_restored);
+            if let Some(source) = source {
+                kept.push(self.poll(&source, Known { is_local: true, ..good }).await?);
             }
         }
         // A secret that can be had by now may be what the newest one lacks.

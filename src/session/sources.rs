@@ -12,7 +12,7 @@ use crate::{
     trust::Signer,
 };
 use bytes::Bytes;
-use reconciled_engine::store::Approval;
+use reconciled_engine::store::{Approval, Revision};
 use reconciled_provider::{Hash, Problem, SecretRef, Secrets};
 use std::{
     collections::BTreeMap,
@@ -91,8 +91,19 @@ pub struct Known {
     pub rev: Option<String>,
     /// Take what is in force from the mirror and ask no remote.
     pub is_local: bool,
+    /// What is in force is what a backup says: it is not looked at in place of what its remote has.
+    pub is_restored: bool,
     /// What another source of the same remote was told since then is enough; by default nothing is that was told before.
     pub wished: Option<Instant>,
+}
+
+impl Known {
+    /// What is known where `revision` is in force; a folder is no commit.
+    pub fn of(revision: Option<Revision>) -> Known {
+        let is_restored = revision.as_ref().is_some_and(|revision| revision.is_restored);
+        let in_force = revision.map(|revision| revision.commit).filter(|commit| commit.len() == 40);
+        Known { in_force, is_restored, ..Known::default() }
+    }
 }
 
 /// The mirrors of a session. Each is opened once: two openings would not wait for each other's polls.
@@ -240,7 +251,7 @@ fn oid(text: &str) -> Result<Oid, Failure> {
 /// Polls a source and opens the tree to look at. Blocks.
 ///
 /// When the remote cannot be asked, or offers what is refused, the revision in force is looked at instead and
-/// the snapshot says why.
+/// the snapshot says why. One that a backup says is in force is not: that is an error.
 pub(super) fn poll(
     mirrors: &Mirrors,
     config: &Config,
@@ -258,6 +269,11 @@ pub(super) fn poll(
     let (mut commit, mut signer, behind) = match (polled, in_force) {
         (Ok(Polled::Unchanged(commit)), _) => (commit, None, None),
         (Ok(Polled::Changed { to, signer, .. }), _) => (to, signer, None),
+        (Err(error), Some(_)) if known.is_restored => {
+            return Err(
+                SourceError::Restored { name: source.name.to_string(), cause: Box::new(error) }.into()
+            );
+        }
         (Err(error), Some(in_force)) => match mirror.commit(in_force) {
             Ok(commit) => (commit, None, Some(Arc::new(error))),
             // A mirror that was lost does not get it back where the history was rewritten: the poll says what to do.

@@ -17,7 +17,7 @@ use reconciled_engine::{
 };
 use reconciled_provider::{Hash, ManifestKey, ResourceId, Scope};
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     pin::pin,
     sync::{Arc, PoisonError},
     time::Duration,
@@ -129,7 +129,7 @@ impl Writing {
         let (mut writes, mut events, mut consenting) = (Vec::new(), Vec::new(), Vec::new());
         let mut moved = BTreeSet::new();
         for &snapshot in snapshots {
-            let manifests: Vec<(ManifestKey, _)> = desired
+            let manifests: Vec<(ManifestKey, Hash)> = desired
                 .manifests
                 .iter()
                 .filter(|m| m.key.source() == &*snapshot.name)
@@ -149,10 +149,17 @@ impl Writing {
                 Some(known) if is_folder => known.commit.clone(),
                 _ => snapshot.revision.clone(),
             };
+            // What a backup says is in force comes into force anew once it was had.
+            let is_restored = known.is_some_and(|r| r.is_restored);
             let same = known.is_some_and(|r| r.commit == commit_id && *r.path == *path && !is_folder);
-            if same {
-                continue;
-            }
+            let same = same && !is_restored;
+            let manifests = match same {
+                true => match self.with_new(&snapshot.name, manifests).await? {
+                    Some(all) => all,
+                    None => continue,
+                },
+                false => manifests,
+            };
             let commit = snapshot.commit.as_ref();
             let revision = Revision {
                 source: snapshot.name.clone(),
@@ -161,6 +168,7 @@ impl Writing {
                 author: commit.map_or_else(String::new, |c| c.author.clone()).into(),
                 subject: commit.map_or_else(String::new, |c| c.subject.clone()).into(),
                 path: path.into(),
+                is_restored: is_restored && is_folder,
             };
             let at = self.engine.surveyor.cx.clock.now();
             // Once for each time a commit comes into force, and not again when the same one is loaded anew.
@@ -179,6 +187,22 @@ impl Writing {
             self.db.commit(writes).await?;
         }
         Ok(Brought { has_consent, moved })
+    }
+
+    /// What is in force of a source, with those of `manifests` that are new though the commit is not: the configuration of the
+    /// host has an entry or a label that they are for. None where there are none. What the configuration makes another thing
+    /// of, or takes away, stays what the commit says.
+    async fn with_new(
+        &self,
+        source: &str,
+        manifests: Vec<(ManifestKey, Hash)>,
+    ) -> Result<Option<Vec<(ManifestKey, Hash)>>, Failure> {
+        let mut all: BTreeMap<ManifestKey, Hash> = self.db.contents(source).await?.into_iter().collect();
+        let before = all.len();
+        for (key, content) in manifests {
+            all.entry(key).or_insert(content);
+        }
+        Ok((all.len() > before).then(|| all.into_iter().collect()))
     }
 
     /// What of `given` counts: a trailer consents only to plans that its source has to do with, and only where all

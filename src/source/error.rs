@@ -146,6 +146,14 @@ pub enum SourceError {
         #[source]
         cause: KeysError,
     },
+    #[error(
+        "the state was restored and nothing of source {name} could be had since, so nothing of it is done"
+    )]
+    Restored {
+        name: String,
+        #[source]
+        cause: Box<SourceError>,
+    },
     #[error("the mirror {path} is damaged", path = path.display())]
     Corrupt {
         path: PathBuf,
@@ -217,6 +225,7 @@ impl SourceError {
             | Self::Io { .. }
             | Self::Prepare { .. } => true,
             Self::EveryUrl { attempts } => attempts.iter().any(Self::may_pass),
+            Self::Restored { cause, .. } => cause.may_pass(),
             _ => false,
         }
     }
@@ -288,6 +297,7 @@ impl SourceError {
             ),
             Self::Unverified { commit, keys, cause, .. } => unverified_hint(commit, keys, cause),
             Self::Keys { cause, .. } => cause.hint(),
+            Self::Restored { cause, .. } => cause.hint(),
             Self::Corrupt { .. } => "nothing: the next poll clones it again".into(),
             Self::PathNotFound { .. } => {
                 "correct the source's `path`; to empty a directory on purpose keep a file in it".into()

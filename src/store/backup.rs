@@ -9,6 +9,7 @@ use super::{
     error::{Result, StoreError},
     events,
     open::{self, Lock, Schema},
+    rows::ms,
 };
 use reconciled_engine::store::Event;
 use reconciled_provider::Clock;
@@ -216,6 +217,12 @@ async fn prepare(
     let finish = async |conn: &mut SqliteConnection| -> Result<(u64, u64)> {
         // What was made since the copy is not in it, and would be made again.
         open::set_recovering(conn).await?;
+        // Nor what came into force since: what did so before must not be done again in its place.
+        sqlx::query("INSERT OR REPLACE INTO meta (key, value) SELECT DISTINCT 'restored/' || source, ?1 FROM revision")
+            .bind(ms(clock.now()).to_string())
+            .execute(&mut *conn)
+            .await?;
+        sqlx::query("DELETE FROM converged").execute(&mut *conn).await?;
         // Nor is what was consented to and done since: it would be done again on the same word.
         sqlx::query("DELETE FROM begun").execute(&mut *conn).await?;
         sqlx::query("DELETE FROM approval WHERE used_at IS NULL").execute(&mut *conn).await?;

@@ -165,6 +165,9 @@ pub struct SourceStatus {
     pub manifests: u64,
     /// All of it was found in sync.
     pub converged: bool,
+    /// When the state was restored, where the source was not had since: nothing of it is done until then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restored: Option<Stamp>,
 }
 
 /// A scope and what is tracked in it.

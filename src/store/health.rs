@@ -193,15 +193,15 @@ impl Reader {
         ailments(&mut conn).await.map_err(|error| error.of(&self.file))
     }
 
-    /// How many resources are tracked for each source.
-    pub async fn tracked_by_source(&self) -> Result<BTreeMap<String, u64>> {
+    /// How many resources are tracked for each source in each scope.
+    pub async fn tracked_by_source(&self) -> Result<BTreeMap<(String, String), u64>> {
         let mut conn = self.conn().await?;
         let found = sqlx::query_as(
-            "SELECT substr(manifest, 1, instr(manifest, '/') - 1), count(*) FROM inventory GROUP BY 1",
+            "SELECT substr(manifest, 1, instr(manifest, '/') - 1), scope, count(*) FROM inventory GROUP BY 1, 2",
         );
-        let found: Vec<(String, i64)> =
+        let found: Vec<(String, String, i64)> =
             found.fetch_all(&mut *conn).await.map_err(|error| self.error(error))?;
-        Ok(found.into_iter().map(|(source, count)| (source, count as u64)).collect())
+        Ok(found.into_iter().map(|(source, scope, count)| ((source, scope), count as u64)).collect())
     }
 
     /// Identity and generations of every manifest in force: this one, and the one before.

@@ -367,8 +367,9 @@ pub(super) async fn contents(conn: &mut SqliteConnection, source: &str) -> Resul
 
 pub(super) async fn in_force(conn: &mut SqliteConnection, source: &str) -> Result<Option<Revision>> {
     let found = sqlx::query(
-        "SELECT source, commit_id, label, author, subject, path FROM revision
-         WHERE source = ?1 ORDER BY number DESC LIMIT 1",
+        "SELECT source, commit_id, label, author, subject, path,
+                EXISTS (SELECT 1 FROM meta WHERE key = 'restored/' || source)
+         FROM revision WHERE source = ?1 ORDER BY number DESC LIMIT 1",
     )
     .bind(source)
     .fetch_optional(conn)
@@ -381,6 +382,7 @@ pub(super) async fn in_force(conn: &mut SqliteConnection, source: &str) -> Resul
         author: text(&row, 3)?,
         subject: text(&row, 4)?,
         path: text(&row, 5)?,
+        is_restored: row.try_get(6)?,
     }))
 }
 

@@ -37,11 +37,18 @@ const ENGINE: &str = "engine";
 const CONTINUE: &str = "continue";
 const PENDING: &str = "pending";
 
+/// Whether what is in a scope for a source is looked after.
+pub(super) type LookedAfter<'a> = &'a (dyn Fn(&str, &str) -> bool + Sync);
+
 impl Reader {
     /// What is known as a whole, in one consistent snapshot.
     pub async fn status(&self) -> Result<Status> {
+        self.status_of(&|_, _| true).await
+    }
+    /// As [`Reader::status`]; only what a source has in a scope that is looked after counts as well.
+    pub async fn status_of(&self, is_looked_after: LookedAfter<'_>) -> Result<Status> {
         let mut tx = self.snapshot().await?;
-        status(&mut tx).await.map_err(|error| error.of(&self.file))
+        status(&mut tx, is_looked_after).await.map_err(|error| error.of(&self.file))
     }
     /// What is not well: conditions, holds and suspensions, in one consistent snapshot.
     pub async fn not_well(&self) -> Result<Status> {
@@ -197,9 +204,9 @@ async fn not_well(conn: &mut SqliteConnection) -> Result<Status> {
     })
 }
 
-async fn status(conn: &mut SqliteConnection) -> Result<Status> {
+async fn status(conn: &mut SqliteConnection, is_looked_after: LookedAfter<'_>) -> Result<Status> {
     let whole = not_well(conn).await?;
-    let scopes = scopes(conn).await?;
+    let scopes = scopes(conn, is_looked_after).await?;
     Ok(Status {
         drifts: drift::entries(conn, None, true).await?,
         degraded: faring(conn, HealthState::Degraded).await?,
@@ -218,8 +225,13 @@ async fn status(conn: &mut SqliteConnection) -> Result<Status> {
 
 async fn sources(conn: &mut SqliteConnection) -> Result<Vec<SourceStatus>> {
     let found = sqlx::query(
-        "SELECT r.source, r.commit_id, label, author, subject, at, manifests, c.commit_id IS r.commit_id
+        "SELECT r.source, r.commit_id, label, author, subject,
+                (SELECT min(at) FROM revision since WHERE since.source = r.source AND since.number > coalesce(
+                     (SELECT max(number) FROM revision other
+                      WHERE other.source = r.source AND other.commit_id <> r.commit_id), 0)), manifests, c.commit_id IS r.commit_id,
+                CAST(meta.value AS INTEGER)
          FROM revision r LEFT JOIN converged c ON c.source = r.source
+         LEFT JOIN meta ON meta.key = 'restored/' || r.source
          WHERE number IN (SELECT max(number) FROM revision GROUP BY source) ORDER BY r.source",
     )
     .fetch_all(conn)
@@ -234,41 +246,68 @@ async fn sources(conn: &mut SqliteConnection) -> Result<Vec<SourceStatus>> {
             since: Stamp(at(row.try_get(5)?)),
             manifests: row.try_get::<i64, _>(6)? as u64,
             converged: row.try_get(7)?,
+            restored: stamp(row, 8)?,
         })
     };
     found.iter().map(source).collect()
 }
 
-async fn scopes(conn: &mut SqliteConnection) -> Result<Vec<ScopeStatus>> {
+async fn scopes(conn: &mut SqliteConnection, is_looked_after: LookedAfter<'_>) -> Result<Vec<ScopeStatus>> {
+    let mut well = well(conn, is_looked_after).await?;
     let found = sqlx::query(
-        "SELECT scope, sum(tracked), sum(applied), sum(pending), max(foreigners), sum(well) FROM (
+        "SELECT scope, sum(tracked), sum(applied), sum(pending), max(foreigners) FROM (
              SELECT scope, count(*) AS tracked, sum(state = 'applied') AS applied,
-                    sum(state = 'pending') AS pending, NULL AS foreigners, 0 AS well FROM inventory_now GROUP BY scope
-             UNION ALL SELECT scope, 0, 0, 0, foreigners, 0 FROM scope_version
-             UNION ALL SELECT scope, 0, 0, 0, NULL, count(*) FROM inventory_now WHERE state = 'settled'
-                 AND scope NOT IN (SELECT scope FROM health WHERE id = ''
-                  UNION ALL SELECT scope FROM condition WHERE id IS NULL AND reason = 'OutOfDate')
-                 AND (scope, id) NOT IN
-                 (SELECT scope, id FROM condition WHERE id IS NOT NULL
-                  UNION ALL SELECT scope, id FROM drift WHERE ended_at IS NULL
-                  UNION ALL SELECT scope, id FROM health WHERE state IN ('Degraded', 'Progressing'))
-                 AND manifest NOT IN (SELECT id FROM condition WHERE scope LIKE '$sources/%' AND id IS NOT NULL)
-                 GROUP BY scope)
+                    sum(state = 'pending') AS pending, NULL AS foreigners FROM inventory_now GROUP BY scope
+             UNION ALL SELECT scope, 0, 0, 0, foreigners FROM scope_version)
          GROUP BY scope ORDER BY scope",
     )
     .fetch_all(conn)
     .await?;
     let scope = |row: &SqliteRow| {
+        let scope: String = row.try_get(0)?;
         Ok(ScopeStatus {
-            scope: row.try_get(0)?,
+            well: well.remove(&scope).unwrap_or_default(),
+            scope,
             tracked: row.try_get::<i64, _>(1)? as u64,
             applied: row.try_get::<i64, _>(2)? as u64,
             pending: row.try_get::<i64, _>(3)? as u64,
             foreign: row.try_get::<Option<i64>, _>(4)?.map(|count| count as u64),
-            well: row.try_get::<i64, _>(5)? as u64,
         })
     };
     found.iter().map(scope).collect()
+}
+
+/// How many resources are as declared and well as far as anybody knows, by scope. Which ones a hold is about is not
+/// remembered, so nothing in its guard domain counts that may be it.
+async fn well(
+    conn: &mut SqliteConnection,
+    is_looked_after: LookedAfter<'_>,
+) -> Result<BTreeMap<String, u64>> {
+    let found: Vec<(String, String, i64)> = sqlx::query_as(
+        "SELECT scope, substr(manifest, 1, instr(manifest, '/') - 1), count(*) FROM inventory_now
+         WHERE state = 'settled'
+             AND scope NOT IN (SELECT scope FROM health WHERE id = ''
+              UNION ALL SELECT scope FROM condition WHERE id IS NULL AND reason = 'OutOfDate')
+             AND (scope, id) NOT IN
+             (SELECT scope, id FROM condition WHERE id IS NOT NULL
+              UNION ALL SELECT scope, id FROM drift WHERE ended_at IS NULL
+              UNION ALL SELECT scope, id FROM health WHERE state IN ('Degraded', 'Progressing', 'Missing'))
+             AND manifest NOT IN (SELECT id FROM condition WHERE scope LIKE '$sources/%' AND id IS NOT NULL)
+             AND 'restored/' || substr(manifest, 1, instr(manifest, '/') - 1) NOT IN (SELECT key FROM meta)
+             AND (manifest LIKE '$%' OR (scope, id) IN (SELECT scope, id FROM pin)
+                  OR scope NOT IN (SELECT domain FROM hold)
+                     AND substr(scope, 1, instr(scope, '/') - 1) NOT IN (SELECT domain FROM hold))
+         GROUP BY 1, 2",
+    )
+    .fetch_all(conn)
+    .await?;
+    let mut all = BTreeMap::new();
+    for (scope, source, count) in found {
+        if is_looked_after(&scope, &source) {
+            *all.entry(scope).or_default() += count as u64;
+        }
+    }
+    Ok(all)
 }
 
 async fn conditions(conn: &mut SqliteConnection) -> Result<Vec<ConditionEntry>> {
@@ -477,8 +516,12 @@ fn one_of_each_wait(newest_first: &mut Vec<HistoryEntry>) {
 }
 
 async fn revisions(conn: &mut SqliteConnection, since: i64) -> Result<Vec<HistoryEntry>> {
+    // A commit that comes into force anew, as where the configuration of the host makes more of it, is the same one.
     let found = sqlx::query(
-        "SELECT at, source, label, author, subject FROM revision WHERE at >= ?1 ORDER BY number DESC",
+        "SELECT at, source, label, author, subject FROM (
+             SELECT *, author <> '' AND lag(commit_id) OVER before IS commit_id AND lag(path) OVER before IS path AS again
+             FROM revision WINDOW before AS (PARTITION BY source ORDER BY number))
+         WHERE at >= ?1 AND NOT again ORDER BY number DESC",
     )
     .bind(since)
     .fetch_all(conn)

@@ -229,6 +229,7 @@ impl Rename {
                  WHERE EXISTS (SELECT 1 FROM json_each(depends_on) WHERE value >= ?1 || '/' AND value < ?1 || '0')",
                 "UPDATE manifest SET source = ?2 WHERE source = ?1",
                 "UPDATE revision SET source = ?2 WHERE source = ?1",
+                "UPDATE OR REPLACE meta SET key = 'restored/' || ?2 WHERE key = 'restored/' || ?1",
                 "DELETE FROM converged",
                 "UPDATE suspension SET name = ?2 WHERE extent = 'source' AND name = ?1",
                 "UPDATE OR REPLACE commit_status SET source = ?2 WHERE source = ?1",

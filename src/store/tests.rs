@@ -120,6 +120,7 @@ fn ending(action: u64, outcome: &str) -> Ending {
 
 fn revision(commit: &str) -> Revision {
     Revision {
+        is_restored: false,
         source: "infra".into(),
         commit: commit.into(),
         label: commit.into(),

@@ -242,6 +242,12 @@ async fn in_force(
     .execute(&mut *conn)
     .await?
     .last_insert_rowid();
+    if !revision.is_restored {
+        sqlx::query("DELETE FROM meta WHERE key = 'restored/' || ?1")
+            .bind(revision.source.clone())
+            .execute(&mut *conn)
+            .await?;
+    }
     sqlx::query("DELETE FROM manifest WHERE key IN (SELECT value FROM json_each(?1))")
         .bind(json(&gone))
         .execute(&mut *conn)

@@ -154,6 +154,44 @@ fn nothing_is_written_that_cannot_be_put_down_and_it_goes_on_once_there_is_room(
 }
 
 #[test]
+fn what_a_pass_came_to_is_in_status_also_where_it_cannot_be_put_down() {
+    let server = Pdns::start();
+    let env = Env::new();
+    env.write("key", &server.key);
+    let entry = env.pdns_entry(&server.url, WIDE_GUARD);
+    let socket = env.path("api.sock");
+    let api = format!("{entry}\napi: {{socket: {}}}", socket.display());
+    env.config_with("it", &api, ", interval: 1h");
+    env.push("zone.yaml", &records(9));
+    let Some((daemon, inside)) = beside_a_small_disk(&env, &env.path("state"), "24m", &socket) else {
+        return;
+    };
+    env.run(&["sync", "--wait"]).exits(0);
+    env.run(&["status"]).exits(0).says(&["10 well", "Healthy"]);
+
+    // What was written before takes room that is used again.
+    let database = inside.join("state.db");
+    let folded = Command::new("sqlite3").arg(&database).arg("PRAGMA wal_checkpoint(TRUNCATE)").output();
+    assert!(folded.unwrap().status.success());
+    fill(&inside.join("fill"), 0);
+    server.set(ZONE, "h1", "A", "203.0.113.9");
+    let before = server.writes();
+    env.run(&["sync", "--timeout", "10s"]);
+    wait_for("somebody says so", || env.run(&["status"]).all().contains("pdns/example.com  unavailable"));
+    let status = env.run(&["status", "--exit-code"]).exits(4);
+    status
+        .says(&["WAITING (1)", "no space left", "hint: free space", "next try", "\n0 well", "Unknown"])
+        .hides(&["Healthy"]);
+    env.run(&["status", "Zone/example.com#h1/A"]).exits(0).says(&["Unseen", "Unknown"]).hides(&["in sync"]);
+    assert_eq!(server.writes(), before, "it wrote and could not put it down");
+
+    fs::remove_file(inside.join("fill")).unwrap();
+    env.run(&["sync", "--wait", "--timeout", "60s"]).exits(0);
+    env.run(&["status", "--exit-code"]).exits(0).says(&["10 well", "Healthy"]).hides(&["space"]);
+    daemon.stop();
+}
+
+#[test]
 fn a_full_disk_is_told_as_such_where_nobody_has_the_state_and_its_last_writes_are_not_in_the_database() {
     let env = Env::zonefile();
     env.push("zone.yaml", &zone(ZONE, "zones", &["{name: www, type: A, values: [192.0.2.1]}"]));

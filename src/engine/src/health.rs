@@ -89,6 +89,41 @@ pub struct Assessment {
     pub awaited: Option<Duration>,
 }
 
+/// Said of what is gone from the remote, where a manifest or source says to ignore that.
+const LEFT_OUT: &str = "it is gone from the remote, and that is ignored";
+
+impl Ailment {
+    /// It is gone, and that is ignored: nothing waits for it.
+    pub fn is_left_out(&self) -> bool {
+        self.state == HealthState::Missing && &*self.message == LEFT_OUT
+    }
+}
+
+impl Assessment {
+    /// Adds what is `gone` from the remote and stays so; what was not looked for is as it was.
+    pub(crate) fn leave_out(
+        &mut self,
+        memory: &ScopeMemory,
+        gone: &[ResourceId],
+        was_read: &dyn Fn(&ResourceId) -> bool,
+        now: Duration,
+    ) {
+        let known = || memory.ailments.iter().filter(|known| known.is_left_out());
+        if gone.is_empty() && known().next().is_none() {
+            return;
+        }
+        self.ailments.retain(|ailment| !ailment.is_left_out());
+        let before: Known<'_> = known().map(|known| ((known.id.as_ref(), known.state), known)).collect();
+        let not_read = known().filter_map(|known| known.id.as_ref());
+        let not_read = not_read.filter(|id| !was_read(id) && !gone.contains(id) && is_known(memory, id));
+        for id in gone.iter().chain(not_read) {
+            let gone = ailment(&before, Some(id.clone()), HealthState::Missing, LEFT_OUT.into(), now);
+            self.ailments.push(gone);
+        }
+        self.ailments.sort_by(|a, b| a.id.cmp(&b.id));
+    }
+}
+
 /// What of a scope is known by looking.
 pub(crate) struct Told<'a> {
     pub(crate) memory: &'a ScopeMemory,
@@ -242,7 +277,8 @@ pub(crate) fn known_unwell(memory: &ScopeMemory) -> Vec<Unwell> {
 
 /// Resources of a scope whose dependants must wait because of their health.
 pub(crate) fn unready(memory: &ScopeMemory) -> BTreeSet<&ResourceId> {
-    memory.ailments.iter().filter(|a| !a.state.is_ready()).filter_map(|a| a.id.as_ref()).collect()
+    let keeps_waiting = |ailment: &&Ailment| !ailment.state.is_ready() && !ailment.is_left_out();
+    memory.ailments.iter().filter(keeps_waiting).filter_map(|a| a.id.as_ref()).collect()
 }
 
 #[cfg(test)]
@@ -330,6 +366,27 @@ mod tests {
             &[],
         );
         assert_eq!(found.ailments, [ill(Some("b"), HealthState::Degraded, 1000)]);
+    }
+
+    #[test]
+    fn what_is_gone_and_ignored_is_missing_until_it_is_seen_and_keeps_nobody_waiting() {
+        let left_out =
+            |id, since| Ailment { message: LEFT_OUT.into(), ..ill(Some(id), HealthState::Missing, since) };
+        let known = vec![left_out("a", 1), left_out("b", 2), ill(Some("c"), HealthState::Missing, 3)];
+        let memory = ScopeMemory {
+            rows: Vec::from(["a", "b", "c", "d"].map(row)).into(),
+            ailments: known,
+            ..ScopeMemory::default()
+        };
+        let mut found = Assessment { ailments: memory.ailments.clone(), ..Assessment::default() };
+        // Of a nothing was said, b was seen, and d is gone by now.
+        found.leave_out(&memory, &["d".into()], &|id| &*id.0 != "a", NOW);
+        assert_eq!(
+            found.ailments,
+            [left_out("a", 1), ill(Some("c"), HealthState::Missing, 3), left_out("d", 1000)]
+        );
+        let memory = ScopeMemory { ailments: found.ailments, ..memory };
+        assert_eq!(unready(&memory), [&ResourceId::from("c")].into());
     }
 
     #[test]

@@ -338,6 +338,8 @@ pub struct Revision {
     pub subject: Arc<str>,
     /// Value of `path` it was read with: a changed path is held.
     pub path: Arc<str>,
+    /// It is what a backup says, and its source was not had since: it may be long over.
+    pub is_restored: bool,
 }
 
 /// A scope found wholly in sync at a version: while the version stands it need not be listed again.

@@ -63,7 +63,7 @@ pub struct ScopeReport {
     /// The remote gave no answer: a matter of its entry, not only of this scope.
     pub unreachable: bool,
     /// Why something of it could not be written down.
-    pub(super) unwritten: Option<Error>,
+    pub(crate) unwritten: Option<Error>,
     /// The scope as it was read after everything was written, while that was noted down.
     pub(super) seen: Option<Seen>,
 }

@@ -171,6 +171,8 @@ pub struct ScopePlan {
     pub as_declared: Vec<ResourceId>,
     /// What the ledger has as drifted and of which the difference is ignored now.
     pub ignored: Vec<ResourceId>,
+    /// What is tracked and gone from the remote, where that is ignored.
+    pub gone: Vec<ResourceId>,
     /// Intents that stay open: creates without an answer that no observation can answer and that nothing asks for now, and
     /// writes to what is shared whose values the inventory does not have yet.
     pub unanswered: Vec<ActionId>,
@@ -217,6 +219,7 @@ pub fn plan(input: &ScopeInput<'_>) -> ScopePlan {
         unlike: 0,
         as_declared: Vec::new(),
         ignored: Vec::new(),
+        gone: Vec::new(),
         unanswered: Vec::new(),
         looked: Vec::new(),
     };

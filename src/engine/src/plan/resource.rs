@@ -366,6 +366,7 @@ impl Planner<'_> {
 
     fn tracked_but_missing(&self, desired: &Resource, row: &Row, address: Address, out: &mut ScopePlan) {
         if self.is_ignored(desired) {
+            out.gone.push(desired.id.clone());
             return self.ignore(&desired.id, out);
         }
         if matches!(desired.spec, Spec::Waiting { .. }) && self.input.provider.only_reads(&desired.id) {

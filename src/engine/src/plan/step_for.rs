@@ -32,6 +32,9 @@ impl Planner<'_> {
         match &step.blocked {
             Some(Blocked::Drift(Drift::Ignore)) => {
                 out.in_sync += 1;
+                if step.work.observed.is_none() {
+                    out.gone.push(desired.id.clone());
+                }
                 return self.ignore(&desired.id, out);
             }
             Some(blocked) => out.conditions.push(blocked.condition(&step)),

@@ -42,7 +42,8 @@ impl Scheduler {
                 Passed::Failed(error) => {
                     let scopes = run.scopes(state).into_iter();
                     let failed = |scope| {
-                        let report = self.engine.failed(&scope, &error, Vec::new());
+                        let mut report = self.engine.failed(&scope, &error, Vec::new());
+                        report.unwritten = Some(error.clone());
                         (scope, report)
                     };
                     self.round_ended(state, &run, scopes.map(failed).collect(), now);

@@ -5,7 +5,10 @@
 //! store.
 
 use super::BreakerState;
-use crate::pass::{ScopeReport, ScopeState};
+use crate::{
+    pass::{ScopeReport, ScopeState},
+    store::Condition,
+};
 use reconciled_provider::ErrorKind;
 use std::{sync::Arc, time::Duration};
 
@@ -49,6 +52,8 @@ pub struct Standing {
     pub stance: Stance,
     /// The error chain of the last pass, if it failed.
     pub error: Option<Arc<str>>,
+    /// What keeps the scope as a whole, where the last pass could not write that down.
+    pub unwritten: Option<Condition>,
     /// Failures in a row.
     pub failures: u32,
     /// When it is tried again, since the epoch, where that is decided; a resync comes anyway.
@@ -96,10 +101,14 @@ impl Standing {
             ScopeState::DueNow => self.restless + 1,
             _ => 0,
         };
+        let unwritten =
+            report.unwritten.as_ref().and_then(|_| report.conditions.iter().find(|c| c.id.is_none()));
+        let since = self.unwritten.as_ref().map_or(now, |known| known.since);
         let is_lost = report.error.is_some() && report.conditions.is_empty();
         *self = Standing {
             stance: Stance::of(report),
             error: report.error.as_ref().map(|error| error.chain().into()),
+            unwritten: unwritten.map(|condition| Condition { since, ..condition.clone() }),
             failures,
             ended_at: Some(now),
             took: Some(took),

@@ -191,7 +191,8 @@ impl Surveyor {
         let written_since = options.written_since;
         let told =
             health::Told { memory: &memory, seen: &seen, was_read: &was_read, asked, now, written_since };
-        let health = health::assess(told);
+        let mut health = health::assess(told);
+        health.leave_out(&memory, &plan.gone, &was_read, now);
         let looked_at = looked_at(desired, scope, &plan, &seen, options);
         Ok(View { memory, seen, plan, skipped, health, looked_at })
     }

@@ -245,6 +245,7 @@ pub(crate) async fn bring_into_force(
     }
     let text = |t: &str| Arc::<str>::from(t);
     let revision = Revision {
+        is_restored: false,
         source: "s".into(),
         commit: source.revision.clone(),
         label: source.label.clone(),
