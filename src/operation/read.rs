@@ -130,9 +130,7 @@ pub async fn status(
     status.suspensions.extend(outside.iter().map(SuspensionEntry::from));
     tell_sources(&mut status);
     tell_restored(&aside, &mut status);
-    for one in unwritten {
-        status.conditions.push(one.clone());
-    }
+    status.conditions.extend_from_slice(unwritten);
     let (mut resources, mut manifests, mut health) = (Vec::new(), Vec::new(), BTreeMap::new());
     if let Some(address) = &ask.address {
         let pattern = pattern(address)?;

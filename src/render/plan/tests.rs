@@ -166,6 +166,7 @@ fn view(scope: &Scope, steps: Vec<Step>) -> View {
             unlike: 0,
             as_declared: Vec::new(),
             ignored: Vec::new(),
+            gone: Vec::new(),
             unanswered: Vec::new(),
             looked: Vec::new(),
         },
