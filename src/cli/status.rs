@@ -103,6 +103,7 @@ async fn once(
                 let outside = outside(&state.config, state.clock.now());
                 let mut answer = operation::status(&state.config, &reader, &outside, &[], &ask).await?;
                 operation::add_unknown(&reader, None, &ask, &mut answer).await?;
+                operation::add_behind(&reader, &ask, &mut answer, state.clock.now()).await?;
                 if wide {
                     let session = Session::open(config, environment.clone()).await?;
                     operation::add_facts(&session, &mut answer, ask.quick).await;

@@ -45,8 +45,8 @@ pub use push::{
 };
 pub(crate) use push::{followed, is_line, take};
 pub use read::{
-    DriftAsk, EventsAsk, HistoryAsk, StatusAnswer, StatusAsk, Unknown, add_unknown, approvals, drift, events,
-    history, lay_over, lay_over_health, status,
+    DriftAsk, EventsAsk, HistoryAsk, StatusAnswer, StatusAsk, Unknown, add_behind, add_unknown, approvals,
+    drift, events, history, lay_over, lay_over_health, status,
 };
 
 pub use renew::{RenewAsk, Renewed, renew};

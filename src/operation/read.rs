@@ -3,7 +3,7 @@
 use super::{
     FactEntry, RequestEntry,
     aside::{Aside, entry_of},
-    health::{self, Known, ManifestEntry, RESTORED, ResourceEntry, SourceHealth},
+    health::{self, Known, ManifestEntry, RESTORED, ResourceEntry, SourceHealth, UNSEEN},
     pattern,
 };
 use crate::{
@@ -167,6 +167,41 @@ pub async fn status(
     let (facts, messages, requests) = (Vec::new(), Vec::new(), Vec::new());
     let unknown = None;
     Ok(StatusAnswer { instance, status, health, resources, manifests, facts, messages, requests, unknown })
+}
+
+/// Adds the scopes of which something came into force that nobody has looked at, as far as the state alone tells: no daemon has
+/// this one, so nobody knows more. What is in them counts as well no longer.
+pub async fn add_behind(
+    reader: &Reader,
+    ask: &StatusAsk,
+    answer: &mut StatusAnswer,
+    now: Duration,
+) -> Result<(), Failure> {
+    let asked: BTreeSet<&str> = answer.resources.iter().map(|one| &*one.tracked.scope).collect();
+    let status = &mut answer.status;
+    for scope in reader.behind().await? {
+        let says_why = |c: &ConditionEntry| {
+            c.scope == scope && c.id.is_none() && matches!(&*c.kind, "waiting" | "stalled")
+        };
+        if ask.address.is_some() && !asked.contains(&*scope) || status.conditions.iter().any(says_why) {
+            continue;
+        }
+        for mine in status.scopes.iter_mut().filter(|mine| mine.scope == scope) {
+            status.well -= std::mem::take(&mut mine.well);
+        }
+        status.conditions.push(ConditionEntry {
+            scope,
+            id: None,
+            address: None,
+            kind: "waiting".into(),
+            reason: UNSEEN.into(),
+            message: "not looked at since what is in force came into force".into(),
+            hint: None,
+            since: Stamp(now),
+            next_try: None,
+        });
+    }
+    Ok(())
 }
 
 /// What is tracked for sources and entries that are not configured.

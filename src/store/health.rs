@@ -193,6 +193,21 @@ impl Reader {
         ailments(&mut conn).await.map_err(|error| error.of(&self.file))
     }
 
+    /// Scopes of which something tracked came to be declared otherwise since they were looked at.
+    pub async fn behind(&self) -> Result<BTreeSet<String>> {
+        let mut conn = self.conn().await?;
+        let found: Vec<String> = sqlx::query_scalar(
+            "SELECT DISTINCT i.scope FROM inventory i JOIN manifest m ON m.key = i.manifest
+             LEFT JOIN looked_at l ON l.scope = i.scope
+             LEFT JOIN document d ON d.scope = i.scope AND d.manifest = i.manifest
+             WHERE m.content IS NOT d.content AND m.generation > coalesce(l.generation, 0)",
+        )
+        .fetch_all(&mut *conn)
+        .await
+        .map_err(|error| self.error(error))?;
+        Ok(found.into_iter().collect())
+    }
+
     /// How many resources are tracked for each source in each scope.
     pub async fn tracked_by_source(&self) -> Result<BTreeMap<(String, String), u64>> {
         let mut conn = self.conn().await?;

@@ -151,3 +151,16 @@ fn what_is_gone_is_missing_also_where_that_is_ignored() {
     assert_eq!((&*synced, &*healthy), ("InSync", "Healthy"));
     env.run(&["status"]).exits(0).hides(&["issing"]);
 }
+
+#[test]
+fn what_nobody_has_looked_at_since_it_changed_is_not_well_also_without_a_daemon() {
+    let env = Env::zonefile();
+    env.push("zone.yaml", &zone("example.com", "zones", &["{name: www, type: A, values: [192.0.2.1]}"]));
+    env.apply();
+    env.run(&["status", "--exit-code"]).exits(0);
+    // As a daemon leaves it that ends between a commit and the pass for it.
+    env.sql("UPDATE manifest SET content = zeroblob(16), generation = generation + 1");
+    env.run(&["status", "--exit-code"]).exits(4).says(&["\n0 well", "not looked at since"]);
+    env.run(&["status", "Zone/*", "--exit-code"]).exits(4);
+    env.run(&["status", "Zone/example.com#www/A", "--exit-code"]).exits(4).says(&["OutOfDate"]);
+}
