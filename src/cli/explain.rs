@@ -249,6 +249,7 @@ fn text(what: &str, found: &Explanation) -> String {
             Some(lines) => lines.iter().for_each(|line| {
                 let _ = writeln!(text, "    at remote  {line}");
             }),
+            None if one.is_in_doubt => text.push_str("    at remote  not known\n"),
             None => text.push_str("    at remote  not there\n"),
         }
         if let Some(change) = &one.change {

@@ -70,8 +70,10 @@ pub(super) async fn run(
             result?
         }
     };
-    let questions = rows.iter().filter(|row| row.state == UNANSWERED).count();
-    let tracked = rows.iter().filter(|row| row.state != UNANSWERED && row.state != SHARES).count();
+    let open: Vec<_> = rows.iter().filter(|row| row.state == UNANSWERED).collect();
+    let questions = open.len();
+    let is_asked = |row: &TrackedEntry| open.iter().any(|one| (&one.scope, &one.id) == (&row.scope, &row.id));
+    let tracked = rows.iter().filter(|row| row.state != SHARES && !is_asked(row)).count();
     forget.answer.tell(&LetGo { count: forgotten.count, resources: rows }, out, |_, _| {})?;
     out.talk(&format!("{} forgotten", forgotten.count));
     if questions > 0 {

@@ -79,6 +79,9 @@ pub struct Now {
     pub declared: Vec<String>,
     /// What it is at the remote, one field a line; none when it is not there.
     pub remote: Option<Vec<String>>,
+    /// Whether it is there, nobody can tell: what would have made it got no answer, or it was forgotten.
+    #[serde(default)]
+    pub is_in_doubt: bool,
     /// What would be done, and why: `update (drift)`; none when it is in sync.
     pub change: Option<String>,
 }
@@ -240,6 +243,11 @@ fn now(
         // A resource that was not read has a hash and no bytes.
         (!seen.bytes.is_empty() || seen.hash == Hash::of(b"")).then(|| lines(observer, id, &seen.bytes))
     };
+    let is_in_doubt = |id: &ResourceId| {
+        let is_doubt = |reason: &str| ["CreateUnknown", "Forgotten"].contains(&reason);
+        let of_it = view.plan.conditions.iter().filter(|condition| condition.id.as_ref() == Some(id));
+        view.seen.get(id).is_none() && of_it.map(|condition| &*condition.reason).any(is_doubt)
+    };
     let wanted = declared.iter().filter(|resource| is_meant(scope, resource, desired, observer, meant));
     let mut all: Vec<Now> = wanted
         .map(|resource| {
@@ -264,6 +272,7 @@ fn now(
                     Spec::Waiting { .. } => Vec::new(),
                 },
                 remote: remote(&resource.id),
+                is_in_doubt: is_in_doubt(&resource.id),
                 change: change(&resource.id),
             }
         })
@@ -276,6 +285,7 @@ fn now(
         wanted: None,
         declared: Vec::new(),
         remote: remote(&row.tracked.id),
+        is_in_doubt: is_in_doubt(&row.tracked.id),
         change: change(&row.tracked.id),
     }));
     // What is nobody's and goes from an exclusive scope.
@@ -289,6 +299,7 @@ fn now(
         wanted: None,
         declared: Vec::new(),
         remote: remote(&step.id),
+        is_in_doubt: false,
         change: Some(change_of(step)),
     }));
     all

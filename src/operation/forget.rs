@@ -1,11 +1,12 @@
 //! Letting go of what is tracked, which stays as it is. Needs the state alone, no source and no remote.
 //!
-//! A forgotten identity is barred: while a manifest still declares it, it is not adopted again by itself.
+//! A forgotten identity is barred: while a manifest still declares it, it is not adopted again by itself. Not so one whose making got
+//! no answer and that is not there, by the word of whoever forgets it.
 
 use super::pattern;
 use crate::{
     session::Failure,
-    store::{Db, Reader, SHARES, TrackedEntry, UNANSWERED},
+    store::{ConditionEntry, Db, Reader, SHARES, TrackedEntry, UNANSWERED},
 };
 use reconciled_engine::{
     DriftEnd, Store, Write,
@@ -75,12 +76,20 @@ pub async fn forget(
     let (sharing, shown): (Vec<_>, Vec<_>) = shown.into_iter().partition(|row| row.state == SHARES);
     let rows: Vec<TrackedEntry> =
         shown.into_iter().filter(|row| now.contains(&(row.scope.clone(), row.id.clone()))).collect();
-    let mut writes = writes(&rows, &sharing, actor, at)?;
     // What may have been made and was looked for in vain: the question is over, and the next pass makes it.
     let open = db.reader().unanswered(None).await?;
     let is_meant =
         |entry: &TrackedEntry| questions.iter().any(|q| (&q.scope, &q.id) == (&entry.scope, &entry.id));
     let open: Vec<_> = open.into_iter().filter(|(_, entry)| is_meant(entry)).collect();
+    // What it was to replace was looked for as well, by a pass that told so. Otherwise that is still there.
+    let conditions = db.reader().not_well().await?.conditions;
+    let is_gone = |scope: &str, id: &str| {
+        let told = |one: &&ConditionEntry| (&*one.scope, one.id.as_deref()) == (scope, Some(id));
+        conditions.iter().filter(told).any(|one| one.reason == "CreateUnknown")
+    };
+    let gone = open.iter().filter(|(_, entry)| is_gone(&entry.scope, &entry.id));
+    let gone: BTreeSet<(&str, &str)> = gone.map(|(_, entry)| (&*entry.scope, &*entry.id)).collect();
+    let mut writes = writes(&rows, &sharing, &gone, actor, at)?;
     for (_, entry) in &open {
         writes.push(Write::Event(event(entry, "what may have been made of it is not there", actor, at)?));
     }
@@ -122,6 +131,7 @@ fn scope_of(row: &TrackedEntry) -> Result<Scope, Failure> {
 fn writes(
     rows: &[TrackedEntry],
     sharing: &[TrackedEntry],
+    not_there: &BTreeSet<(&str, &str)>,
     actor: &str,
     at: Duration,
 ) -> Result<Vec<Write>, Failure> {
@@ -139,7 +149,8 @@ fn writes(
         // What it claimed elsewhere goes with it.
         writes.push(Write::Claims(scope.clone(), id.clone(), Vec::new()));
         // What others shared with the source that is forgotten goes on being declared by them.
-        if sharers.is_empty() || sharers.contains(&source_of(row)) {
+        let is_left = sharers.is_empty() || sharers.contains(&source_of(row));
+        if is_left && !not_there.contains(&(&*row.scope, &*row.id)) {
             writes.push(Write::Consent(scope.clone(), id.clone(), Consent::Barred));
         }
         writes.push(Write::Event(event(row, "no longer tracked, left as it is", actor, at)?));

@@ -13,7 +13,10 @@ use futures_util::TryStreamExt as _;
 use reconciled_engine::{HealthState, store::Ailment};
 use reconciled_provider::Scope;
 use sqlx::{AssertSqlSafe, Row as _, SqliteConnection, sqlite::SqliteRow};
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 /// Replaces all that is not healthy in a scope; who is so no longer is healthy since `now`.
 pub(super) async fn put(

@@ -433,6 +433,24 @@ fn a_creation_that_never_was_is_forgotten_and_made() {
 }
 
 #[test]
+fn a_replacement_whose_creation_never_was_is_forgotten_and_made() {
+    let env = desk("");
+    env.push("a.yaml", &thing("a", "", "name: one"));
+    env.apply();
+    env.push("a.yaml", &thing("a", "", "name: two, fault: die"));
+    env.run(&["apply", "--yes"]).exits(3).says(&["an earlier create may have succeeded"]);
+    assert!(things(&env).is_empty(), "the old one went");
+    env.run(&["explain", "Thing/a"]).says(&["at remote  not known"]).hides(&["not there"]);
+    env.push("a.yaml", &thing("a", "", "name: two"));
+    env.run(&["apply", "--yes"]).exits(3).says(&["reconciled forget Thing/a"]);
+    let said = env.run(&["forget", "Thing/a", "--yes"]).exits(0).says(&["it is made anew"]);
+    said.hides(&["reconciled adopt"]);
+    env.apply();
+    assert_eq!(things(&env).len(), 1);
+    env.in_sync();
+}
+
+#[test]
 fn what_exists_is_taken_over_by_its_id() {
     let env = desk("");
     env.push("a.yaml", &thing("a", "", "name: a, content: x"));

@@ -303,16 +303,69 @@ fn two_manifests_of_one_thing_are_told_by_its_identity() {
 }
 
 #[test]
-fn what_a_manifest_that_waits_takes_over_is_not_deleted_before() {
-    let env = desk("");
-    env.push("a.yaml", &thing("a", "", "name: a"));
+fn what_two_have_is_told_by_its_id_where_it_has_no_identity() {
+    let env = desk("env: {TOY_NAMELESS: \"1\"}, ");
+    let spec = "name: a, content: x";
+    env.push("a.yaml", &thing("old", "", spec));
     env.apply();
+    // Another name for the manifest, which says what it means and not where it was.
+    env.push("a.yaml", &thing("new", "reconciled/import: thing-1", spec));
+    let both = "toy/Thing/new is one thing with toy/Thing/old: thing-1";
+    env.run(&["plan"]).says(&[both, "reconciled/moved-from"]).hides(&["- Thing/old"]);
+    env.run(&["apply", "--yes"]).says(&[both]);
+    assert_eq!(things(&env), ["thing-1.json"]);
+    env.push("a.yaml", &thing("new", "reconciled/import: thing-1, reconciled/moved-from: Thing/old", spec));
+    env.apply();
+    env.in_sync();
+    // A second one beside it does not get it, and the first one goes on.
+    env.push("a.yaml", &thing("new", "", "name: a, content: y"));
+    env.push("b.yaml", &thing("other", "reconciled/import: thing-1, reconciled/adopt: \"true\"", spec));
+    let both = "toy/Thing/other is one thing with toy/Thing/new: thing-1";
+    env.run(&["apply", "--yes"]).says(&[both, "take its manifest out"]);
+    assert_eq!(state(&env, "thing-1.json")["content"], "y");
     env.push_without("a.yaml");
-    let heir = thing("b", "reconciled/import: thing-1", "name: a, content: \"of ${Thing/c:status.id}\"");
-    env.push("b.yaml", &format!("{heir}{}", thing("c", "", "name: c")));
-    env.run(&["plan"]).says(&["stays until Thing/b can be read"]);
-    env.run(&["apply", "--yes"]).says(&["toy/Thing/a is one thing with toy/Thing/b"]);
-    assert_eq!(things(&env), ["thing-1.json", "thing-2.json"]);
+    env.run(&["apply", "--yes"]).says(&["reconciled forget"]);
+    assert_eq!(things(&env), ["thing-1.json"]);
+    env.run(&["forget", "Thing/new", "--yes"]).exits(0);
+    env.apply();
+    assert_eq!(state(&env, "thing-1.json")["content"], "x");
+    env.in_sync();
+}
+
+#[test]
+fn what_another_one_has_too_is_not_deleted() {
+    let env = desk("env: {TOY_NAMELESS: \"1\"}, ");
+    let spec = "name: a, content: x";
+    env.push("a.yaml", &thing("a", "", spec));
+    env.apply();
+    // The cloud knows a thing by its name, and gives it to whoever asks for that.
+    env.push("b.yaml", &thing("b", "", &format!("{spec}, fault: same")));
+    env.apply();
+    assert_eq!(things(&env), ["thing-1.json"]);
+    env.push_without("a.yaml");
+    let said = env.run(&["apply", "--yes"]).exits(3);
+    said.says(&["stays, since Thing/b is the same thing", "reconciled forget Thing/a"]);
+    assert_eq!(things(&env), ["thing-1.json"]);
+    env.run(&["forget", "Thing/a", "--yes"]).exits(0);
+    env.apply();
+    env.in_sync();
+    assert_eq!(things(&env), ["thing-1.json"]);
+}
+
+#[test]
+fn what_a_manifest_that_waits_takes_over_is_not_deleted_before() {
+    for keys in ["", "env: {TOY_NAMELESS: \"1\"}, "] {
+        let env = desk(keys);
+        env.push("a.yaml", &thing("a", "", "name: a"));
+        env.apply();
+        env.push_without("a.yaml");
+        let spec = "name: a, content: \"of ${Thing/c:status.id}\"";
+        let heir = thing("b", "reconciled/import: thing-1", spec);
+        env.push("b.yaml", &format!("{heir}{}", thing("c", "", "name: c")));
+        env.run(&["plan"]).says(&["stays until Thing/b can be read"]);
+        env.run(&["apply", "--yes"]).says(&["is one thing with"]);
+        assert_eq!(things(&env), ["thing-1.json", "thing-2.json"]);
+    }
 }
 
 #[test]

@@ -11,7 +11,7 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use reconciled_provider::{Error, Hash, RemoteNames, Sealed};
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 /// State of one resource.
 #[derive(Clone, Serialize, Deserialize)]
@@ -64,6 +64,11 @@ impl Former {
     }
 }
 
+/// Attributes that say where something is, where they need not be declared.
+const PLACES: [&str; 5] = ["location", "namespace", "project", "region", "zone"];
+/// What stands where an id would, in types that have none, such as `random_password`.
+const NO_IDS: [&str; 3] = ["", "-", "none"];
+
 impl Kept {
     /// What is known of a resource in this account.
     pub(crate) fn new(of: &ResourceType, known: &Known, account: Hash) -> Kept {
@@ -113,11 +118,19 @@ impl Kept {
         let state: Json = serde_json::from_str(&self.state).ok()?;
         state["id"].as_str().map(String::from)
     }
-    /// What it is called, as a resource of this type.
-    pub(crate) fn remote_names(&self, type_name: &str) -> RemoteNames {
+    /// What it is called, as a resource of this type; `block` where that is known. Many an id is one only within something else,
+    /// such as the bucket of an object, which then has to be declared, or is where the provider looks.
+    pub(crate) fn remote_names(&self, type_name: &str, block: Option<&Block>) -> RemoteNames {
         let of = |name: &str| Hash::of(format!("{type_name} {name}").as_bytes());
-        let identity = self.identity.as_ref().map(|identity| of(&identity.value));
-        RemoteNames { identity, remote: self.id().map(|id| of(&id)) }
+        let state: Json = serde_json::from_str(&self.state).unwrap_or_default();
+        let must_be = block.iter().flat_map(|block| &block.attributes).filter(|(_, one)| one.required);
+        let within: BTreeSet<&str> = must_be.map(|(name, _)| &**name).chain(PLACES).collect();
+        let within = within.into_iter().filter_map(|name| state[name].as_str());
+        let remote = state["id"].as_str().filter(|id| !NO_IDS.contains(id)).map(|id| {
+            let parts: Vec<&str> = std::iter::once(id).chain(within).collect();
+            of(&format!("{parts:?}"))
+        });
+        RemoteNames { identity: self.identity.as_ref().map(|identity| of(&identity.value)), remote }
     }
     /// What the provider wants back.
     pub(crate) fn private(&self) -> Vec<u8> {
@@ -147,5 +160,35 @@ impl Kept {
     /// Seals it.
     pub(crate) fn seal(&self) -> Sealed {
         Sealed(serde_json::to_vec(self).unwrap_or_default().into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schema::fixture::{block, text};
+
+    #[test]
+    fn an_id_is_that_of_one_thing_within_what_it_is_in_and_stands_for_nothing_where_it_is_none() {
+        let attributes = ["id oc", "bucket r", "region oc", "tag o"].map(|attribute| {
+            let (name, rights) = attribute.split_once(' ').unwrap();
+            text(name, rights)
+        });
+        let block = block(attributes.into(), Vec::new());
+        let names = |id: &str, rest: &str| {
+            let state = format!(r#"{{"id": "{id}", "bucket": "b", "region": "r", "tag": "t"{rest}}}"#);
+            let kept = serde_json::json!({"version": 0, "state": state});
+            serde_json::from_value::<Kept>(kept).unwrap().remote_names("toy_object", Some(&block))
+        };
+        let one = names("key", "");
+        assert_eq!(one.is(&names("key", r#", "tag": "u""#)), Some(true));
+        for other in
+            [names("other", ""), names("key", r#", "bucket": "c""#), names("key", r#", "region": "s""#)]
+        {
+            assert_eq!(one.is(&other), Some(false));
+        }
+        for none in NO_IDS {
+            assert_eq!(names(none, "").is(&names(none, "")), None);
+        }
     }
 }

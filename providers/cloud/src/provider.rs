@@ -90,6 +90,13 @@ impl Terraform {
         self.host.as_ref().ok_or_else(|| Error::unsupported(format!("`{}` has no program", self.entry)))
     }
 
+    /// What a resource that is remembered is called.
+    fn names(&self, id: &ResourceId, kept: &Kept) -> RemoteNames {
+        let type_name = kind::type_in(id);
+        let of = self.host.as_ref().and_then(Host::known).and_then(|known| known.resource(type_name).ok());
+        kept.remote_names(type_name, of.as_ref().map(|of| &of.schema.block))
+    }
+
     /// True where the attribute, or a part of it, is a secret, as far as the schema was read.
     fn is_secret(&self, id: &ResourceId, name: &str) -> bool {
         let Some(catalog) = self.host.as_ref().and_then(Host::known) else { return true };
@@ -193,13 +200,13 @@ impl Observer for Terraform {
 
     fn remote_names(&self, id: &ResourceId, private: &Sealed) -> RemoteNames {
         let kept = Kept::open(private).ok().flatten();
-        kept.map(|kept| kept.remote_names(kind::type_in(id))).unwrap_or_default()
+        kept.map(|kept| self.names(id, &kept)).unwrap_or_default()
     }
 
     fn former_names(&self, id: &ResourceId, private: &Sealed) -> Vec<RemoteNames> {
         let kept = Kept::open(private).ok().flatten();
         let former = kept.into_iter().flat_map(|kept| kept.former);
-        former.map(|former| former.kept.remote_names(kind::type_in(id))).collect()
+        former.map(|former| self.names(id, &former.kept)).collect()
     }
 
     async fn health(&self, _: &Cx, _: &Want<'_>) -> Result<Vec<(ResourceId, Health)>, Error> {

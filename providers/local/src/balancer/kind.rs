@@ -1,5 +1,6 @@
 //! The kind `LoadBalancer`, and a balancer in canonical bytes.
 
+use crate::systemd::Why;
 use reconciled_provider::{At, Delta, FieldChange, Observed, Resource};
 use serde::{Deserialize, Serialize};
 use std::{
@@ -72,7 +73,7 @@ pub(crate) struct Balancer {
     pub(crate) access: Option<(String, String)>,
     /// Seen: it cannot be managed, and why.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub(crate) refused: Option<String>,
+    pub(crate) refused: Option<Why>,
 }
 
 impl Balancer {
@@ -92,12 +93,12 @@ pub(crate) fn show(bytes: &[u8]) -> Option<Vec<(Arc<str>, String)>> {
     let served = balancer.is_unread.then(|| ("served".into(), "another file than the one in place".into()));
     out.extend(served);
     out.extend(balancer.access.map(|(what, text)| (what.into(), text)));
-    out.extend(balancer.refused.map(|why| ("refused".into(), why)));
+    out.extend(balancer.refused.map(|why| ("refused".into(), why.text)));
     Some(out)
 }
 
 /// Why a balancer that was seen cannot be managed, if it cannot.
-pub(crate) fn refused(bytes: &[u8]) -> Option<String> {
+pub(crate) fn refused(bytes: &[u8]) -> Option<Why> {
     Balancer::decode(bytes)?.refused
 }
 

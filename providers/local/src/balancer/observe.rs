@@ -7,10 +7,15 @@ use super::{
 };
 use crate::{
     hands::{Seen, What},
-    systemd::observe::{access, closed, text},
+    systemd::{
+        Why,
+        observe::{access, closed, text},
+    },
 };
 use reconciled_provider::{Cx, Observed, Resource, ResourceId, Tracked};
 use std::collections::{BTreeMap, BTreeSet};
+
+const BY_HAND: &str = "remove it by hand, or declare another `path`";
 
 /// The file of a balancer as a resource; none where there is no file. `may_drain` says for which units a rolling update is
 /// on its way: their marks are not looked at.
@@ -28,9 +33,9 @@ pub(crate) fn observed(
     let declared = desired.and_then(|desired| Balancer::decode(desired.spec.bytes()?));
     let content = text(seen).unwrap_or_default();
     let refused = match &seen.what {
-        What::Refused(refusal) => Some(refusal.message.clone()),
+        What::Refused(refusal) => Some(Why::of(refusal, BY_HAND)),
         What::File { .. } => None,
-        _ => Some(format!("{} is no file", seen.path)),
+        _ => Some(Why::new(format!("{} is no file", seen.path), BY_HAND)),
     };
     let plain = with_marked(&content, may_drain, &BTreeSet::new());
     let is_mark = mark(cx, &content);
@@ -54,9 +59,12 @@ pub(crate) fn observed(
     Some(observed)
 }
 
-/// The units that a file that was seen names.
-pub(crate) fn names(seen: &Seen) -> BTreeSet<String> {
-    text(seen).map(|text| named(&text)).unwrap_or_default()
+/// The units that the file of a balancer names; none where nobody can tell: what reads it may go on with what it read before.
+pub(crate) fn names(seen: &Seen) -> Option<BTreeSet<String>> {
+    match seen.what {
+        What::Absent => Some(BTreeSet::new()),
+        _ => text(seen).map(|text| named(&text)),
+    }
 }
 
 /// The units that a balancer which was observed names.

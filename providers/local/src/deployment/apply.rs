@@ -95,7 +95,7 @@ pub(crate) async fn apply(
         fewer.into_iter().partition(|action| still_named(action).is_some());
     for action in &named {
         let balancer = still_named(action).unwrap_or_default();
-        let why = format!("{balancer} still names it");
+        let why = format!("{balancer} may still name it");
         let hint = "it goes once that balancer is as declared: reconciled status";
         journal.finished(kept_all(&[action], &why, hint)).await?;
     }

@@ -114,7 +114,8 @@ pub(crate) async fn observe(
         for (number, (desired, tracked)) in asked.instances.iter().filter(|(number, _)| wanted(number)) {
             let mut seen = instance::observed(*number, *desired, tracked.is_some(), &group);
             if let Some(seen) = seen.as_mut().filter(|_| desired.is_none()) {
-                let named = naming.iter().filter(|(_, units)| units.contains(&*seen.id.0));
+                let may_name = |units: &BTreeSet<String>| units.contains(&*seen.id.0);
+                let named = naming.iter().filter(|(_, units)| units.as_ref().is_none_or(may_name));
                 let named = named.map(|(path, _)| path.clone()).collect();
                 let until = left.get(&*seen.id.0).copied();
                 seen.private = instance::Served { until, named }.seal();
@@ -134,11 +135,11 @@ pub(crate) async fn observe(
     Ok(Observation { covered: want.focus.clone(), complete: true, version: Version::Unknown, resources })
 }
 
-/// The units that the files of these balancers name, by their paths.
+/// The units that the files of these balancers name, by their paths; none of one where nobody can tell.
 async fn naming(
     hands: &dyn Hands,
     balancers: &BTreeSet<String>,
-) -> Result<BTreeMap<String, BTreeSet<String>>, Error> {
+) -> Result<BTreeMap<String, Option<BTreeSet<String>>>, Error> {
     let paths: Vec<_> = balancers.iter().filter_map(|path| balancer::path_of(path)).collect();
     let seen = hands.look(&paths).await?;
     Ok(seen.iter().map(|seen| (seen.path.as_str().to_owned(), balancer::names(seen))).collect())
@@ -330,8 +331,7 @@ pub(crate) async fn diff(
     for desired in want.desired {
         let observed = seen.get(&desired.id);
         if let Some(why) = observed.and_then(|observed| balancer::refused(&observed.bytes)) {
-            let error = Error::unavailable(why).hint("remove it by hand, or declare another `path`");
-            deltas.insert(desired.id.clone(), Err(error));
+            deltas.insert(desired.id.clone(), Err(why.into()));
             continue;
         }
         let was = observed.and_then(|observed| Declared::decode(&observed.bytes));

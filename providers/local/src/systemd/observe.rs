@@ -147,10 +147,7 @@ pub(crate) fn counts_as_enabled(unit: &Unit, state: &UnitState, wanted: bool) ->
 /// Why what was seen at the path of a file cannot be managed, if so.
 pub(crate) fn no_file(seen: &Seen) -> Option<Why> {
     match &seen.what {
-        What::Refused(refusal) => {
-            let hint = refusal.hint.clone();
-            Some(Why { text: refusal.message.clone(), hint: hint.unwrap_or_else(|| BY_HAND.into()) })
-        }
+        What::Refused(refusal) => Some(Why::of(refusal, BY_HAND)),
         What::Directory { .. } | What::Other(_) => {
             Some(Why::new(format!("{} is no file", seen.path), BY_HAND))
         }

@@ -4,8 +4,10 @@ use super::{
     observe::is_closed,
     reads::{Reads, Then},
 };
-use crate::cron::Limits;
-use reconciled_provider::{At, Delta, Error, FieldChange, Observed, Resource, ResourceId, is_ignored};
+use crate::{cron::Limits, state::Refusal};
+use reconciled_provider::{
+    At, Delta, Error, ErrorKind, FieldChange, Observed, Resource, ResourceId, is_ignored,
+};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -117,19 +119,28 @@ pub(crate) struct Unit {
 /// Why something that was seen cannot be managed, and what a person can do.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Why {
+    /// What follows from it.
+    #[serde(with = "crate::hands::wire::kind")]
+    pub(crate) kind: ErrorKind,
     pub(crate) text: String,
     pub(crate) hint: String,
 }
 
 impl Why {
+    /// One that only a person can end.
     pub(crate) fn new(text: impl Into<String>, hint: &str) -> Why {
-        Why { text: text.into(), hint: hint.into() }
+        Why { kind: ErrorKind::Invalid, text: text.into(), hint: hint.into() }
+    }
+    /// What was said where it could not be looked at; `hint` where that says nothing to do.
+    pub(crate) fn of(refusal: &Refusal, hint: &str) -> Why {
+        let hint = refusal.hint.clone().unwrap_or_else(|| hint.into());
+        Why { kind: refusal.kind, text: refusal.message.clone(), hint }
     }
 }
 
 impl From<Why> for Error {
     fn from(why: Why) -> Error {
-        Error::unavailable(why.text).hint(why.hint)
+        Error::new(why.kind, why.text).hint(why.hint)
     }
 }
 

@@ -219,6 +219,41 @@ async fn a_reload_that_is_still_to_come_is_not_forgotten_and_nobody_goes_before_
     assert!(!format!("{fields:?}").contains("canary"));
 }
 
+/// Whoever reads the file goes on with what it read before somebody put something else there.
+#[tokio::test]
+async fn nobody_goes_while_the_file_of_a_balancer_is_something_else() {
+    let Some(machine) = Machine::of("deployments", |_| {}) else { return };
+    let desk = &machine.desk;
+    let service = "[Service]\nExecStart=/bin/sleep 1d\nExecReload=/bin/cp /etc/front.conf /run/read\n";
+    fs::write(machine.file("front.service"), service).unwrap();
+    machine.run(&["systemctl", "daemon-reload"]);
+    machine.run(&["systemctl", "start", "front.service"]);
+    let front = "LoadBalancer front {type: nginx, path: /etc/front.conf, selector: {app: web}, listen: 8080, reload: front.service, drainSeconds: 0}";
+    let named = |name: &str, replicas: u32| {
+        format!(
+            "Deployment {name} app=web {{replicas: {replicas}, content: \"[Service]\\nExecStart=/bin/sleep 1d\\n\", minReadySeconds: 0}}"
+        )
+    };
+    let four = named("web", 4);
+    while !desk.pass(&[&four, front]).await.done.is_empty() {}
+    let (file, aside) = (machine.desk_path("/etc/front.conf"), machine.desk_path("/etc/aside"));
+    fs::rename(&file, &aside).unwrap();
+    std::os::unix::fs::symlink("aside", &file).unwrap();
+
+    for later in [named("web", 2), named("other", 2)] {
+        let done = desk.pass(&[&later, front]).await.done;
+        assert!(done.contains(&"invalid: /etc/front.conf is no file".into()), "{done:?}");
+        let kept = "is kept: /etc/front.conf may still name it";
+        assert!(done.iter().any(|line| line.contains(kept)), "{done:?}");
+        assert!((1..=4).all(|number| machine.is_active(number)), "{done:?}");
+    }
+    fs::remove_file(&file).unwrap();
+    let other = named("other", 2);
+    while !desk.pass(&[&other, front]).await.done.is_empty() {}
+    assert!(!(1..=4).any(|number| machine.is_active(number)));
+    assert!(machine.run(&["cat", "/run/read"]).contains("# other@1"));
+}
+
 #[tokio::test]
 async fn a_revision_that_is_reverted_while_an_instance_is_drained_leaves_nobody_drained() {
     let Some(machine) = Machine::of("deployments", |_| {}) else { return };

@@ -336,14 +336,11 @@ async fn an_instance_that_cannot_be_looked_at_is_neither_well_nor_gone() {
     let done = desk.pass(&[&two]).await.done;
     assert_eq!(done.len(), 2, "{done:?}");
     assert!(
-        done.iter().all(|line| line == "unavailable: /etc/systemd/system/web@2.service is no file"),
+        done.iter().all(|line| line == "invalid: /etc/systemd/system/web@2.service is no file"),
         "{done:?}"
     );
     let done = desk.pass(&[&web(1, "/bin/sleep 1d", "")]).await.done;
-    assert!(
-        done.iter().any(|line| line.starts_with("delete web@2.service: failed: unavailable")),
-        "{done:?}"
-    );
+    assert!(done.iter().any(|line| line.starts_with("delete web@2.service: failed: invalid")), "{done:?}");
     assert!(desk.is_tracked("web@2.service"));
     assert_eq!(machine.pid(&unit(2)), pid);
 }

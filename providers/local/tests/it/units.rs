@@ -344,7 +344,7 @@ async fn what_cannot_be_looked_at_is_not_taken_for_absent_and_not_shown() {
     fs::remove_file(&file).unwrap();
     fs::create_dir(&file).unwrap();
     let done = desk.pass(&[]).await.done;
-    assert_eq!(done, ["delete a.service: failed: unavailable: /etc/systemd/system/a.service is no file"]);
+    assert_eq!(done, ["delete a.service: failed: invalid: /etc/systemd/system/a.service is no file"]);
     assert!(desk.is_tracked("a.service"));
     assert_eq!(machine.property("a.service", "ActiveState"), "active", "left as it is");
 }
@@ -476,7 +476,7 @@ async fn a_service_reads_a_file_again_that_changed_and_is_restarted_where_that_i
     std::os::unix::fs::symlink("two", machine.desk_path("/etc/link")).unwrap();
     assert_eq!(desk.pass(&[&linked]).await.done, ["update a.service: done"]);
     let directory = spec.replace("/etc/absent", "/etc/systemd");
-    assert_eq!(desk.pass(&[&directory]).await.done, ["unavailable: /etc/systemd is no file"]);
+    assert_eq!(desk.pass(&[&directory]).await.done, ["invalid: /etc/systemd is no file"]);
 
     // A reload that fails is repeated.
     let failing = spec.replace("echo -n x >>/run/reloads", "test -e /run/well");

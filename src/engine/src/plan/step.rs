@@ -96,6 +96,8 @@ pub enum Blocked {
     Mistakable(Address),
     /// What was in its place before is this one by now.
     Taken(Address),
+    /// This one is the same thing, and would go with it.
+    Same(Address),
     /// Others are in it that would go with it.
     NotEmpty {
         /// How many.
@@ -194,6 +196,14 @@ impl Blocked {
                     own = step.address
                 );
                 (ConditionKind::Stalled, "TakenOver", message, Some(hint))
+            }
+            Blocked::Same(address) => {
+                let message = format!("stays, since {address} is the same thing, and would go with it");
+                let hint = format!(
+                    "that one has it from now on: reconciled forget {}; if they are two, delete this one by hand",
+                    step.address
+                );
+                (ConditionKind::Stalled, "SameThing", message, Some(hint))
             }
             Blocked::NotEmpty { kept, such_as } => {
                 let message = format!(

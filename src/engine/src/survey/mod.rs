@@ -363,8 +363,9 @@ impl Surveyor {
         };
         survey.scopes = beside(jobs, |entry| self.width(entry, options), view).await.into_iter().collect();
         let unknown = twins::unknown(desired, &remembered, &survey);
-        twins::wait(desired, &unknown, &mut survey);
+        twins::wait(&self.entries, desired, &unknown, &mut survey);
         twins::former::keep(&self.entries, desired, (&remembered, &unknown), &mut survey);
+        twins::same::keep(&self.entries, desired, &remembered, &mut survey);
         twins::refuse(desired, &mut survey);
         self.judge(store, desired, &moves, &rows, recovering, &mut survey).await?;
         Ok(survey)

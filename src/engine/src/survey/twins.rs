@@ -1,4 +1,4 @@
-//! Two resources that are one thing at the remote: found by the identity that the remote tells.
+//! Two resources that are one thing at the remote: found by the identity that the remote tells (`same` does it without one).
 //!
 //! Guarantees: nothing is written to or deleted for a thing that two resources of one entry stand for, but by the only one that
 //! is tracked and declared: it keeps the thing, and the others are refused. What stands for something that nobody could look
@@ -11,14 +11,15 @@
 //! was to delete, and is not touched while it is not known what came of the other.
 
 pub(super) mod former;
+pub(super) mod same;
 
-use super::{Survey, View};
+use super::{Survey, View, Watched};
 use crate::{
     desired::Desired,
     plan::{Blocked, Change},
     store::{Condition, ConditionKind, OpenIntent, Row, ScopeMemory},
 };
-use reconciled_provider::{Address, Error, ManifestKey, ResourceId, Scope, Spec};
+use reconciled_provider::{Address, Error, ManifestKey, Observed, ResourceId, Scope, Spec};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -152,15 +153,24 @@ pub(super) fn unknown(desired: &Desired, remembered: &Remembered, survey: &Surve
 }
 
 /// Has wait what may be one thing with what is not known: deletions of what nothing declares, and what would be taken over.
-pub(super) fn wait(desired: &Desired, unknown: &Unknown, survey: &mut Survey) {
+pub(super) fn wait(
+    entries: &BTreeMap<Arc<str>, Watched>,
+    desired: &Desired,
+    unknown: &Unknown,
+    survey: &mut Survey,
+) {
     if unknown.wanting.is_empty() && unknown.having.is_empty() && unknown.making.is_empty() {
         return;
     }
     for (scope, view) in &mut survey.scopes {
         let Ok(view) = view else { continue };
-        if view.seen.resources.iter().all(|seen| seen.identity.is_none()) {
+        let observer = &*entries[&scope.provider].observer;
+        let ends = view.plan.steps.iter().any(|step| step.change == Change::Delete);
+        if !ends && view.seen.resources.iter().all(|seen| seen.identity.is_none()) {
             continue;
         }
+        let is_named = |seen: &Observed| seen.identity.is_some() || same::assigned(observer, seen).is_some();
+        let may_be_another = |id: &ResourceId| view.seen.get(id).is_some_and(is_named);
         let plan = &mut view.plan;
         let has_identity = |id: &ResourceId| view.seen.get(id).is_some_and(|seen| seen.identity.is_some());
         let mut doubtful: BTreeMap<&ResourceId, &Address> = BTreeMap::new();
@@ -185,7 +195,7 @@ pub(super) fn wait(desired: &Desired, unknown: &Unknown, survey: &mut Survey) {
             }
             let row = step.work.was.as_ref().filter(|_| step.change == Change::Delete);
             let heir = row.and_then(|row| unknown.wanting.get(&place(scope, &row.manifest)));
-            let Some(heir) = heir.filter(|_| step.blocked.is_none() && has_identity(&step.id)) else {
+            let Some(heir) = heir.filter(|_| step.blocked.is_none() && may_be_another(&step.id)) else {
                 continue;
             };
             let blocked = Blocked::Heir(heir.clone());

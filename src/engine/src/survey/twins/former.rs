@@ -72,36 +72,49 @@ pub(in crate::survey) fn keep(
 }
 
 /// A resource and what it is called.
-struct Known<'s> {
-    scope: &'s Scope,
-    address: &'s Address,
-    names: RemoteNames,
+pub(super) struct Known<'s> {
+    pub(super) scope: &'s Scope,
+    pub(super) id: &'s ResourceId,
+    pub(super) address: &'s Address,
+    pub(super) is_tracked: bool,
+    /// A call to it has no answer.
+    pub(super) is_open: bool,
+    pub(super) names: RemoteNames,
 }
 
 /// All of an entry: tracked, being made without an answer, or seen and declared.
-fn all<'s>(
+pub(super) fn all<'s>(
     desired: &'s Desired,
     remembered: &'s Remembered,
     survey: &'s Survey,
     (entry, observer): (&str, &dyn Observer),
 ) -> Vec<Known<'s>> {
     let of_entry = |scope: &Scope| *scope.provider == *entry;
-    let of_row = |scope: &'s Scope, row: &'s Row| Known {
-        scope,
-        address: &row.address,
-        names: observer.remote_names(&row.tracked.id, &row.tracked.private),
-    };
     let mut all = Vec::new();
     for (scope, (rows, open)) in remembered.iter().filter(|(scope, _)| of_entry(scope)) {
-        all.extend(rows.iter().map(|row| of_row(scope, row)));
-        all.extend(open.iter().map(|open| of_row(scope, &open.intent.row)));
+        let is_open = |id: &ResourceId| open.iter().any(|open| open.intent.row.tracked.id == *id);
+        let of_row = |row: &'s Row| Known {
+            scope,
+            id: &row.tracked.id,
+            address: &row.address,
+            is_tracked: has_row(rows, &row.tracked.id),
+            is_open: is_open(&row.tracked.id),
+            names: observer.remote_names(&row.tracked.id, &row.tracked.private),
+        };
+        all.extend(rows.iter().chain(open.iter().map(|open| &*open.intent.row)).map(of_row));
     }
     for (scope, view) in survey.scopes.iter().filter(|(scope, _)| of_entry(scope)) {
         let Ok(View { seen, memory, .. }) = view else { continue };
-        for resource in desired.in_scope(scope).iter().filter(|one| !has_row(&memory.rows, &one.id)) {
+        for resource in desired.in_scope(scope) {
             let Some(seen) = seen.get(&resource.id) else { continue };
-            let address = &desired.manifest(resource.origin).address;
-            all.push(Known { scope, address, names: observer.remote_names(&resource.id, &seen.private) });
+            all.push(Known {
+                scope,
+                id: &resource.id,
+                address: &desired.manifest(resource.origin).address,
+                is_tracked: has_row(&memory.rows, &resource.id),
+                is_open: false,
+                names: observer.remote_names(&resource.id, &seen.private),
+            });
         }
     }
     all
