@@ -563,5 +563,5 @@ fn refusal(id: &ResourceId, unit: &Unit, look: &Look) -> Option<Why> {
     let is_nowhere = look.state.load == "not-found" && look.state.file.is_empty();
     let text = format!("this host has no unit {id}");
     (unit.content.is_none() && is_nowhere)
-        .then(|| Why::new(text, "write its `content`, or install the package that brings it"))
+        .then(|| Why::for_now(text, "write its `content`, or install the package that brings it"))
 }

@@ -131,6 +131,10 @@ impl Why {
     pub(crate) fn new(text: impl Into<String>, hint: &str) -> Why {
         Why { kind: ErrorKind::Invalid, text: text.into(), hint: hint.into() }
     }
+    /// One that may be over by itself, as when somebody installs what is missing.
+    pub(crate) fn for_now(text: impl Into<String>, hint: &str) -> Why {
+        Why { kind: ErrorKind::Unavailable, ..Why::new(text, hint) }
+    }
     /// What was said where it could not be looked at; `hint` where that says nothing to do.
     pub(crate) fn of(refusal: &Refusal, hint: &str) -> Why {
         let hint = refusal.hint.clone().unwrap_or_else(|| hint.into());

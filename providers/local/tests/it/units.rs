@@ -291,10 +291,7 @@ async fn what_has_no_install_section_is_not_enabled_and_says_why() {
     let Some(machine) = Machine::boot() else { return };
     let desk = &machine.desk;
     let pass = desk.pass(&["Unit systemd-exit.service {enabled: true}"]).await;
-    assert_eq!(
-        pass.done,
-        ["unavailable: systemd-exit.service cannot be enabled: it has no [Install] section"]
-    );
+    assert_eq!(pass.done, ["invalid: systemd-exit.service cannot be enabled: it has no [Install] section"]);
 }
 
 #[tokio::test]
