@@ -142,6 +142,8 @@ mod tests {
     fn outside_of_a_repository_nothing_is_said_of_mirrors() {
         let empty = tempfile::tempdir().unwrap();
         let path = empty.path().to_str().unwrap();
+        // The first to set the options of libgit2 sets them for all tests of the process, and a hook asks for no owner.
+        crate::source::init(empty.path()).unwrap();
         let environment = Environment::of([("GIT_DIR", path)]);
         let failure = received(&environment).err().unwrap();
         assert!(failure.to_string().contains("the repository that is pushed to"), "{failure}");
