@@ -18,6 +18,7 @@ mod error;
 mod events;
 pub mod export;
 mod health;
+mod history;
 mod inventory;
 mod journal;
 mod kept;

@@ -1,9 +1,7 @@
 //! The questions of the command line: status, history, events, approvals. Plain data; rendering is elsewhere.
 
 use super::{
-    Reader,
-    blame::Blame,
-    drift,
+    Reader, drift,
     entry::{
         ApprovalEntry, Approvals, ConditionEntry, DegradedEntry, EventEntry, EventFilter, HistoryEntry,
         HistoryFilter, HoldEntry, PinEntry, SHARES, ScopeStatus, SourceStatus, Stamp, Status,
@@ -11,8 +9,7 @@ use super::{
     },
     error::Result,
     events::{self, Verification},
-    journal::{self, StoredAction, StoredOutcome},
-    memory, notification,
+    history, journal, memory, notification,
     rows::{self, at, hash, ms, parse_json, to_hex},
     suspension,
     write::APPROVAL_LIFE,
@@ -25,17 +22,6 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
-
-/// Events that say what the journal and the revisions say better.
-const TOLD_ELSEWHERE: [&str; 7] =
-    ["revision", "create", "update", "replace", "delete", "abandon", "continue"];
-
-/// Who acts where nobody is named.
-const ENGINE: &str = "engine";
-
-/// An action that looks after what was begun, and that it is not done yet.
-const CONTINUE: &str = "continue";
-const PENDING: &str = "pending";
 
 /// Whether what is in a scope for a source is looked after.
 pub(super) type LookedAfter<'a> = &'a (dyn Fn(&str, &str) -> bool + Sync);
@@ -138,7 +124,7 @@ impl Reader {
     /// What happened, the newest first.
     pub async fn history(&self, filter: &HistoryFilter) -> Result<Vec<HistoryEntry>> {
         let mut tx = self.snapshot().await?;
-        history(&mut tx, filter).await.map_err(|error| error.of(&self.file))
+        history::history(&mut tx, filter).await.map_err(|error| error.of(&self.file))
     }
     /// At most `limit` events after the one with number `after`, the oldest first.
     pub async fn events(&self, filter: &EventFilter, after: i64, limit: usize) -> Result<Vec<EventEntry>> {
@@ -444,7 +430,7 @@ async fn tracked(conn: &mut SqliteConnection, pattern: Option<&Pattern>) -> Resu
     Ok(list)
 }
 
-async fn listed_events(
+pub(super) async fn listed_events(
     conn: &mut SqliteConnection,
     filter: &EventFilter,
     after: i64,
@@ -485,121 +471,6 @@ fn event(row: &SqliteRow) -> Result<EventEntry> {
         message: row.try_get(8)?,
         hash: to_hex(row.try_get(9)?),
     })
-}
-
-async fn history(conn: &mut SqliteConnection, filter: &HistoryFilter) -> Result<Vec<HistoryEntry>> {
-    let since = filter.since.map_or(0, ms);
-    let mut list = Vec::new();
-    // A revision concerns no single address.
-    if filter.address.is_none() {
-        list.extend(revisions(conn, since).await?);
-    }
-    list.extend(actions(conn, since, filter.address.as_ref()).await?);
-    list.extend(other_events(conn, filter).await?);
-    list.retain(|entry| filter.actor.as_ref().is_none_or(|actor| entry.is_by(actor)));
-    list.sort_by_key(|entry| std::cmp::Reverse(entry.at));
-    one_of_each_wait(&mut list);
-    Ok(list)
-}
-
-/// Leaves of a resource that was looked after again and again, such as a rollout that takes its time, the last time alone.
-fn one_of_each_wait(newest_first: &mut Vec<HistoryEntry>) {
-    let mut goes_on = BTreeSet::new();
-    newest_first.retain(|entry| {
-        let place = (entry.scope.clone(), entry.address.clone());
-        if entry.kind != CONTINUE {
-            goes_on.remove(&place);
-            return true;
-        }
-        goes_on.insert(place) || entry.outcome.as_deref() != Some(PENDING)
-    });
-}
-
-async fn revisions(conn: &mut SqliteConnection, since: i64) -> Result<Vec<HistoryEntry>> {
-    // A commit that comes into force anew, as where the configuration of the host makes more of it, is the same one.
-    let found = sqlx::query(
-        "SELECT at, source, label, author, subject FROM (
-             SELECT *, author <> '' AND lag(commit_id) OVER before IS commit_id AND lag(path) OVER before IS path AS again
-             FROM revision WINDOW before AS (PARTITION BY source ORDER BY number))
-         WHERE at >= ?1 AND NOT again ORDER BY number DESC",
-    )
-    .bind(since)
-    .fetch_all(conn)
-    .await?;
-    let entry = |row: &SqliteRow| {
-        Ok(HistoryEntry {
-            at: Stamp(at(row.try_get(0)?)),
-            kind: "revision".into(),
-            scope: None,
-            address: None,
-            reason: format!("source {}", row.try_get::<&str, _>(1)?),
-            revision: row.try_get(2)?,
-            actor: row.try_get(3)?,
-            message: row.try_get(4)?,
-            ..HistoryEntry::default()
-        })
-    };
-    found.iter().map(entry).collect()
-}
-
-async fn actions(
-    conn: &mut SqliteConnection,
-    since: i64,
-    pattern: Option<&Pattern>,
-) -> Result<Vec<HistoryEntry>> {
-    let blame = Blame::read(conn).await?;
-    let mut found = sqlx::query(
-        "SELECT started_at, scope, actions, outcomes FROM journal JOIN intent USING (number)
-         WHERE started_at >= ?1 ORDER BY number DESC",
-    )
-    .bind(since)
-    .fetch(conn);
-    let mut list = Vec::new();
-    while let Some(group) = found.try_next().await? {
-        let when = Stamp(at(group.try_get(0)?));
-        let actions: Vec<StoredAction<'_>> = parse_json(group.try_get(2)?)?;
-        let outcomes: Vec<Option<StoredOutcome>> = parse_json(group.try_get(3)?)?;
-        for (index, action) in actions.iter().enumerate() {
-            let key = ManifestKey((&*action.manifest).into());
-            if !is_meant(pattern, Some(&action.address), Some(key.group())) {
-                continue;
-            }
-            let outcome = outcomes.get(index).and_then(Option::as_ref);
-            let mut entry = HistoryEntry {
-                at: when,
-                kind: action.op.to_string(),
-                scope: Some(group.try_get(1)?),
-                address: Some(action.address.to_string()),
-                revision: action.revision.to_string(),
-                actor: ENGINE.into(),
-                reason: action.reason.to_string(),
-                message: outcome.and_then(|outcome| outcome.error.clone()).unwrap_or_default(),
-                outcome: Some(outcome.map_or_else(|| "open".into(), |outcome| outcome.outcome.clone())),
-                ..HistoryEntry::default()
-            };
-            blame.put(&mut entry, key.source(), action.consented);
-            list.push(entry);
-        }
-    }
-    Ok(list)
-}
-
-async fn other_events(conn: &mut SqliteConnection, filter: &HistoryFilter) -> Result<Vec<HistoryEntry>> {
-    let wanted = EventFilter { address: filter.address.clone(), since: filter.since, kinds: Vec::new() };
-    let mut events = listed_events(conn, &wanted, 0, usize::MAX).await?;
-    events.retain(|event| !TOLD_ELSEWHERE.contains(&event.kind.as_str()));
-    let entry = |event: EventEntry| HistoryEntry {
-        at: event.at,
-        kind: event.kind,
-        scope: event.scope,
-        address: event.address,
-        revision: event.revision,
-        actor: event.actor,
-        reason: event.reason,
-        message: event.message,
-        ..HistoryEntry::default()
-    };
-    Ok(events.into_iter().rev().map(entry).collect())
 }
 
 fn stamp(row: &SqliteRow, index: usize) -> Result<Option<Stamp>> {
