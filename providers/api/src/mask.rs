@@ -62,6 +62,12 @@ impl Mask {
         }
         text
     }
+
+    /// The text on one line and without any of them, however its lines were broken.
+    pub fn on_one_line(&self, text: &str) -> String {
+        // Once as it came, and once more for what only its line breaks kept apart.
+        self.over(&one_line(&self.over(text)))
+    }
 }
 
 impl std::fmt::Debug for Mask {

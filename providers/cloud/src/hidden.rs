@@ -62,14 +62,8 @@ impl Hidden {
 
     /// The text on one line and without any of them.
     pub fn scrub(&self, text: &str) -> String {
-        let mask = Mask::of(self.0.iter().map(|secret| &**secret));
-        // Once as it came, and once more for what only its line breaks kept apart.
-        mask.over(&one_line(&mask.over(text)))
+        Mask::of(self.0.iter().map(|secret| &**secret)).on_one_line(text)
     }
-}
-
-fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]
