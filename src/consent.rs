@@ -11,7 +11,7 @@ use crate::{
 };
 use reconciled_engine::{
     Desired,
-    survey::{Domain, Survey},
+    survey::{Domain, Survey, Wanted},
 };
 use reconciled_provider::{ManifestKey, Scope};
 use std::{
@@ -131,11 +131,11 @@ pub(crate) async fn lay_over(
         return Ok(());
     }
     let concerned = Concerned::of(reader, &[&outlook.desired]).await?;
-    for domain in survey.domains.values_mut().filter(|domain| domain.approval.is_none()) {
-        let digest = domain.verdict.digest.filter(|_| domain.verdict.is_held());
-        let counts = |by: &str| concerned.counts(sources, &domain.name, Approver::Trailer, &[by]).is_ok();
-        let found = given.iter().find(|(by, approval)| digest == Some(approval.digest) && counts(by));
-        domain.approval = found.map(|(_, approval)| approval.clone());
+    let wanted = survey.domains.values_mut().flat_map(Domain::wanted);
+    for Wanted { hold, approval } in wanted.filter(|wanted| wanted.approval.is_none()) {
+        let counts = |by: &str| concerned.counts(sources, &hold.domain, Approver::Trailer, &[by]).is_ok();
+        let found = given.iter().find(|(by, approval)| hold.digest == approval.digest && counts(by));
+        *approval = found.map(|(_, approval)| approval.clone());
     }
     Ok(())
 }

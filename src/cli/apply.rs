@@ -12,7 +12,7 @@ use crate::{
     config::{Environment, Period},
     consent,
     operation::{Form, document, look_and_load, unmatched},
-    render::plan::{Document, State, TextOptions, markdown, text},
+    render::plan::{Document, GuardDomain, State, TextOptions, markdown, text},
     session::{Failure, Outlook, Session, Writing},
     store::{DegradedEntry, Parts},
 };
@@ -20,7 +20,7 @@ use reconciled_engine::{
     BY_PERSON, HealthState, Store, Write,
     pass::{Converge, ScopeState},
     store::{Approval, ConditionKind},
-    survey::{ByPerson, Survey, SurveyOptions},
+    survey::{ByPerson, Domain, Survey, SurveyOptions, Wanted},
 };
 use std::{collections::BTreeSet, mem, time::Duration};
 
@@ -209,8 +209,13 @@ pub(super) fn same(before: &Document, now: &Document) -> Result<(), Failure> {
 
 /// What a plan comes to: each domain with its digest, each change with what it does and which fields differ.
 fn essence(plan: &Document) -> BTreeSet<(String, String)> {
-    let domains =
-        plan.domains.iter().filter_map(|g| Some((g.name.to_string(), g.digest.as_ref()?.to_string())));
+    let digests = |domain: &GuardDomain| {
+        let later = domain.foreseen.as_ref().map(|foreseen| format!("later {}", foreseen.digest));
+        let now = domain.digest.as_ref().map(ToString::to_string);
+        let name = domain.name.to_string();
+        now.into_iter().chain(later).map(move |digest| (name.clone(), digest))
+    };
+    let domains = plan.domains.iter().flat_map(digests);
     let changes = plan.resource_changes.iter();
     let changes = changes.map(|c| {
         (c.address.to_string(), format!("{} {} {:?} {:?}", c.scope, c.id, c.change.actions, c.fields))
@@ -227,12 +232,12 @@ async fn approve(
 ) -> Result<(), Failure> {
     let at = session.clock.now();
     let mut writes = Vec::new();
-    for domain in survey.domains.values_mut().filter(|d| d.is_held()) {
-        let Some(digest) = domain.verdict.digest else { continue };
-        let approval =
-            Approval { digest, reason: "plan file".into(), actor: actor.into(), at, used_at: None };
-        writes.push(Write::Approve(approval.clone()));
-        domain.approval = Some(approval);
+    let wanted = survey.domains.values_mut().flat_map(Domain::wanted);
+    for Wanted { hold, approval } in wanted.filter(|wanted| wanted.approval.is_none()) {
+        let digest = hold.digest;
+        let given = Approval { digest, reason: "plan file".into(), actor: actor.into(), at, used_at: None };
+        writes.push(Write::Approve(given.clone()));
+        *approval = Some(given);
     }
     if !writes.is_empty() {
         writing.db.commit(writes).await?;

@@ -47,6 +47,12 @@ pub(super) async fn run(
             out.talk("nothing that is held has this digest: it counts once a plan with just this digest is held, and nothing is done now");
             out.talk("hint: to see what is held: reconciled approvals");
         }
+        _ if approved.once.is_some() => {
+            let once = approved.once.as_deref().unwrap_or_default();
+            out.talk(&format!(
+                "nothing is written now: it goes on {once}, where that is within the 24 hours"
+            ));
+        }
         Host::Daemon(_) => {
             out.talk("the daemon goes on with it, but for what is suspended or in a window that is closed")
         }

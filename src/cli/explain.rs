@@ -357,7 +357,16 @@ fn troubles(found: &Explanation, text: &mut String) {
         }
     }
     for hold in &found.holds {
-        let _ = writeln!(text, "{} is held since {}: {}", hold.domain, hold.since, hold.reasons.join("; "));
+        let (domain, since, reasons) = (&hold.domain, hold.since, hold.reasons.join("; "));
+        let _ = match &hold.once {
+            Some(once) => writeln!(text, "{domain} is held {once}, known since {since}: {reasons}"),
+            None => writeln!(text, "{domain} is held since {since}: {reasons}"),
+        };
+        if let Some(approval) = &hold.approval {
+            let (actor, until) = (&approval.actor, approval.expires_at);
+            let _ = writeln!(text, "  approved by {actor}, until {until}");
+            continue;
+        }
         let short = status::short(&hold.digest);
         let _ = writeln!(text, "  hint: to consent: reconciled approve {short} --reason \"…\"");
     }

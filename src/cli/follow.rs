@@ -44,6 +44,12 @@ fn of(outcome: SyncOutcome) -> Exit {
     }
 }
 
+/// What is held, or will be.
+pub(super) fn held(domain: &str, reasons: &[String], once: Option<&str>) -> String {
+    let once = once.map(|once| format!(" {once}")).unwrap_or_default();
+    format!("held{once}: {domain}: {}", reasons.join("; "))
+}
+
 /// Tells one line to a person.
 pub(super) fn tell(line: &SyncLine, out: &mut Out) {
     match line {
@@ -66,8 +72,8 @@ pub(super) fn tell(line: &SyncLine, out: &mut Out) {
                 out.talk(&format!("error: {scope}: {error}"));
             }
         }
-        SyncLine::Held { domain, digest, reasons } => {
-            out.talk(&format!("held: {domain}: {}", reasons.join("; ")));
+        SyncLine::Held { domain, digest, reasons, once } => {
+            out.talk(&held(domain, reasons, once.as_deref()));
             let short = digest.get(..8).unwrap_or(digest);
             out.talk(&format!("hint: to consent: reconciled approve {short} --reason \"…\""));
         }

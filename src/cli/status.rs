@@ -181,7 +181,9 @@ fn exit(args: &StatusArgs, status: &Status) -> Exit {
     // For a window that is closed nobody has to do anything, nor for a manifest that says `suspend`.
     let is_stopped = status.conditions.iter().any(|condition| condition.reason == BY_PERSON);
     let is_degraded = !status.degraded.is_empty();
-    if any(&["stalled", "held"]) || !status.holds.is_empty() || is_stopped || is_degraded {
+    // What will be held is not held yet.
+    let is_held = status.holds.iter().any(|hold| hold.once.is_none());
+    if any(&["stalled", "held"]) || is_held || is_stopped || is_degraded {
         Exit::Person
     } else if any(&["waiting"]) || is_on_its_way || (args.address.is_none() && (pending || status.open > 0)) {
         Exit::Late

@@ -107,6 +107,7 @@ mod tests {
                 counts: [0; 4],
                 revision: "".into(),
                 since: Duration::ZERO,
+                once: None,
             },
             about: BTreeSet::new(),
         };

@@ -18,7 +18,8 @@ pub(super) async fn released(instance: &Instance) -> Result<BTreeSet<Scope>, Fai
     let db = &instance.writing.db;
     let mut domains = BTreeSet::new();
     for hold in db.holds().await? {
-        if db.approval(hold.digest).await?.is_some() {
+        // What a window or a person stops goes on by itself once they do not.
+        if hold.once.is_none() && db.approval(hold.digest).await?.is_some() {
             domains.insert(hold.domain);
         }
     }

@@ -150,6 +150,7 @@ async fn consent_of_a_push_counts_as_every_source_of_its_plan_is_configured_afte
             counts: [0; 4],
             revision: "".into(),
             since: Duration::ZERO,
+            once: None,
         };
         let about: &[&str] = if was_known { &["infra", "other"] } else { &["infra"] };
         let about = about.iter().map(|name| Arc::from(*name)).collect();

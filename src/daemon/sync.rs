@@ -356,10 +356,12 @@ async fn follow(
         .collect();
     for hold in instance.writing.db.holds().await? {
         let concerns = |scope: &Scope| *scope.to_string() == *hold.domain || *scope.provider == *hold.domain;
-        if scopes.iter().any(concerns) {
+        let is_said = hold.once.is_some() && instance.writing.db.approval(hold.digest).await?.is_some();
+        if !is_said && scopes.iter().any(concerns) {
             let reasons = hold.reasons.iter().map(ToString::to_string).collect();
             let (domain, digest) = (hold.domain.to_string(), hold.digest.to_string());
-            tell(lines, SyncLine::Held { domain, digest, reasons }).await;
+            let once = hold.once.map(|once| once.to_string());
+            tell(lines, SyncLine::Held { domain, digest, reasons, once }).await;
         }
     }
     // As declared, which is what was waited for; whether it does its work is another question.

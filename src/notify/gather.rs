@@ -58,7 +58,8 @@ pub(super) fn gather(status: &Status, sources: &Sources, endings: &Endings, now:
     for degraded in &status.degraded {
         put(&mut found, &degraded.scope, Topic::Degraded, UNHEALTHY, of_degraded(degraded));
     }
-    for hold in &status.holds {
+    // What was consented to ahead of its time is nobody's trouble.
+    for hold in status.holds.iter().filter(|hold| hold.once.is_none() || hold.approval.is_none()) {
         put(&mut found, &hold.domain, Topic::Held, "Held", of_hold(hold));
     }
     for suspension in &status.suspensions {
@@ -178,7 +179,10 @@ fn of_hold(hold: &HoldEntry) -> Body {
     let short = hold.digest.get(..12).unwrap_or(&hold.digest);
     Body {
         provider: Some(entry(&hold.domain)),
-        cause: format!("{}: {counts}", hold.reasons.join("; ")),
+        cause: match &hold.once {
+            Some(once) => format!("{once}: {}: {counts}", hold.reasons.join("; ")),
+            None => format!("{}: {counts}", hold.reasons.join("; ")),
+        },
         hint: Some(format!("look: reconciled plan; consent: reconciled approve {short} --reason TEXT")),
         ..Body::new(hold.since)
     }

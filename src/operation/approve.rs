@@ -38,6 +38,9 @@ pub struct Approved {
     /// A plan with this digest is held. Otherwise it is consent ahead of time, which counts once one is.
     #[serde(default)]
     pub held: bool,
+    /// When it will be held, in words, where it is not yet: the consent counts by then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub once: Option<String>,
 }
 
 /// Whether somebody who may use the API, and has no other right here, may consent: where `approve` of a source that the
@@ -100,7 +103,8 @@ pub async fn approve(
         (Err(failure), None) => return Err(failure),
     };
     store.commit(consent(&hold, &ask.reason, actor, at)).await?;
-    Ok(Approved { domain: hold.domain.to_string(), digest: hold.digest.to_string(), held })
+    let once = hold.once.map(|once| once.to_string());
+    Ok(Approved { domain: hold.domain.to_string(), digest: hold.digest.to_string(), held, once })
 }
 
 /// What is written when `actor` consents to `hold`.
@@ -130,6 +134,7 @@ fn unrecorded(digest: Hash) -> Hold {
         counts: [0; 4],
         revision: "".into(),
         since: Default::default(),
+        once: None,
     }
 }
 
@@ -169,6 +174,7 @@ mod tests {
             counts: [0; 4],
             revision: "".into(),
             since: Duration::ZERO,
+            once: None,
         }
     }
 

@@ -294,6 +294,7 @@ impl Known {
         let is_over = |hold: &&HoldEntry| {
             hold.domain == *scope || scope.split('/').next() == Some(hold.domain.as_str())
         };
+        let is_over = |hold: &&HoldEntry| hold.once.is_none() && is_over(hold);
         self.holds.iter().find(is_over)
     }
 

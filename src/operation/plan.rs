@@ -4,7 +4,7 @@ use super::{Selected, Unmatched, Upload, changed, unmatched};
 use crate::{
     config::Approver,
     consent,
-    render::plan::{Details, Document, Options, State, Unassigned},
+    render::plan::{Details, Document, GuardDomain, Options, State, Unassigned},
     session::{Ask, Failure, Outlook, Session, Snapshot},
     store::{Reader, ScopeStatus},
 };
@@ -163,11 +163,15 @@ async fn consented(
 ) -> Result<Document, Failure> {
     consent::lay_over(&session.config.sources, reader, outlook, &mut survey, session.clock.now()).await?;
     let mut document = document(session, &survey, outlook, form);
-    if document.domains.iter().any(|domain| domain.state == State::Held) {
+    let waits = |domain: &GuardDomain| domain.state == State::Held || domain.foreseen.is_some();
+    if document.domains.iter().any(waits) {
         let holds: BTreeSet<String> =
             reader.holds().await?.iter().map(|hold| hold.digest.to_string()).collect();
         for domain in &mut document.domains {
             domain.recorded = domain.digest.as_ref().is_some_and(|digest| holds.contains(&**digest));
+            if let Some(foreseen) = &mut domain.foreseen {
+                foreseen.recorded = holds.contains(&*foreseen.digest);
+            }
         }
     }
     Ok(document)

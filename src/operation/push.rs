@@ -25,7 +25,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use reconciled_engine::{
     Desired, Store,
     store::{Approval, Hold},
-    survey::{Domain, Survey, Surveyor},
+    survey::{Domain, Survey, Surveyor, Wanted},
 };
 use reconciled_provider::Scope;
 use schemars::JsonSchema;
@@ -362,8 +362,12 @@ pub async fn push(
     };
     let document = document_from(session, reader, survey, &outlook, in_force, &ask.form).await?;
     let is_new = |digest: &Arc<str>| before.iter().all(|hold| hold.digest.to_string() != **digest);
-    let held = document.domains.iter().filter(|domain| domain.state == State::Held);
-    let held = held.filter_map(|domain| domain.digest.clone()).filter(is_new).collect();
+    let now = document.domains.iter().filter(|domain| domain.state == State::Held);
+    let now = now.filter_map(|domain| domain.digest.clone());
+    let later = document.domains.iter().filter_map(|domain| domain.foreseen.as_ref());
+    let later = later.filter(|foreseen| foreseen.approval.is_none());
+    let later = later.map(|foreseen| foreseen.digest.clone());
+    let held = now.chain(later).filter(is_new).collect();
     // Nothing is said of sources that are none of the pusher's business, and of two that read the same tree once.
     let mut messages: Vec<String> = Vec::new();
     for message in meant.iter().flat_map(|source| outlook.messages_of(&source.name)) {
@@ -500,24 +504,19 @@ fn lay_over<'s>(
     }
     for text in &ask.approve {
         // One push may move several sources: another plan of it may ask for this.
-        let Some(domain) = find(survey, text)? else { continue };
-        let about = match counts(&domain.name) {
+        let Some(Wanted { hold, approval }) = find(survey, text)? else { continue };
+        let about = match counts(&hold.domain) {
             Ok(about) => about,
             Err(Barred::By(source)) => return Err(barred(&source.name, ", which that plan is about too,")),
             Err(Barred::Elsewhere) => continue,
         };
         approved.push(text.clone());
-        let Some(digest) = domain.verdict.digest.filter(|_| domain.approval.is_none()) else { continue };
-        let hold = Hold {
-            domain: domain.name.clone(),
-            digest,
-            reasons: domain.verdict.reasons.clone(),
-            counts: domain.verdict.counts,
-            revision: domain.revision.clone(),
-            since: Duration::ZERO,
-        };
-        let approval = Approval { digest, reason: WAY.into(), actor: actor.into(), at: now, used_at: None };
-        domain.approval = Some(approval);
+        if approval.is_some() {
+            continue;
+        }
+        let digest = hold.digest;
+        let given_now = Approval { digest, reason: WAY.into(), actor: actor.into(), at: now, used_at: None };
+        *approval = Some(given_now);
         given.push(Given { text: text.clone(), hold, about });
     }
     Ok((approved, given))
@@ -533,31 +532,29 @@ fn lay_trailers_over(
 ) -> Vec<Arc<str>> {
     let mut consented = Vec::new();
     let label: Arc<str> = ask.commit.get(..7).unwrap_or(&ask.commit).into();
-    for domain in survey.domains.values_mut().filter(|domain| domain.approval.is_none()) {
-        let Some(digest) = domain.verdict.digest.filter(|_| domain.verdict.is_held()) else { continue };
+    let wanted = survey.domains.values_mut().flat_map(Domain::wanted);
+    for Wanted { hold, approval } in wanted.filter(|wanted| wanted.approval.is_none()) {
+        let digest = hold.digest;
         let text = digest.to_string();
-        if ask.trailers.iter().any(|given| given.eq_ignore_ascii_case(&text)) && counts(&domain.name) {
-            let approval =
-                Approval { digest, reason: TRAILER.into(), actor: label.clone(), at: now, used_at: None };
-            domain.approval = Some(approval);
+        if ask.trailers.iter().any(|given| given.eq_ignore_ascii_case(&text)) && counts(&hold.domain) {
+            let (reason, actor) = (TRAILER.into(), label.clone());
+            *approval = Some(Approval { digest, reason, actor, at: now, used_at: None });
             consented.push(text.into());
         }
     }
     consented
 }
 
-/// The held domain of which `text` begins the digest.
-fn find<'a>(survey: &'a mut Survey, text: &str) -> Result<Option<&'a mut Domain>, Failure> {
+/// What is held, or will be, of which `text` begins the digest.
+fn find<'a>(survey: &'a mut Survey, text: &str) -> Result<Option<Wanted<'a>>, Failure> {
     let text = text.to_lowercase();
     if text.len() < FEWEST {
         return Err(Failure::plain(format!("`{text}` is too short: write at least {FEWEST} digits")));
     }
-    let mut meant =
-        survey.domains.values_mut().filter(|domain| domain.verdict.is_held()).filter(|domain| {
-            domain.verdict.digest.is_some_and(|digest| digest.to_string().starts_with(&text))
-        });
+    let wanted = survey.domains.values_mut().flat_map(Domain::wanted);
+    let mut meant = wanted.filter(|wanted| wanted.hold.digest.to_string().starts_with(&text));
     match (meant.next(), meant.next()) {
-        (domain, None) => Ok(domain),
+        (wanted, None) => Ok(wanted),
         _ => Err(Failure::hinted(format!("`{text}` means several held plans"), "write more digits")),
     }
 }

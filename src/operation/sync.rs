@@ -88,7 +88,7 @@ pub enum SyncLine {
         /// How long it took.
         milliseconds: u64,
     },
-    /// A guard domain waits for consent.
+    /// A guard domain waits for consent, or will.
     Held {
         /// Its name.
         domain: String,
@@ -96,6 +96,9 @@ pub enum SyncLine {
         digest: String,
         /// Why.
         reasons: Vec<String>,
+        /// When it will, in words, where a closed window or a person stops it now.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        once: Option<String>,
     },
     /// The end.
     End {

@@ -5,7 +5,7 @@ use super::{
     table::Table,
     time::{age, rfc3339},
 };
-use crate::store::{ApprovalEntry, Approvals, EventEntry, HistoryEntry, HoldEntry};
+use crate::store::{Approvals, EventEntry, HistoryEntry};
 use std::time::Duration;
 
 /// History, one line a row.
@@ -75,13 +75,12 @@ pub fn event(entry: &EventEntry) -> String {
 /// Holds with the line that consents, then consents that have not expired.
 pub fn approvals(found: &Approvals, now: Duration) -> String {
     let mut parts = Vec::new();
-    if !found.holds.is_empty() {
-        let counts = |a: &&ApprovalEntry| a.used_at.is_none() && a.expires_at.0 > now;
-        let consent = |hold: &HoldEntry| {
-            found.approvals.iter().filter(counts).find(|approval| approval.digest == hold.digest)
-        };
-        let holds = found.holds.iter().map(|hold| status::hold(hold, consent(hold), now));
-        parts.push(format!("NEEDS A PERSON ({})\n{}", found.holds.len(), holds.collect::<String>()));
+    let (held, later): (Vec<_>, Vec<_>) = found.holds.iter().partition(|hold| hold.once.is_none());
+    for (title, holds) in [("NEEDS A PERSON", held), (status::LATER, later)] {
+        if !holds.is_empty() {
+            let told: String = holds.iter().map(|hold| status::hold(hold, now)).collect();
+            parts.push(format!("{title} ({})\n{told}", holds.len()));
+        }
     }
     let mut table = Table::new(["DIGEST", "BY", "GIVEN", "EXPIRES", "USED", "REASON"]);
     for approval in found.approvals.iter().filter(|a| a.expires_at.0 > now) {
@@ -106,7 +105,7 @@ pub fn approvals(found: &Approvals, now: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::Stamp;
+    use crate::store::{ApprovalEntry, HoldEntry, Stamp};
     use insta::assert_snapshot;
 
     #[test]
@@ -137,12 +136,18 @@ mod tests {
             deletes: 9,
             revision: "abc1234".into(),
             since: Stamp(Duration::from_secs(998_000)),
+            once: None,
+            approval: None,
         };
-        let (open, given) =
-            (Approvals { holds: vec![hold.clone()], approvals: vec![approval("bbbb", 999_000)] }, "aaaa");
-        assert!(approvals(&open, now).contains("hint: to consent: reconciled approve aaaaaaaa"));
-        let given =
-            approvals(&Approvals { holds: vec![hold], approvals: vec![approval(given, 999_000)] }, now);
+        let of = |hold: &HoldEntry| {
+            approvals(&Approvals { holds: vec![hold.clone()], approvals: Vec::new() }, now)
+        };
+        assert!(of(&hold).contains("hint: to consent: reconciled approve aaaaaaaa"));
+        let given = HoldEntry { approval: Some(approval("aaaa", 999_000)), ..hold };
+        let later = of(&HoldEntry { once: Some("once the window opens".into()), ..given.clone() });
+        assert!(later.starts_with("WILL NEED A PERSON (1)") && later.contains("held once the window opens"));
+        assert!(later.contains("approved by ada (16m); then it goes on, if that is within 23h"), "{later}");
+        let given = of(&given);
         assert!(given.contains("approved by ada (16m)") && !given.contains("hint:"), "{given}");
     }
 }

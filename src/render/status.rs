@@ -12,8 +12,8 @@ use crate::{
     operation::{SourceHealth, UNSEEN, said},
     session::FROZEN,
     store::{
-        ApprovalEntry, ConditionEntry, DegradedEntry, DriftEntry, Elsewhere, HoldEntry, PinEntry, Stamp,
-        Status, SuspensionEntry, UnassignedEntry,
+        ConditionEntry, DegradedEntry, DriftEntry, Elsewhere, HoldEntry, PinEntry, Stamp, Status,
+        SuspensionEntry, UnassignedEntry,
     },
 };
 use reconciled_engine::HealthState;
@@ -29,6 +29,9 @@ const DIGEST: usize = 8;
 const PINS: usize = 4;
 /// Drifts that are named, and resources that are degraded.
 const NAMED: usize = 10;
+
+/// Title of what will be held: it can be consented to, and nobody has to yet.
+pub(super) const LATER: &str = "WILL NEED A PERSON";
 
 /// The whole of it.
 pub fn status(
@@ -108,11 +111,13 @@ pub fn problems(status: &Status, now: Duration) -> String {
         };
         told.map(with_next_try).collect()
     };
-    let mut person: Vec<String> = holds.iter().map(|h| hold(h, None, now)).collect();
+    let (now_held, later): (Vec<_>, Vec<_>) = holds.iter().partition(|hold| hold.once.is_none());
+    let mut person: Vec<String> = now_held.iter().map(|h| hold(h, now)).collect();
     person.extend(of("held"));
     person.extend(of("stalled"));
     person.extend(ill("Degraded", &status.degraded, now));
     groups.push(("NEEDS A PERSON", person));
+    groups.push((LATER, later.iter().map(|h| hold(h, now)).collect()));
     let frozen: Vec<&ConditionEntry> = conditions.iter().filter(|c| c.reason == FROZEN).collect();
     groups.push(("FROZEN", named(&frozen, |one| condition(one, now))));
     let unseen: Vec<&ConditionEntry> = conditions.iter().filter(|c| c.reason == UNSEEN).collect();
@@ -291,7 +296,7 @@ fn window(one: &SuspensionEntry, waiting: usize, now: Duration) -> String {
 }
 
 /// One hold with its digest, reasons and the line that consents, or who did.
-pub fn hold(hold: &HoldEntry, approval: Option<&ApprovalEntry>, now: Duration) -> String {
+pub fn hold(hold: &HoldEntry, now: Duration) -> String {
     let counts = [
         ("create", hold.creates),
         ("update", hold.updates),
@@ -311,10 +316,19 @@ pub fn hold(hold: &HoldEntry, approval: Option<&ApprovalEntry>, now: Duration) -
     for reason in &hold.reasons {
         let _ = writeln!(out, "    {}", clean(reason));
     }
-    match approval {
+    if let Some(once) = &hold.once {
+        let _ = writeln!(out, "    held {}", clean(once));
+    }
+    match hold.approval.as_ref().filter(|approval| approval.expires_at.0 > now) {
         Some(approval) => {
             let (actor, at) = (clean(&approval.actor), age(now, approval.at.0));
-            let _ = writeln!(out, "    approved by {actor} ({at}); the next pass or `apply` carries it out");
+            let goes_on = match &hold.once {
+                Some(_) => {
+                    format!("then it goes on, if that is within {}", span(approval.expires_at.0 - now))
+                }
+                None => "the next pass or `apply` carries it out".into(),
+            };
+            let _ = writeln!(out, "    approved by {actor} ({at}); {goes_on}");
         }
         None => {
             let digest = short(&hold.digest);
@@ -411,6 +425,8 @@ mod tests {
                 deletes: 12,
                 revision: "9f2c1ab".into(),
                 since: before(300),
+                once: None,
+                approval: None,
             }],
             suspensions: vec![SuspensionEntry {
                 id: "4f2a9c11".into(),

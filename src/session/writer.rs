@@ -243,8 +243,10 @@ impl Writing {
             let is_stopped = pin!(cx.stop.wished());
             let enough = select(cx.clock.sleep(CONSENT_LIMIT), is_stopped);
             if let Either::Left((survey, _)) = select(survey, enough).await {
-                let held = survey?.domains.into_values().filter(|domain| domain.verdict.is_held());
-                plans.extend(held.filter_map(|domain| Some((domain.name, domain.verdict.digest?))));
+                for mut domain in survey?.domains.into_values() {
+                    let wanted = domain.wanted().into_iter().map(|wanted| wanted.hold);
+                    plans.extend(wanted.map(|hold| (hold.domain, hold.digest)));
+                }
             }
         }
         let mut writes = Vec::new();

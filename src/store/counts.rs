@@ -28,7 +28,7 @@ async fn counts(conn: &mut SqliteConnection) -> Result<Counts> {
         degraded: faring(conn, HealthState::Degraded).await?.len() as u64,
         drifts: by_word(conn, "SELECT mode, count(*) FROM drift WHERE ended_at IS NULL GROUP BY mode")
             .await?,
-        holds: number(conn, "SELECT count(*) FROM hold").await?,
+        holds: number(conn, "SELECT count(*) FROM hold WHERE once IS NULL").await?,
         suspensions: number(conn, "SELECT count(*) FROM suspension").await?,
     })
 }

@@ -281,6 +281,12 @@ pub struct HoldEntry {
     pub revision: String,
     /// Since when.
     pub since: Stamp,
+    /// When it will be held, in words, where it is not yet: a closed window or a person stops it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub once: Option<String>,
+    /// The consent that counts for it, not used yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval: Option<ApprovalEntry>,
 }
 
 /// What a person stopped.

@@ -388,7 +388,7 @@ pub(super) async fn in_force(conn: &mut SqliteConnection, source: &str) -> Resul
 
 pub(super) async fn holds(conn: &mut SqliteConnection) -> Result<Vec<Hold>> {
     let found = sqlx::query(
-        "SELECT domain, digest, reasons, creates, updates, replaces, deletes, revision, since FROM hold
+        "SELECT domain, digest, reasons, creates, updates, replaces, deletes, revision, since, once FROM hold
          ORDER BY domain",
     )
     .fetch_all(conn)
@@ -404,6 +404,7 @@ pub(super) async fn holds(conn: &mut SqliteConnection) -> Result<Vec<Hold>> {
                 counts: [row.try_get(3)?, row.try_get(4)?, row.try_get(5)?, row.try_get(6)?],
                 revision: text(row, 7)?,
                 since: at(row.try_get(8)?),
+                once: optional(row, 9)?,
             })
         })
         .collect()
@@ -421,13 +422,13 @@ pub(super) fn approval_of(row: &SqliteRow) -> Result<Approval> {
     })
 }
 
-/// The approval of `digest` that can still be used.
+/// The first approval of `digest` that can still be used.
 pub(super) async fn approval(
     conn: &mut SqliteConnection,
     digest: Hash,
     now: Duration,
 ) -> Result<Option<Approval>> {
-    let sql = format!("{APPROVALS} WHERE digest = ?1 AND used_at IS NULL AND at > ?2");
+    let sql = format!("{APPROVALS} WHERE digest = ?1 AND used_at IS NULL AND at > ?2 ORDER BY at LIMIT 1");
     let found = sqlx::query(AssertSqlSafe(sql))
         .bind(&digest.0[..])
         .bind(oldest_valid(now))

@@ -15,12 +15,13 @@ use super::{
     write::APPROVAL_LIFE,
 };
 use futures_util::TryStreamExt as _;
-use reconciled_engine::HealthState;
+use reconciled_engine::{HealthState, store::Approval};
 use reconciled_provider::{ActionId, Address, ManifestKey, Pattern, ResourceId, Scope, Version};
 use sqlx::{AssertSqlSafe, Row as _, SqliteConnection, sqlite::SqliteRow};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
+    time::Duration,
 };
 
 /// Whether what is in a scope for a source is looked after.
@@ -34,12 +35,12 @@ impl Reader {
     /// As [`Reader::status`]; only what a source has in a scope that is looked after counts as well.
     pub async fn status_of(&self, is_looked_after: LookedAfter<'_>) -> Result<Status> {
         let mut tx = self.snapshot().await?;
-        status(&mut tx, is_looked_after).await.map_err(|error| error.of(&self.file))
+        status(&mut tx, is_looked_after, self.clock.now()).await.map_err(|error| error.of(&self.file))
     }
     /// What is not well: conditions, holds and suspensions, in one consistent snapshot.
     pub async fn not_well(&self) -> Result<Status> {
         let mut tx = self.snapshot().await?;
-        not_well(&mut tx).await.map_err(|error| error.of(&self.file))
+        not_well(&mut tx, self.clock.now()).await.map_err(|error| error.of(&self.file))
     }
     /// What does not do its work by the word of its remote, the longest first.
     pub async fn degraded(&self) -> Result<Vec<DegradedEntry>> {
@@ -153,7 +154,7 @@ impl Reader {
     /// Holds and consents.
     pub async fn approvals(&self) -> Result<Approvals> {
         let mut tx = self.snapshot().await?;
-        approvals(&mut tx).await.map_err(|error| error.of(&self.file))
+        approvals(&mut tx, self.clock.now()).await.map_err(|error| error.of(&self.file))
     }
 }
 
@@ -179,10 +180,10 @@ fn untracked(state: &str, scope: String, id: String, manifest: String) -> Tracke
     }
 }
 
-async fn not_well(conn: &mut SqliteConnection) -> Result<Status> {
+async fn not_well(conn: &mut SqliteConnection, now: Duration) -> Result<Status> {
     Ok(Status {
         conditions: conditions(conn).await?,
-        holds: holds(conn).await?,
+        holds: holds(conn, now).await?,
         suspensions: suspension::all(conn).await?.iter().map(SuspensionEntry::from).collect(),
         pins: super::pin::all(conn).await?.iter().map(PinEntry::from).collect(),
         elsewhere: notification::elsewhere(conn).await?,
@@ -190,8 +191,12 @@ async fn not_well(conn: &mut SqliteConnection) -> Result<Status> {
     })
 }
 
-async fn status(conn: &mut SqliteConnection, is_looked_after: LookedAfter<'_>) -> Result<Status> {
-    let whole = not_well(conn).await?;
+async fn status(
+    conn: &mut SqliteConnection,
+    is_looked_after: LookedAfter<'_>,
+    now: Duration,
+) -> Result<Status> {
+    let whole = not_well(conn, now).await?;
     let scopes = scopes(conn, is_looked_after).await?;
     Ok(Status {
         drifts: drift::entries(conn, None, true).await?,
@@ -346,11 +351,12 @@ pub(super) async fn faring(conn: &mut SqliteConnection, state: HealthState) -> R
     found.iter().map(entry).collect()
 }
 
-async fn holds(conn: &mut SqliteConnection) -> Result<Vec<HoldEntry>> {
-    let holds = memory::holds(conn).await?;
-    let entry = |hold: &reconciled_engine::store::Hold| {
+async fn holds(conn: &mut SqliteConnection, now: Duration) -> Result<Vec<HoldEntry>> {
+    let mut entries = Vec::new();
+    for hold in memory::holds(conn).await? {
         let [creates, updates, replaces, deletes] = hold.counts;
-        HoldEntry {
+        let approval = memory::approval(conn, hold.digest, now).await?;
+        entries.push(HoldEntry {
             domain: hold.domain.to_string(),
             digest: hold.digest.to_string(),
             reasons: hold.reasons.iter().map(ToString::to_string).collect(),
@@ -360,27 +366,32 @@ async fn holds(conn: &mut SqliteConnection) -> Result<Vec<HoldEntry>> {
             deletes,
             revision: hold.revision.to_string(),
             since: Stamp(hold.since),
-        }
-    };
-    Ok(holds.iter().map(entry).collect())
+            once: hold.once.map(|once| once.to_string()),
+            approval: approval.as_ref().map(approval_entry),
+        });
+    }
+    Ok(entries)
 }
 
-async fn approvals(conn: &mut SqliteConnection) -> Result<Approvals> {
+fn approval_entry(approval: &Approval) -> ApprovalEntry {
+    ApprovalEntry {
+        digest: approval.digest.to_string(),
+        reason: approval.reason.to_string(),
+        actor: approval.actor.to_string(),
+        at: Stamp(approval.at),
+        expires_at: Stamp(approval.at + APPROVAL_LIFE),
+        used_at: approval.used_at.map(Stamp),
+    }
+}
+
+async fn approvals(conn: &mut SqliteConnection, now: Duration) -> Result<Approvals> {
     let sql = format!("{} ORDER BY at DESC, digest", memory::APPROVALS);
     let found = sqlx::query(AssertSqlSafe(sql)).fetch_all(&mut *conn).await?;
     let mut approvals = Vec::new();
     for row in &found {
-        let approval = memory::approval_of(row)?;
-        approvals.push(ApprovalEntry {
-            digest: approval.digest.to_string(),
-            reason: approval.reason.to_string(),
-            actor: approval.actor.to_string(),
-            at: Stamp(approval.at),
-            expires_at: Stamp(approval.at + APPROVAL_LIFE),
-            used_at: approval.used_at.map(Stamp),
-        });
+        approvals.push(approval_entry(&memory::approval_of(row)?));
     }
-    Ok(Approvals { holds: holds(conn).await?, approvals })
+    Ok(Approvals { holds: holds(conn, now).await?, approvals })
 }
 
 /// True when a stored address is among those meant. `group` is that of its manifest, where one is known.

@@ -169,6 +169,7 @@ fn hold(digest: &str) -> Hold {
         counts: [1, 2, 3, 7],
         revision: "abc1234".into(),
         since: NOW,
+        once: None,
     }
 }
 
@@ -493,6 +494,31 @@ async fn an_approval_is_used_once_and_not_after_a_day() {
     let entry = db.reader().approvals().await.unwrap().approvals.remove(0);
     assert_eq!((entry.actor.as_str(), entry.used_at), ("ada", None));
     assert_eq!(entry.expires_at.to_string(), "2023-11-15T22:13:21Z");
+}
+
+#[tokio::test]
+async fn of_two_consents_the_first_that_counts_is_used_and_takes_the_other_along() {
+    let (_dir, db) = new().await;
+    let by = |actor: &str, at: Duration| Approval { actor: actor.into(), at, ..approval(NOW) };
+    let digest = approval(NOW).digest;
+    let (first, second) = (by("ada", NOW - DAY + Duration::from_secs(1)), by("bob", NOW));
+    db.commit(vec![Write::Approve(first.clone()), Write::Approve(second.clone())]).await.unwrap();
+    assert_eq!(db.approval(digest).await.unwrap(), Some(first));
+    db.commit(vec![Write::UseApproval(digest, NOW)]).await.unwrap();
+    assert_eq!(db.approval(digest).await.unwrap(), None, "one plan was consented to, once");
+    let used = db.reader().approvals().await.unwrap().approvals;
+    assert_eq!(used.iter().map(|one| &*one.actor).collect::<Vec<_>>(), ["ada"]);
+    // Whose day is over counts no more, and whoever said so again has the plan go on.
+    let (_dir, db) = new().await;
+    let over = by("ada", NOW - DAY);
+    db.commit(vec![Write::Approve(over), Write::Approve(second.clone())]).await.unwrap();
+    assert_eq!(db.approval(digest).await.unwrap(), Some(second));
+    db.commit(vec![Write::UseApproval(digest, NOW)]).await.unwrap();
+    let used = db.reader().approvals().await.unwrap().approvals;
+    assert_eq!(
+        used.iter().filter(|one| one.used_at.is_some()).map(|one| &*one.actor).collect::<Vec<_>>(),
+        ["bob"]
+    );
 }
 
 #[tokio::test]

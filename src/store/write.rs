@@ -270,13 +270,14 @@ async fn put_hold(conn: &mut SqliteConnection, hold: &Hold) -> Result<()> {
     let [creates, updates, replaces, deletes] = hold.counts;
     let reasons: Vec<&str> = hold.reasons.iter().map(|reason| &**reason).collect();
     sqlx::query(
-        "INSERT INTO hold (domain, digest, reasons, creates, updates, replaces, deletes, revision, since)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
+        "INSERT INTO hold (domain, digest, reasons, creates, updates, replaces, deletes, revision, since, once)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
          ON CONFLICT (domain) DO UPDATE SET digest = excluded.digest, reasons = excluded.reasons,
              creates = excluded.creates, updates = excluded.updates, replaces = excluded.replaces,
-             deletes = excluded.deletes, revision = excluded.revision, since = excluded.since
-         WHERE (digest, reasons, creates, updates, replaces, deletes, revision, since)
-             <> (?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+             deletes = excluded.deletes, revision = excluded.revision, since = excluded.since,
+             once = excluded.once
+         WHERE (digest, reasons, creates, updates, replaces, deletes, revision, since, once)
+             IS NOT (?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
     )
     .bind(hold.domain.clone())
     .bind(&hold.digest.0[..])
@@ -287,6 +288,7 @@ async fn put_hold(conn: &mut SqliteConnection, hold: &Hold) -> Result<()> {
     .bind(deletes)
     .bind(hold.revision.clone())
     .bind(ms(hold.since))
+    .bind(hold.once.clone())
     .execute(conn)
     .await?;
     Ok(())
@@ -297,12 +299,13 @@ async fn release(conn: &mut SqliteConnection, domain: &Arc<str>) -> Result<()> {
     Ok(())
 }
 
-/// Saying the same thing twice is one consent: a used one is fresh again only where it was said later.
+/// Each consent stands beside those before it, so that the first one counts as long as it lasts, and the next one after that.
+/// One that is no later than one that was used says nothing new.
 async fn approve(conn: &mut SqliteConnection, approval: &Approval) -> Result<()> {
     sqlx::query(
-        "INSERT INTO approval (digest, reason, actor, at, used_at) VALUES (?1, ?2, ?3, ?4, ?5)
-         ON CONFLICT (digest) DO UPDATE SET reason = excluded.reason, actor = excluded.actor, at = excluded.at,
-             used_at = excluded.used_at WHERE excluded.at > at",
+        "INSERT INTO approval (digest, reason, actor, at, used_at) SELECT ?1, ?2, ?3, ?4, ?5
+         WHERE NOT EXISTS (SELECT 1 FROM approval WHERE digest = ?1 AND used_at IS NOT NULL AND at >= ?4)
+         ON CONFLICT (digest, at) DO NOTHING",
     )
     .bind(&approval.digest.0[..])
     .bind(approval.reason.clone())
@@ -314,16 +317,26 @@ async fn approve(conn: &mut SqliteConnection, approval: &Approval) -> Result<()>
     Ok(())
 }
 
+/// Uses the first consent that counts. With it go the others: a plan that comes again after this takes a new word.
 async fn use_approval(conn: &mut SqliteConnection, digest: Hash, now: Duration) -> Result<()> {
-    let used =
-        sqlx::query("UPDATE approval SET used_at = ?2 WHERE digest = ?1 AND used_at IS NULL AND at > ?3")
-            .bind(&digest.0[..])
-            .bind(ms(now))
-            .bind(oldest_valid(now))
-            .execute(conn)
-            .await?
-            .rows_affected();
-    if used == 1 { Ok(()) } else { Err(StoreError::NotApproved(digest)) }
+    let used = sqlx::query(
+        "UPDATE approval SET used_at = ?2 WHERE digest = ?1 AND at =
+             (SELECT min(at) FROM approval WHERE digest = ?1 AND used_at IS NULL AND at > ?3)",
+    )
+    .bind(&digest.0[..])
+    .bind(ms(now))
+    .bind(oldest_valid(now))
+    .execute(&mut *conn)
+    .await?
+    .rows_affected();
+    if used != 1 {
+        return Err(StoreError::NotApproved(digest));
+    }
+    sqlx::query("DELETE FROM approval WHERE digest = ?1 AND used_at IS NULL")
+        .bind(&digest.0[..])
+        .execute(conn)
+        .await?;
+    Ok(())
 }
 
 /// Consents given at this time or before have expired; may be negative on a clock near the epoch.

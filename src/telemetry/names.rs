@@ -85,7 +85,7 @@ metrics! {
     DRIFTS Gauge "reconciled_drifts" ["mode"], "What was changed by somebody else and is not over: to be healed, or only reported";
     GIT_POLLS Counter "reconciled_git_polls_total" ["source", "outcome"], "Questions to the repository of a source: answered, failed";
     HEALING_WRITES Counter "reconciled_healing_writes_total" ["provider"], "Writes without a change of the specification: drift and what was lost";
-    HOLDS Gauge "reconciled_holds" [], "Guard domains that wait for consent";
+    HOLDS Gauge "reconciled_holds" [], "Guard domains that wait for consent, but for those that a closed window or a person stops";
     LAST_CONVERGED Gauge "reconciled_last_converged_commit_timestamp_seconds" ["source"], "Time of the commit that was last found in sync";
     LONGEST_PASS Gauge "reconciled_longest_pass_seconds" [], "How long the pass that has run longest is running; 0 when none runs";
     NOTIFICATIONS Counter "reconciled_notifications_total" ["receiver", "outcome"], "Notifications: sent, failed, given-up";

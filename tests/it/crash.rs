@@ -151,7 +151,8 @@ fn life(backend: &Backend<'_>, name: &str, hit: u32) -> bool {
 
 /// Takes back what migrations from 7 on made, so that there is something to migrate.
 pub(crate) const TO_SCHEMA_6: &str =
-    "DROP VIEW actions; CREATE VIEW actions AS SELECT 1; ALTER TABLE journal ADD COLUMN actions TEXT NOT NULL DEFAULT '[]';
+    "DROP VIEW held; CREATE VIEW held AS SELECT 1; ALTER TABLE hold DROP COLUMN once;
+    DROP VIEW actions; CREATE VIEW actions AS SELECT 1; ALTER TABLE journal ADD COLUMN actions TEXT NOT NULL DEFAULT '[]';
     UPDATE journal SET actions = (SELECT actions FROM intent WHERE intent.number = journal.number);
     ALTER TABLE journal DROP COLUMN numbers; DROP TABLE intent; DROP TABLE begun;
     DROP VIEW tracked; DROP VIEW inventory_now; CREATE VIEW tracked AS SELECT 1; ALTER TABLE inventory DROP COLUMN stamp;

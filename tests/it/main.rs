@@ -9,6 +9,7 @@ mod acme;
 mod acme2certifier;
 mod acme_late;
 mod acme_web;
+mod ahead;
 mod answers;
 #[path = "../../providers/dns/tests/it/asker.rs"]
 mod asker;

@@ -7,7 +7,7 @@ use super::{
     received,
 };
 use crate::{
-    cli::follow::{counts, is_suspended, tell},
+    cli::follow::{counts, held, is_suspended, tell},
     client::Client,
     config::Environment,
     operation::{PushFollow, PushSource, SyncLine, SyncOutcome},
@@ -114,8 +114,8 @@ async fn follow(
                 });
                 return Ok(());
             }
-            SyncLine::Held { domain, digest, reasons } => {
-                out.talk(&format!("held: {domain}: {}", reasons.join("; ")));
+            SyncLine::Held { domain, digest, reasons, once } => {
+                out.talk(&held(domain, reasons, once.as_deref()));
                 consent(digest, source).iter().for_each(|hint| out.talk(hint));
             }
             line => tell(line, out),

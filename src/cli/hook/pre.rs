@@ -12,7 +12,7 @@ use crate::{
     manifest::SourceRules,
     operation::{Form, PushAnswer, PushAsk, PushSource, SignedObjects, Upload},
     render::{
-        plan::{TextOptions, text},
+        plan::{State, TextOptions, text},
         problems,
     },
     session::Failure,
@@ -462,7 +462,12 @@ impl Push<'_> {
 impl Push<'_> {
     /// What is held is taken, and waits. Git runs no hook where there is nothing to push, so consent needs a commit of its own.
     fn waits(&mut self, answer: &PushAnswer, meant: &[PushSource]) {
-        self.out.talk("what is HELD above waits for consent; the rest is applied");
+        let domains = &answer.document.domains;
+        let is_now = domains.iter().any(|domain| domain.state == State::Held);
+        self.out.talk(match is_now {
+            true => "what is HELD above waits for consent; the rest is applied",
+            false => "what is HELD above needs consent before it goes on; until then nothing of it is done",
+        });
         let meant: Vec<&PushSource> = meant.iter().collect();
         ways(&answer.held, &meant).iter().for_each(|way| self.out.talk(way));
     }

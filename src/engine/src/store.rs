@@ -203,6 +203,9 @@ pub struct Hold {
     pub revision: Arc<str>,
     /// Since when, since the epoch.
     pub since: Duration,
+    /// When it will be held, in words, where it is not yet: a window is closed, or a person suspended it. Consent to it counts by
+    /// then.
+    pub once: Option<Arc<str>>,
 }
 
 /// A person's consent to one digest. Used once, gone after 24 h.

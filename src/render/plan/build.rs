@@ -201,6 +201,8 @@ struct ScopeBuilder<'a> {
     scope: Arc<str>,
     domain: Arc<str>,
     digest: Option<Arc<str>>,
+    /// The digest of what is stopped, where that will be held.
+    later: Option<Arc<str>>,
     is_held: bool,
     options: &'a Options<'a>,
 }
@@ -219,6 +221,7 @@ impl<'a> ScopeBuilder<'a> {
             provider: scope.provider.clone(),
             domain: domain.map_or_else(|| shown.clone(), |d| d.name.clone()),
             digest: domain.and_then(|d| d.verdict.digest).map(|d| d.to_string().into()),
+            later: domain.and_then(|d| d.later()?.verdict.digest).map(|d| d.to_string().into()),
             is_held: domain.is_some_and(survey::Domain::is_held),
             scope: shown,
             options,
@@ -303,7 +306,10 @@ impl<'a> ScopeBuilder<'a> {
             },
             blocked,
             domain: self.domain.clone(),
-            digest: self.digest.clone().filter(|_| is_guarded),
+            digest: match step.is_put_off() {
+                true => self.later.clone(),
+                false => self.digest.clone().filter(|_| is_guarded),
+            },
             file: step.place.as_ref().map(|(file, _)| file.clone()),
             line: step.place.as_ref().map(|(_, line)| *line),
         }
@@ -519,22 +525,38 @@ fn guard_domains(survey: &Survey, document: &Document) -> Vec<GuardDomain> {
 }
 
 fn guard_domain(domain: &survey::Domain, scopes: Vec<Arc<str>>, state: State) -> GuardDomain {
-    let [create, update, replace, delete] = domain.verdict.counts;
     GuardDomain {
         name: domain.name.clone(),
         scopes,
         digest: domain.verdict.digest.map(|d| d.to_string().into()),
         state,
         reasons: domain.verdict.reasons.clone(),
-        counts: Counts { create, update, replace, delete },
-        approval: domain.approval.as_ref().map(|a| Approval {
-            actor: a.actor.clone(),
-            reason: a.reason.clone(),
-            at: time::rfc3339(a.at),
-        }),
+        counts: counts(&domain.verdict.counts),
+        approval: domain.approval.as_ref().map(approval),
         trailers: false,
         recorded: false,
+        foreseen: domain.later().and_then(foreseen),
     }
+}
+
+fn foreseen(later: &survey::Foreseen) -> Option<Foreseen> {
+    Some(Foreseen {
+        once: later.once.into(),
+        digest: later.verdict.digest?.to_string().into(),
+        reasons: later.verdict.reasons.clone(),
+        counts: counts(&later.verdict.counts),
+        approval: later.approval.as_ref().map(approval),
+        recorded: false,
+    })
+}
+
+fn counts(counts: &plan::guard::Counts) -> Counts {
+    let [create, update, replace, delete] = *counts;
+    Counts { create, update, replace, delete }
+}
+
+fn approval(given: &store::Approval) -> Approval {
+    Approval { actor: given.actor.clone(), reason: given.reason.clone(), at: time::rfc3339(given.at) }
 }
 
 /// The worst of what is in it: failed, then what needs a person, then what needs time.

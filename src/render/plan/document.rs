@@ -142,6 +142,28 @@ pub struct GuardDomain {
     /// The state has a hold with this digest, so that the first digits name it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub recorded: bool,
+    /// What of it will be held once a window opens or a person resumes it; none while something is held now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub foreseen: Option<Foreseen>,
+}
+
+/// What a closed window or a person stops, and will be held, or would be without its approval, once nothing does.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Foreseen {
+    /// When: `once the window opens`.
+    pub once: Arc<str>,
+    /// Its digest by then, if nothing of it changes: consent may be given ahead.
+    pub digest: Arc<str>,
+    /// Why it is, or without its approval would be, held.
+    pub reasons: Vec<Arc<str>>,
+    /// What the guard counted.
+    pub counts: Counts,
+    /// A person's consent to the digest: nothing is written by it before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval: Option<Approval>,
+    /// As of the domain.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub recorded: bool,
 }
 
 /// Changes that the guard counts: not repairs, restores and claims.
@@ -220,7 +242,7 @@ pub struct ResourceChange {
     pub blocked: Option<Blocked>,
     /// Its guard domain.
     pub domain: Arc<str>,
-    /// The domain's digest, where it covers this change.
+    /// The domain's digest, or that of what is foreseen there, where it covers this change.
     pub digest: Option<Arc<str>>,
     /// File of the declaration, within its source; none when it is gone.
     pub file: Option<Arc<str>>,

@@ -5,7 +5,7 @@ use crate::{
     render::{clean, counted, cut},
     store::Elsewhere,
 };
-use std::borrow::Cow;
+use std::{borrow::Cow, sync::Arc};
 
 /// Most lines of a long value that are shown on each side.
 const LINES: usize = 20;
@@ -184,9 +184,51 @@ pub(super) fn short(digest: &str) -> &str {
 
 /// The line of a commit's message that consents to a held domain, where every source of it lets it: with the whole digest,
 /// because the plan may not be known yet where the commit is read.
-pub(super) fn trailer(domain: &GuardDomain) -> Option<String> {
-    let digest = domain.digest.as_ref().filter(|_| domain.trailers)?;
-    Some(format!("{}: {digest}", crate::source::APPROVE))
+pub(super) fn trailer(digest: &str, domain: &GuardDomain) -> Option<String> {
+    domain.trailers.then(|| format!("{}: {digest}", crate::source::APPROVE))
+}
+
+/// What a person has to consent to.
+pub(super) struct Held<'a> {
+    pub(super) domain: &'a GuardDomain,
+    pub(super) digest: &'a str,
+    pub(super) reasons: &'a [Arc<str>],
+    /// When it is held, where it is not yet, with what goes before it.
+    pub(super) once: String,
+    pub(super) recorded: bool,
+}
+
+/// What of a domain is held now, and what will be.
+pub(super) fn held(domain: &GuardDomain) -> Vec<Held<'_>> {
+    let now = (domain.state == State::Held).then(|| Held {
+        domain,
+        digest: domain.digest.as_deref().unwrap_or_default(),
+        reasons: &domain.reasons,
+        once: String::new(),
+        recorded: domain.recorded,
+    });
+    let later = domain.foreseen.as_ref().filter(|foreseen| foreseen.approval.is_none());
+    let later = later.map(|foreseen| Held {
+        domain,
+        digest: &foreseen.digest,
+        reasons: &foreseen.reasons,
+        once: format!("  {}", clean(&foreseen.once)),
+        recorded: foreseen.recorded,
+    });
+    now.into_iter().chain(later).collect()
+}
+
+/// Each consent to what a domain has, with its digest, and when it counts where that is not yet.
+pub(super) fn approved(domain: &GuardDomain) -> Vec<(&Approval, &str, String)> {
+    let now = domain
+        .approval
+        .as_ref()
+        .map(|given| (given, domain.digest.as_deref().unwrap_or_default(), String::new()));
+    let later = domain.foreseen.as_ref().and_then(|foreseen| {
+        let once = format!(", which counts {}", clean(&foreseen.once));
+        Some((foreseen.approval.as_ref()?, &*foreseen.digest, once))
+    });
+    now.into_iter().chain(later).collect()
 }
 
 /// How many of each, in the order of the summary.

@@ -94,15 +94,15 @@ fn entry(first: String, hint: Option<&str>) -> String {
 }
 
 fn held(document: &Document) -> Vec<String> {
-    let held = document.domains.iter().filter(|d| d.state == State::Held);
-    held.map(|domain| {
-        let digest = domain.digest.as_deref().map(lines::short).unwrap_or_default();
-        let mut text = entry(format!("{}  {digest}", domain.name), None);
-        for reason in domain.reasons.iter().take(ENTRIES) {
+    let held = document.domains.iter().flat_map(lines::held);
+    held.map(|held| {
+        let digest = lines::short(held.digest);
+        let mut text = entry(format!("{}  {digest}{}", held.domain.name, held.once), None);
+        for reason in held.reasons.iter().take(ENTRIES) {
             let _ = writeln!(text, "  {}", cut(&clean(reason), LINE));
         }
         let _ = writeln!(text, "  hint: to consent: reconciled approve {digest} --reason \"…\"");
-        if let Some(trailer) = lines::trailer(domain) {
+        if let Some(trailer) = lines::trailer(held.digest, held.domain) {
             let _ = writeln!(text, "  hint: or with a line at the end of a commit's message: {trailer}");
         }
         text

@@ -10,7 +10,7 @@ use reconciled_engine::{
     Desired, Row, RowState, SourceState,
     plan::{self, Reason, ScopePlan, Step, Work, guard::Verdict},
     store,
-    survey::{Domain, Survey, View},
+    survey::{Domain, Foreseen, Survey, View},
 };
 use reconciled_provider::{
     Address, Deletion, Delta, Drift, EntryPolicy, Error, FieldChange, Focus, Hash, ManifestKey, Observation,
@@ -146,6 +146,7 @@ fn view(scope: &Scope, steps: Vec<Step>) -> View {
         }),
         plan: ScopePlan {
             unselected: Vec::new(),
+            resumed: Vec::new(),
             put_off: 0,
             frozen: Default::default(),
             scope: scope.clone(),
@@ -190,6 +191,7 @@ fn domain(scope: &Scope, reasons: &[&str], counts: [u32; 4]) -> Domain {
         guarded: Default::default(),
         manifests: Default::default(),
         revision: "abc1234".into(),
+        foreseen: None,
     }
 }
 
@@ -398,6 +400,28 @@ fn an_approved_domain_is_not_held_and_says_who_consented() {
     let shown = text(&document, &TextOptions::default());
     assert!(shown.contains("APPROVED  pdns/example.com  "), "{shown}");
     assert!(shown.contains(" by alice: cleaning up"), "{shown}");
+}
+
+#[test]
+fn what_will_be_held_is_told_as_what_is_and_holds_nothing_up() {
+    let mut survey = survey(vec![delete("a/A", "x")]);
+    let domain = survey.domains.values_mut().next().unwrap();
+    let mut later = domain.verdict.clone();
+    later.reasons = vec!["7 deletes, limit 5 (guard.maxDeletes)".into()];
+    later.digest = Some(Hash::of(b"later"));
+    let once = "once the window opens";
+    domain.foreseen = Some(Foreseen { verdict: later, approval: None, revision: "abc1234".into(), once });
+    let shown = document(&survey, &Options::default());
+    assert!(!shown.needs_person() && shown.state == State::Ready);
+    let digest = Hash::of(b"later").to_string();
+    let line = format!("pdns/example.com  {}  once the window opens", &digest[..8]);
+    for told in [text(&shown, &TextOptions::default()), markdown(&shown)] {
+        assert!(told.contains(&line) && told.contains("7 deletes, limit 5"), "{told}");
+        assert!(told.contains(&format!("hint: to consent: reconciled approve {}", &digest[..8])), "{told}");
+    }
+    // What is held now comes first: what becomes of that is a part of what will be.
+    survey.domains.values_mut().next().unwrap().verdict.reasons = vec!["too much".into()];
+    assert_eq!(document(&survey, &Options::default()).domains[0].foreseen, None);
 }
 
 #[test]

@@ -204,39 +204,47 @@ impl Text {
     /// Domains that need, or got, consent.
     fn domains(&mut self, document: &Document) {
         for domain in &document.domains {
-            let digest = domain.digest.as_deref().map(lines::short).unwrap_or_default();
-            if domain.state == State::Held {
-                self.painted(paint::YELLOW, "HELD");
-                self.line(&format!("  {}  {digest}", clean(&domain.name)));
-                for reason in &domain.reasons {
-                    self.line(&format!("  {}", clean(reason)));
-                }
-                if !self.options.is_push {
-                    let whole = domain.digest.as_deref().filter(|_| !domain.recorded);
-                    let digest = match self.options.consent {
-                        Consent::Recorded => Some(digest),
-                        Consent::ByDigest => Some(whole.unwrap_or(digest)),
-                        Consent::InPart => domain.recorded.then_some(digest),
-                    };
-                    let hint = digest.map_or_else(
-                        || "  hint: consent is to whole plans, with the digest that `reconciled plan` shows alone".to_owned(),
-                        |digest| format!("  hint: to consent: reconciled approve {digest} --reason \"…\""),
-                    );
-                    self.line(&hint);
-                    if let Some(trailer) = lines::trailer(domain).filter(|_| digest.is_some()) {
-                        self.line(&format!(
-                            "  hint: or with a line at the end of a commit's message: {trailer}"
-                        ));
-                    }
-                }
-                self.out.push('\n');
-            } else if let Some(approval) = &domain.approval {
+            for held in lines::held(domain) {
+                self.held(&held);
+            }
+            for (approval, digest, once) in lines::approved(domain) {
                 self.painted(paint::GREEN, "APPROVED");
                 let (actor, reason) = (clean(&approval.actor), clean(&approval.reason));
-                self.line(&format!("  {}  {digest} by {actor}: {reason}", clean(&domain.name)));
+                let (name, digest) = (clean(&domain.name), lines::short(digest));
+                self.line(&format!("  {name}  {digest} by {actor}: {reason}{once}"));
                 self.out.push('\n');
             }
         }
+    }
+
+    /// What needs consent, and what to type.
+    fn held(&mut self, held: &lines::Held<'_>) {
+        let short = lines::short(held.digest);
+        self.painted(paint::YELLOW, "HELD");
+        self.line(&format!("  {}  {short}{}", clean(&held.domain.name), held.once));
+        for reason in held.reasons {
+            self.line(&format!("  {}", clean(reason)));
+        }
+        if !self.options.is_push {
+            let whole = if held.recorded { short } else { held.digest };
+            let digest = match self.options.consent {
+                Consent::Recorded => Some(short),
+                Consent::ByDigest => Some(whole),
+                Consent::InPart => held.recorded.then_some(short),
+            };
+            let hint = digest.map_or_else(
+                || {
+                    "  hint: consent is to whole plans, with the digest that `reconciled plan` shows alone"
+                        .to_owned()
+                },
+                |digest| format!("  hint: to consent: reconciled approve {digest} --reason \"…\""),
+            );
+            self.line(&hint);
+            if let Some(trailer) = lines::trailer(held.digest, held.domain).filter(|_| digest.is_some()) {
+                self.line(&format!("  hint: or with a line at the end of a commit's message: {trailer}"));
+            }
+        }
+        self.out.push('\n');
     }
 
     fn failures(&mut self, document: &Document) {

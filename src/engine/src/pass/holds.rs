@@ -2,7 +2,8 @@
 //!
 //! Invariant: an approval is used before the first write that it allows, and with it is written down what it allows. What a
 //! failure or a crash leaves undone of that goes on without another word; what is done leaves it and never comes back.
-//! It deliberately does not judge: that is [`crate::plan::guard`].
+//! What will be held once a window opens or a person resumes it is noted ahead, so that it can be consented to. It deliberately does
+//! not judge: that is [`crate::plan::guard`].
 
 use super::{Engine, bookkeeping::event};
 use crate::{
@@ -12,7 +13,7 @@ use crate::{
     survey::{Domain, Survey, View},
 };
 use reconciled_provider::{Error, Focus, Hash, Scope};
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 /// What the guard lets a scope do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -61,54 +62,38 @@ impl Engine {
         let now = self.surveyor.cx.clock.now();
         for domain in survey.domains.values() {
             let known = before.iter().find(|h| h.domain == domain.name);
-            if domain.is_held() {
-                out.scopes.extend(domain.scopes.iter().map(|scope| (scope.clone(), Leave::Unguarded)));
-                let digest = domain.verdict.digest.unwrap_or_default();
-                if known.is_none_or(|h| h.digest != digest) {
-                    let hold = Hold {
-                        domain: domain.name.clone(),
-                        digest,
-                        reasons: domain.verdict.reasons.clone(),
-                        counts: domain.verdict.counts,
-                        revision: domain.revision.clone(),
-                        since: now,
-                    };
-                    writes.push(Write::Event(event(
-                        now,
-                        "hold",
-                        &domain.revision,
-                        &format!("{} is held: {}", domain.name, domain.verdict.reasons.join("; ")),
-                    )));
-                    writes.push(Write::Hold(hold));
-                }
-                out.held.push(domain.clone());
-            } else {
-                let is_known = !survey.unread.contains(&domain.name);
-                if known.is_some() && is_known && !waits_for_person(domain, survey) {
+            let is_known = !survey.unread.contains(&domain.name);
+            match domain.hold() {
+                Some(hold) => writes.extend(noted(hold, known, waits_for_person(domain, survey), now)),
+                None if known.is_some() && is_known && !waits_for_person(domain, survey) => {
                     writes.push(Write::Release(domain.name.clone()));
                 }
-                if let Some(approval) = &domain.approval {
-                    let leave = Leave::Consented(approval.digest);
-                    out.scopes.extend(domain.scopes.iter().map(|scope| (scope.clone(), leave)));
-                    if approval.used_at.is_some() {
-                        continue;
-                    }
-                    // Used before the first write, or what somebody makes again could be deleted again. What it was given
-                    // for is written down with that, or one failure would use it up.
-                    writes.push(Write::UseApproval(approval.digest, now));
-                    begun.retain(|one| one.domain != domain.name);
-                    let approval = Approval { used_at: Some(now), ..approval.clone() };
-                    writes.push(Write::Begun(Begun {
-                        domain: domain.name.clone(),
-                        approval: approval.clone(),
-                        left: domain.guarded.clone(),
-                        manifests: domain.manifests.clone(),
-                    }));
-                    let said = format!("{} goes on with plan {}", domain.name, approval.digest);
-                    let used = event(now, "consented", &domain.revision, &said);
-                    let (actor, reason) = (approval.actor.clone(), approval.reason.clone());
-                    writes.push(Write::Event(Event { actor, reason, ..used }));
+                None => {}
+            }
+            if domain.is_held() {
+                out.scopes.extend(domain.scopes.iter().map(|scope| (scope.clone(), Leave::Unguarded)));
+                out.held.push(domain.clone());
+            } else if let Some(approval) = &domain.approval {
+                let leave = Leave::Consented(approval.digest);
+                out.scopes.extend(domain.scopes.iter().map(|scope| (scope.clone(), leave)));
+                if approval.used_at.is_some() {
+                    continue;
                 }
+                // Used before the first write, or what somebody makes again could be deleted again. What it was given
+                // for is written down with that, or one failure would use it up.
+                writes.push(Write::UseApproval(approval.digest, now));
+                begun.retain(|one| one.domain != domain.name);
+                let approval = Approval { used_at: Some(now), ..approval.clone() };
+                writes.push(Write::Begun(Begun {
+                    domain: domain.name.clone(),
+                    approval: approval.clone(),
+                    left: domain.guarded.clone(),
+                    manifests: domain.manifests.clone(),
+                }));
+                let said = format!("{} goes on with plan {}", domain.name, approval.digest);
+                let used = event(now, "consented", &domain.revision, &said);
+                let (actor, reason) = (approval.actor.clone(), approval.reason.clone());
+                writes.push(Write::Event(Event { actor, reason, ..used }));
             }
         }
         for hold in &before {
@@ -141,6 +126,27 @@ impl Engine {
         }
         let all = self.store.all().await?;
         Ok(!all.iter().any(|(scope, memory)| is_of(scope) && memory.is_remembered()))
+    }
+}
+
+/// What is written down of a hold where another is `known`; nothing where that says it all.
+///
+/// `waits`: what is held now is so for whoever may write past a window that is closed.
+fn noted(hold: Hold, known: Option<&Hold>, waits: bool, now: Duration) -> Vec<Write> {
+    let known = known.filter(|known| known.digest == hold.digest);
+    let is_news = known.is_none_or(|known| known.once.is_some() && hold.once.is_none());
+    if is_news {
+        let once = hold.once.as_deref().map(|once| format!(" {once}")).unwrap_or_default();
+        let said = format!("{} is held{once}: {}", hold.domain, hold.reasons.join("; "));
+        let event = event(now, "hold", &hold.revision, &said);
+        return vec![Write::Event(event), Write::Hold(Hold { since: now, ..hold })];
+    }
+    match known {
+        // A person may have it go on now, and so it is held now.
+        Some(known) if known.once != hold.once && !(known.once.is_none() && waits) => {
+            vec![Write::Hold(Hold { since: known.since, ..hold })]
+        }
+        _ => Vec::new(),
     }
 }
 

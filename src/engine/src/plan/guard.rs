@@ -265,6 +265,15 @@ pub fn beside_inputs(plans: &[&ScopePlan], judge: impl Fn(&[&ScopePlan]) -> Verd
     Some(judge(&rest.iter().collect::<Vec<_>>())).filter(Verdict::is_held)
 }
 
+/// The word on a whole domain, and whether inputs that moved go on beside what it holds.
+pub fn word(plans: &[&ScopePlan], judge: impl Fn(&[&ScopePlan]) -> Verdict) -> (Verdict, bool) {
+    let whole = judge(plans);
+    match whole.is_held().then(|| beside_inputs(plans, judge)).flatten() {
+        Some(beside) => (beside, true),
+        None => (whole, false),
+    }
+}
+
 /// Says in a plan whether the inputs that moved go on beside what is held.
 pub fn let_inputs_go_on(plan: &mut ScopePlan, go_on: bool) {
     for step in &mut plan.steps {
@@ -284,7 +293,7 @@ pub(super) const ADOPTED: &str = "adopted";
 /// could be deleted afterwards.
 pub fn doubt(plan: &mut ScopePlan, desired: &Desired, info: &ProviderInfo, is_recovering: bool) {
     let is_assigned = matches!(info.identity, Identity::Assigned { .. });
-    for step in &mut plan.steps {
+    for step in plan.steps.iter_mut().chain(&mut plan.resumed) {
         let word = match step.change {
             Change::Create if is_recovering && is_assigned && step.reason == Reason::Restore => RECOVERED,
             Change::EndFormer if is_recovering => RECOVERED,

@@ -9,6 +9,7 @@ mod condition;
 mod difference;
 pub mod digest;
 mod documents;
+pub mod foreseen;
 pub mod guard;
 mod kept;
 mod order;
@@ -136,6 +137,8 @@ pub struct ScopePlan {
     /// What would be done besides and was not asked for: the guard counts it, since slices of a change that is too large are not
     /// small changes.
     pub unselected: Vec<Step>,
+    /// The steps as they will be once no window and no person stops any of them; none where nothing that the guard counts is stopped.
+    pub resumed: Vec<Step>,
     /// How much is to go besides, and cannot be seen for now: the guard counts it for the same reason.
     pub put_off: u32,
     /// Rows whose bookkeeping moved (file, manifest, edges) while the remote is as it should be.
@@ -202,6 +205,7 @@ pub fn plan(input: &ScopeInput<'_>) -> ScopePlan {
         base: input.seen.version.clone(),
         steps: Vec::new(),
         unselected: Vec::new(),
+        resumed: Vec::new(),
         put_off: 0,
         refreshed: Vec::new(),
         settled: Vec::new(),
@@ -249,6 +253,7 @@ pub fn plan(input: &ScopeInput<'_>) -> ScopePlan {
     order::wait_for_each_other(input, &mut out.steps, &mut out.conditions);
     prune::keep_what_holds_others(&planner, &mut out);
     order::sort(input, &mut out.steps);
+    out.resumed = foreseen::resumed(input, &out.steps);
     if !input.seen.complete {
         out.conditions.push(Condition {
             id: None,

@@ -354,7 +354,7 @@ impl Step {
 
     /// True when the guard would count it, had a person not stopped it: who stops a part of a change that is too large does not
     /// make the rest of it a small one.
-    pub(crate) fn is_put_off(&self) -> bool {
+    pub fn is_put_off(&self) -> bool {
         matches!(self.blocked, Some(Blocked::Suspended(Some(_)))) && self.is_of_a_commit()
     }
 

@@ -8,6 +8,7 @@ mod effective;
 mod focus;
 mod glance;
 mod hurry;
+mod judge;
 mod look;
 mod moves;
 mod near;
@@ -22,15 +23,11 @@ use crate::{
     desired::Desired,
     health::Assessment,
     journal::Seen,
-    plan::{
-        self, EntryPolicy, ScopePlan, Selection, digest,
-        guard::{self, GuardLimits, Verdict},
-    },
+    plan::{EntryPolicy, ScopePlan, Selection, guard::GuardLimits},
     ready,
-    store::{Approval, Begun, ClaimRow, Consent, Hold, Row, ScopeMemory, Store},
+    store::{ClaimRow, Consent, Row, ScopeMemory, Store},
     suspension::Suspension,
 };
-use commits::Commits;
 use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream};
 use reconciled_provider::{
     ClaimState, Cx, Error, GuardDomain, Hash, Identity, ManifestKey, Observation, Observer, ResourceId, Scope,
@@ -157,34 +154,6 @@ pub struct View {
     pub looked_at: BTreeSet<ManifestKey>,
 }
 
-/// The guard's word on one domain.
-#[derive(Clone, Debug)]
-pub struct Domain {
-    /// Its name.
-    pub name: Arc<str>,
-    /// The scopes counted in it.
-    pub scopes: Vec<Scope>,
-    /// The word.
-    pub verdict: Verdict,
-    /// Inputs that moved go on, though the rest is held.
-    pub inputs_go_on: bool,
-    /// A person's consent to its digest.
-    pub approval: Option<Approval>,
-    /// What that is for: the guarded steps of each scope, and the manifests they are of. Nothing where it need not be given.
-    pub guarded: BTreeMap<Scope, Vec<Hash>>,
-    /// See [`Begun::manifests`].
-    pub manifests: BTreeMap<ManifestKey, Option<Hash>>,
-    /// What people call the revisions that the plan is of: one of each source that has a part in it, joined by `+`.
-    pub revision: Arc<str>,
-}
-
-impl Domain {
-    /// True when its guarded steps must wait for a person.
-    pub fn is_held(&self) -> bool {
-        self.verdict.is_held() && self.approval.is_none()
-    }
-}
-
 /// What a survey found.
 #[derive(Debug, Default)]
 pub struct Survey {
@@ -212,6 +181,7 @@ impl Survey {
 
 pub use glance::{Ahead, Glance};
 pub use hurry::{Hurry, Rush};
+pub use judge::{Domain, Foreseen, Wanted};
 pub use recall::Recall;
 pub(crate) use rooms::Room;
 pub use rooms::{Line, Rooms};
@@ -384,119 +354,6 @@ impl Surveyor {
         let outside = self.outside.as_ref().map(|outside| outside()).unwrap_or_default();
         Ok(known.into_iter().chain(outside).map(Arc::new).collect())
     }
-
-    /// Groups the plans into guard domains and judges each.
-    async fn judge(
-        &self,
-        store: &dyn Store,
-        desired: &Desired,
-        moves: &moves::Moves,
-        rows: &BTreeMap<Scope, Arc<Vec<Row>>>,
-        recovering: bool,
-        survey: &mut Survey,
-    ) -> Result<(), Error> {
-        moves.put_off(survey, self.cx.clock.now());
-        let lost = moves.made_anew(survey);
-        let mut groups: BTreeMap<Arc<str>, Vec<Scope>> = BTreeMap::new();
-        for scope in survey.scopes.keys() {
-            let info = self.entries[&scope.provider].observer.info();
-            groups.entry(guard::domain(info, scope)).or_default().push(scope.clone());
-        }
-        // Asked for once something is held.
-        let mut holds: Option<Vec<Hold>> = None;
-        let mut begun: Option<Vec<Begun>> = None;
-        for (name, scopes) in groups {
-            let entry = &self.entries[&scopes[0].provider];
-            let mut unread = guard::Unread::default();
-            for scope in scopes.iter().filter(|scope| survey.scopes[*scope].is_err()) {
-                unread.add(desired, scope, rows.get(scope).map_or(&[], |rows| rows));
-                survey.unread.insert(name.clone());
-            }
-            for scope in &scopes {
-                if let Some(Ok(view)) = survey.scopes.get_mut(scope) {
-                    guard::doubt(&mut view.plan, desired, entry.observer.info(), recovering);
-                }
-            }
-            let plans = plans_of(survey, &scopes);
-            if plans.iter().all(|p| p.steps.is_empty()) {
-                continue;
-            }
-            let info = entry.observer.info();
-            let slot = |step: &plan::Step| entry.observer.slot(&step.id);
-            let judge = |plans: &[&ScopePlan]| {
-                let mut verdict = guard::judge(&entry.guard, desired, plans, unread, info.atomic_batch, slot);
-                if recovering {
-                    verdict.reasons.extend(guard::recovering(&verdict.counts, info));
-                }
-                // What it was may go in any domain of its entry.
-                if verdict.digest.is_some()
-                    && let Some(lost) = lost.get(&scopes[0].provider)
-                {
-                    verdict.reasons.extend(lost.iter().cloned());
-                }
-                verdict
-            };
-            let mut verdict = judge(&plans);
-            let beside = verdict.is_held().then(|| guard::beside_inputs(&plans, judge)).flatten();
-            let inputs_go_on = beside.is_some();
-            verdict = beside.unwrap_or(verdict);
-            for scope in scopes.iter().filter(|_| inputs_go_on) {
-                if let Some(Ok(view)) = survey.scopes.get_mut(scope) {
-                    guard::let_inputs_go_on(&mut view.plan, true);
-                }
-            }
-            let plans = plans_of(survey, &scopes);
-            let (mut approval, mut hold) = (None, None);
-            if let Some(digest) = verdict.digest.filter(|_| verdict.is_held()) {
-                approval = store.approval(digest).await?;
-                // What a copy of the state knows of consent may have been done since.
-                if approval.is_none() && !recovering {
-                    let known = match begun.take() {
-                        Some(known) => known,
-                        None => store.begun().await?,
-                    };
-                    let goes_on = |one: &&Begun| {
-                        let covers = |plan: &&ScopePlan| one.covers(&plan.scope, &digest::guarded(plan));
-                        let stands = one.manifests.iter().all(|(key, was)| content(desired, key) == *was);
-                        one.domain == name && stands && plans.iter().all(covers)
-                    };
-                    approval = begun.insert(known).iter().find(goes_on).map(|one| one.approval.clone());
-                }
-                let known = match holds.take() {
-                    Some(known) => known,
-                    None => store.holds().await?,
-                };
-                let is_same = |hold: &&Hold| hold.domain == name && hold.digest == digest;
-                hold = holds.insert(known).iter().find(is_same);
-            }
-            let commits = Commits::of(desired, &plans, hold);
-            if hold.is_some() {
-                for scope in &scopes {
-                    if let Some(Ok(view)) = survey.scopes.get_mut(scope) {
-                        commits.put(desired, &mut view.plan);
-                    }
-                }
-            }
-            let revision = commits.label();
-            // What nobody has to consent to is not consented to.
-            let (guarded, manifests) = match verdict.is_held() {
-                true => guarded(desired, &plans_of(survey, &scopes)),
-                false => Guarded::default(),
-            };
-            let domain = Domain {
-                name: name.clone(),
-                scopes,
-                verdict,
-                inputs_go_on,
-                approval,
-                guarded,
-                manifests,
-                revision,
-            };
-            survey.domains.insert(name, domain);
-        }
-        Ok(())
-    }
 }
 
 /// Does the jobs of each entry beside those of all others, `width` of them at once: an entry that is slow, or takes one at a
@@ -516,28 +373,6 @@ pub(crate) async fn beside<'a, J, T>(
         stream::iter(jobs).map(&work).buffer_unordered(width)
     });
     stream::select_all(streams).collect().await
-}
-
-/// The content of a manifest as it is declared now.
-fn content(desired: &Desired, key: &ManifestKey) -> Option<Hash> {
-    desired.manifests.iter().find(|manifest| manifest.key == *key).map(|manifest| manifest.content)
-}
-
-type Guarded = (BTreeMap<Scope, Vec<Hash>>, BTreeMap<ManifestKey, Option<Hash>>);
-
-/// The guarded steps of these plans, and the manifests they are of.
-fn guarded(desired: &Desired, plans: &[&ScopePlan]) -> Guarded {
-    let steps = plans.iter().map(|plan| (plan.scope.clone(), digest::guarded(plan)));
-    let guarded = plans.iter().flat_map(|plan| plan.steps.iter().filter(|step| step.is_guarded()));
-    let rows = guarded.filter_map(|step| step.work.row.as_ref().or(step.work.was.as_ref()));
-    let keys: BTreeSet<&ManifestKey> = rows.map(|row| &row.manifest).collect();
-    let manifests = keys.into_iter().map(|key| (key.clone(), content(desired, key)));
-    (steps.filter(|(_, steps)| !steps.is_empty()).collect(), manifests.collect())
-}
-
-fn plans_of<'a>(survey: &'a Survey, scopes: &[Scope]) -> Vec<&'a ScopePlan> {
-    let views = scopes.iter().filter_map(|scope| survey.scopes[scope].as_ref().ok());
-    views.map(|view| &view.plan).collect()
 }
 
 impl ScopeMemory {

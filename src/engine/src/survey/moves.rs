@@ -49,10 +49,14 @@ impl Moves {
         let ends = |step: &Step| matches!(step.change, Change::Delete | Change::Abandon | Change::Forget);
         for Waiting { from, to, address, why } in &self.waiting {
             if let Some(Ok(view)) = survey.scopes.get_mut(&from.0) {
-                view.plan.steps.retain(|step| step.id != from.1 || !ends(step));
+                let stays = |step: &Step| step.id != from.1 || !ends(step);
+                view.plan.steps.retain(stays);
+                view.plan.resumed.retain(stays);
             }
             let Some(Ok(view)) = survey.scopes.get_mut(&to.0) else { continue };
-            view.plan.steps.retain(|step| step.id != to.1 || step.change != Change::Create);
+            let stays = |step: &Step| step.id != to.1 || step.change != Change::Create;
+            view.plan.steps.retain(stays);
+            view.plan.resumed.retain(stays);
             view.plan.conditions.push(Condition {
                 id: Some(to.1.clone()),
                 address: Some(address.clone()),

@@ -213,6 +213,7 @@ pub(super) fn wait(
             }
         }
         plan.steps.retain(|step| !refused.contains(&step.id));
+        plan.resumed.retain(|step| !refused.contains(&step.id));
         plan.spent.retain(|id| !refused.contains(id));
         plan.conditions.sort_by(|a, b| (&a.id, &a.reason).cmp(&(&b.id, &b.reason)));
     }

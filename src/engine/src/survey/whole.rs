@@ -111,9 +111,9 @@ impl Surveyor {
         let holds = store.holds().await?;
         entries.retain(|entry| {
             let counts = survey.domains.get(entry).is_some_and(|domain| {
-                let [creates, updates, replaces, deletes] = domain.verdict.counts;
+                let [creates, updates, replaces, deletes] = domain.counts();
                 let counted = updates + replaces + deletes > 0 || creates > 0 && new.contains(entry);
-                domain.verdict.is_held() || counted
+                domain.hold().is_some() || domain.verdict.is_held() || counted
             });
             counts || lets_go(survey, entry) || holds.iter().any(|hold| hold.domain == *entry)
         });

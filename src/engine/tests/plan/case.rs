@@ -18,7 +18,7 @@
 //! document MANIFEST NAME (planned from before)          reconfigured MANIFEST NAME (as it came into force)
 //! ailing         (the entry of the scope)       aside ID (declared where something else is wrong)
 //! exclusive [M]  rule PATTERN     target PATTERN      label K=V      only-source S      ready M      there M      needed M      moved ID ADDRESS
-//! suspended all | source=S | provider=P | address=PATTERN | labels=K:V   until=SECONDS except=PATTERN
+//! suspended all | source=S | provider=P | address=PATTERN | labels=K:V   until=SECONDS except=PATTERN window
 //! guard maxDeletes=N maxDeletePercent=N maxUpdates=N maxUpdatePercent=N always=WORD,WORD
 //! recovering                                            (after `state init --recover`)
 //! former ID OLD  stood-on M BY                          (what was replaced; who was not written since)
@@ -35,12 +35,12 @@ use futures_executor::block_on;
 use reconciled_engine::{
     Desired, ManifestMeta, Reach, Row, RowState, SourceState,
     plan::{
-        CLAIMS, EntryPolicy, ScopeInput, ScopePlan, Selection, Shared,
+        CLAIMS, EntryPolicy, ScopeInput, ScopePlan, Selection, Shared, foreseen,
         guard::{self, GuardLimits, Unread, Verdict},
         kept, plan, written,
     },
     store::{ClaimRow, Consent, Intent, OpenIntent, ScopeMemory},
-    suspension::{Extent, StoppedBy, Suspension},
+    suspension::{Extent, Passes, StoppedBy, Suspension},
 };
 use reconciled_provider::{
     ActionId, Address, Claim, Deletion, Drift, Focus, Lives, ManifestKey, Marking, Observation, Observed,
@@ -85,6 +85,8 @@ pub(crate) struct Answer {
     pub(crate) plans: Vec<ScopePlan>,
     pub(crate) known: Vec<bool>,
     pub(crate) verdicts: Vec<(Arc<str>, Verdict)>,
+    /// On what is stopped, as they will be once nothing is: when that is, and the word.
+    pub(crate) foreseen: Vec<(Arc<str>, &'static str, Verdict)>,
 }
 
 impl Case {
@@ -340,7 +342,10 @@ impl Case {
             actor: "ada".into(),
             since: Duration::ZERO,
             until: line.seconds("until"),
-            stopped_by: StoppedBy::Person,
+            stopped_by: match line.has("window") {
+                true => StoppedBy::Window(Passes::default()),
+                false => StoppedBy::Person,
+            },
             scopes: BTreeSet::from([scope.clone()]),
         }));
     }
@@ -477,7 +482,8 @@ impl Case {
 
     /// Plans every scope and judges every domain.
     pub(crate) fn answer(&self) -> Answer {
-        let mut answer = Answer { plans: Vec::new(), known: Vec::new(), verdicts: Vec::new() };
+        let mut answer =
+            Answer { plans: Vec::new(), known: Vec::new(), verdicts: Vec::new(), foreseen: Vec::new() };
         for (scope, place) in &self.places {
             let tracked: Vec<_> = place.memory.rows.iter().map(|r| r.tracked.clone()).collect();
             let focus = &place.seen.covered;
@@ -518,11 +524,19 @@ impl Case {
         for (name, plans) in domains {
             let slot = |step: &reconciled_engine::plan::Step| self.observer.slot(&step.id);
             let atomic = self.observer.info.atomic_batch;
-            let mut verdict =
-                guard::judge(&self.limits, &self.desired, &plans, Unread::default(), atomic, slot);
-            if self.recovering {
-                verdict.reasons.extend(guard::recovering(&verdict.counts, &self.observer.info));
+            let judge = |plans: &[&ScopePlan]| {
+                let mut verdict =
+                    guard::judge(&self.limits, &self.desired, plans, Unread::default(), atomic, slot);
+                if self.recovering {
+                    verdict.reasons.extend(guard::recovering(&verdict.counts, &self.observer.info));
+                }
+                verdict
+            };
+            if let Some(later) = foreseen::plans(&plans) {
+                let (verdict, _) = guard::word(&later.iter().collect::<Vec<_>>(), judge);
+                answer.foreseen.push((name.clone(), foreseen::once(&plans), verdict));
             }
+            let verdict = judge(&plans);
             answer.verdicts.push((name, verdict));
         }
         answer

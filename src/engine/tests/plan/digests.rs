@@ -92,3 +92,25 @@ fn another_scope_with_the_same_steps_has_another_digest() {
     };
     assert_ne!(of("one"), of("two"));
 }
+
+/// The digest that a plan will have once nothing of it is stopped, and those of the same world with nothing stopped.
+fn foreseen(world: &str, stopped: &str) -> (Option<Hash>, Option<Hash>) {
+    let ahead = Case::read(&format!("{world}\n{stopped}")).answer();
+    let [(_, _, verdict)] = &ahead.foreseen[..] else { panic!("nothing is stopped by {stopped}") };
+    (verdict.digest, digest(world))
+}
+
+#[test]
+fn what_is_stopped_has_the_digest_that_it_will_have() {
+    for stopped in ["suspended all", "suspended all window"] {
+        let (ahead, then) = foreseen(WORLD, stopped);
+        assert!(then.is_some() && ahead == then, "{stopped}");
+    }
+}
+
+#[test]
+fn what_is_stopped_and_changes_meanwhile_is_another_plan() {
+    let of = |world: &str| foreseen(world, "suspended all window").0;
+    assert_ne!(of(WORLD), of(&format!("{WORLD}\ndesired more/A 192.0.2.52")));
+    assert_ne!(of(WORLD), of(&WORLD.replace("observed old/A 192.0.2.9", "observed old/A 192.0.2.50")));
+}

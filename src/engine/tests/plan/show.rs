@@ -1,7 +1,7 @@
 //! An answer as text: what a scenario expects.
 
 use crate::case::Answer;
-use reconciled_engine::plan::{Change, ScopePlan, Step};
+use reconciled_engine::plan::{Change, ScopePlan, Step, guard::Verdict};
 use reconciled_provider::{Hash, ManifestKey, Shown};
 use std::fmt::Write;
 
@@ -12,14 +12,21 @@ pub(crate) fn show(answer: &Answer) -> String {
         scope(&mut out, plan, *known);
     }
     for (name, verdict) in &answer.verdicts {
-        let word = if verdict.is_held() { "held" } else { "free" };
-        let [creates, updates, replaces, deletes] = verdict.counts;
-        writeln!(out, "guard {name}: {word} +{creates} ~{updates} -/+{replaces} -{deletes}").unwrap();
-        for reason in &verdict.reasons {
-            writeln!(out, "  {reason}").unwrap();
-        }
+        guard(&mut out, name, "", verdict);
+    }
+    for (name, once, verdict) in &answer.foreseen {
+        guard(&mut out, name, &format!(" {once}"), verdict);
     }
     out
+}
+
+fn guard(out: &mut String, name: &str, once: &str, verdict: &Verdict) {
+    let word = if verdict.is_held() { "held" } else { "free" };
+    let [creates, updates, replaces, deletes] = verdict.counts;
+    writeln!(out, "guard {name}{once}: {word} +{creates} ~{updates} -/+{replaces} -{deletes}").unwrap();
+    for reason in &verdict.reasons {
+        writeln!(out, "  {reason}").unwrap();
+    }
 }
 
 fn scope(out: &mut String, plan: &ScopePlan, known: bool) {

@@ -208,8 +208,10 @@ impl Disk {
                 !begun.left.is_empty()
             }),
             Write::UseApproval(digest, at) => {
-                let unused = self.approvals.iter_mut().filter(|a| a.digest == digest && a.used_at.is_none());
-                unused.for_each(|approval| approval.used_at = Some(at));
+                // The first one is used, and with it go the others.
+                let unused = self.approvals.iter_mut().find(|a| a.digest == digest && a.used_at.is_none());
+                unused.into_iter().for_each(|approval| approval.used_at = Some(at));
+                self.approvals.retain(|a| a.digest != digest || a.used_at.is_some());
             }
             Write::Consent(scope, id, consent) => {
                 let consents = &mut self.memory(&scope).consents;

@@ -157,3 +157,59 @@ fn a_person_passes_a_window_that_lets_them_with_what_is_in_force() {
         house.settles();
     }
 }
+
+/// A zone of eight, of which all but one are to go: more than may go unasked.
+fn to_go(house: &mut House, zone: &Scope, revision: &'static str, kept: usize) {
+    let items: Vec<String> = (0..kept).map(|number| format!("{zone}|r{number}|x@g1")).collect();
+    let items: Vec<&str> = items.iter().map(String::as_str).collect();
+    house.desire(desired(revision, &items).done(), [zone.clone()].into());
+    house.pass(HOUR);
+}
+
+#[test]
+fn consent_ahead_is_for_what_is_written_once_nothing_stops_it_and_lets_nothing_be_written_before() {
+    for stopped_by in [StoppedBy::Person, StoppedBy::Window(Passes::default())] {
+        let (mut house, zone) = (House::new(Settings::default()), zones(1).remove(0));
+        to_go(&mut house, &zone, "r1", 8);
+        house.stop(Extent::All, None, stopped_by);
+        let before = house.world.calls().1;
+        to_go(&mut house, &zone, "r2", 1);
+        let hold = |house: &House| house.disk.lock().unwrap().holds.values().next().cloned();
+        let known = hold(&house).expect("it is known ahead");
+        assert!(known.once.is_some() && known.reasons[0].starts_with("7 deletes, limit 5"), "{known:?}");
+        assert!(approve(&house.disk, &house.wanted, house.sim.now(), false));
+        house.scheduler.wake([zone.clone()], Priority::Operator, Focus::All);
+        house.pass(HOUR);
+        house.crash();
+        house.pass(HOUR);
+        assert_eq!(house.world.calls().1, before, "something was written by a consent ahead of its time");
+        assert!(house.disk.lock().unwrap().approvals[0].used_at.is_none());
+        assert_eq!(hold(&house), Some(known));
+        house.resume();
+        house.pass(MINUTE);
+        assert!(house.is_as_declared(&zone), "{:?}", snapshot(&house.world, &zone));
+        assert!(hold(&house).is_none() && house.disk.lock().unwrap().begun.is_empty());
+        house.settles();
+    }
+}
+
+#[test]
+fn what_changed_since_it_was_consented_to_ahead_is_held_again() {
+    let (mut house, zone) = (House::new(Settings::default()), zones(1).remove(0));
+    to_go(&mut house, &zone, "r1", 8);
+    house.stop(Extent::All, None, StoppedBy::Window(Passes::default()));
+    to_go(&mut house, &zone, "r2", 2);
+    let hold = |house: &House| house.disk.lock().unwrap().holds.values().next().cloned().unwrap();
+    let known = hold(&house);
+    assert!(approve(&house.disk, &house.wanted, house.sim.now(), false));
+    to_go(&mut house, &zone, "r3", 1);
+    assert!(hold(&house).digest != known.digest && hold(&house).once.is_some());
+    house.resume();
+    house.pass(HOUR);
+    assert_eq!((house.stance(&zone), snapshot(&house.world, &zone).len()), (Stance::Held, 8));
+    assert_eq!(hold(&house).once, None);
+    assert!(approve(&house.disk, &house.wanted, house.sim.now(), false));
+    house.scheduler.wake([zone.clone()], Priority::Operator, Focus::All);
+    house.pass(MINUTE);
+    assert!(house.is_as_declared(&zone));
+}

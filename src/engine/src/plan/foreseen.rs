@@ -1,0 +1,68 @@
+//! What the guard will be asked about once what stops a change is over: a closed window, or a person's suspension.
+//!
+//! Guarantees: pure; whatever else keeps a step (its manifest, a policy, what it waits for) keeps it here as well, so that the
+//! digest is the one that the plan has by then, if nothing of it moves. It deliberately lets nothing be written: a consent to this
+//! is a consent to a plan that is not there yet.
+
+use super::{Blocked, Change, ScopeInput, ScopePlan, Step, digest, plan};
+use crate::suspension::{StoppedBy, Suspension};
+use reconciled_provider::Hash;
+use std::{collections::BTreeSet, sync::Arc};
+
+/// The steps as they are once nothing stops them; none where nothing that the guard would count is stopped.
+pub(super) fn resumed(input: &ScopeInput<'_>, steps: &[Step]) -> Vec<Step> {
+    if !steps.iter().any(Step::is_put_off) {
+        return Vec::new();
+    }
+    let suspensions: Vec<_> = input.suspensions.iter().filter_map(|one| over(one, input)).collect();
+    plan(&ScopeInput { suspensions: &suspensions, ..*input }).steps
+}
+
+/// What is left of a suspension once it is over: of one that has its time, the doubt about what was changed by hand. Who ends one
+/// by a word consents to that, and nobody works by hand because a window is closed.
+fn over(suspension: &Arc<Suspension>, input: &ScopeInput<'_>) -> Option<Arc<Suspension>> {
+    let until = suspension.until.filter(|_| suspension.stopped_by == StoppedBy::Person)?;
+    Some(match suspension.is_over(input.now) {
+        true => suspension.clone(),
+        false => Arc::new(Suspension { until: Some(until.min(input.now)), ..(**suspension).clone() }),
+    })
+}
+
+/// The plans of one guard domain as they are once nothing of them is stopped; none where nothing is. What goes on meanwhile is
+/// done by then, and counts with what was there: also what is held, since no consent to that is consent to the rest.
+pub fn plans(plans: &[&ScopePlan]) -> Option<Vec<ScopePlan>> {
+    let is_stopped = plans.iter().any(|plan| !plan.resumed.is_empty());
+    is_stopped.then(|| plans.iter().map(|plan| later(plan)).collect())
+}
+
+fn later(plan: &ScopePlan) -> ScopePlan {
+    let hash = |step: &Step| digest::of_step(&plan.scope, step);
+    let goes_on = plan.steps.iter().filter(|step| step.blocked.is_none());
+    let done: BTreeSet<Hash> = goes_on.clone().filter(|step| step.is_guarded()).map(hash).collect();
+    let mut tracked = plan.tracked;
+    for step in goes_on {
+        match step.change {
+            Change::Create | Change::Adopt if step.work.was.is_none() => tracked += 1,
+            Change::Delete | Change::Forget | Change::Abandon => tracked = tracked.saturating_sub(1),
+            _ => {}
+        }
+    }
+    let steps = if plan.resumed.is_empty() { &plan.steps } else { &plan.resumed };
+    let steps = steps.iter().filter(|step| !done.contains(&hash(step))).cloned().collect();
+    ScopePlan { steps, resumed: Vec::new(), tracked, ..plan.clone() }
+}
+
+/// When that will be, in words that follow "held".
+pub fn once(plans: &[&ScopePlan]) -> &'static str {
+    let steps = plans.iter().flat_map(|plan| &plan.steps).filter(|step| step.is_put_off());
+    let is_window = |step: &Step| {
+        let by = |by: &Arc<Suspension>| matches!(by.stopped_by, StoppedBy::Window(_));
+        matches!(&step.blocked, Some(Blocked::Suspended(Some(suspension))) if by(suspension))
+    };
+    let (windows, persons): (Vec<_>, Vec<_>) = steps.partition(|step| is_window(step));
+    match (windows.is_empty(), persons.is_empty()) {
+        (false, true) => "once the window opens",
+        (true, _) => "once it is resumed",
+        (false, false) => "once the window opens and the rest is resumed",
+    }
+}

@@ -1,0 +1,301 @@
+//! The guard's word on each domain of a survey: on what can be done now, and on what a closed window or a person stops, as it will
+//! be once nothing does.
+//!
+//! Guarantees: a consent is found where it is for just this plan, or for one of which this is left. It deliberately uses none up:
+//! that is a pass's, before its first write.
+
+use super::{Survey, Surveyor, commits::Commits, moves};
+use crate::{
+    desired::Desired,
+    plan::{
+        ScopePlan, Step, digest, foreseen,
+        guard::{self, Counts, Verdict},
+    },
+    store::{Approval, Begun, Hold, Row, Store},
+};
+use reconciled_provider::{Error, Hash, ManifestKey, Scope};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+/// The guard's word on one domain.
+#[derive(Clone, Debug)]
+pub struct Domain {
+    /// Its name.
+    pub name: Arc<str>,
+    /// The scopes counted in it.
+    pub scopes: Vec<Scope>,
+    /// The word.
+    pub verdict: Verdict,
+    /// Inputs that moved go on, though the rest is held.
+    pub inputs_go_on: bool,
+    /// A person's consent to its digest.
+    pub approval: Option<Approval>,
+    /// What that is for: the guarded steps of each scope, and the manifests they are of. Nothing where it need not be given.
+    pub guarded: BTreeMap<Scope, Vec<Hash>>,
+    /// See [`Begun::manifests`].
+    pub manifests: BTreeMap<ManifestKey, Option<Hash>>,
+    /// What people call the revisions that the plan is of: one of each source that has a part in it, joined by `+`.
+    pub revision: Arc<str>,
+    /// The word there will be on what is stopped now.
+    pub foreseen: Option<Foreseen>,
+}
+
+/// The guard's word on what a closed window or a person stops, as it will be once nothing does.
+#[derive(Clone, Debug)]
+pub struct Foreseen {
+    /// The word.
+    pub verdict: Verdict,
+    /// A person's consent to its digest: it counts by then, and lets nothing be written before.
+    pub approval: Option<Approval>,
+    /// As [`Domain::revision`].
+    pub revision: Arc<str>,
+    /// When that is, in words.
+    pub once: &'static str,
+}
+
+/// What a person may consent to.
+#[derive(Debug)]
+pub struct Wanted<'a> {
+    /// What it is, as held from no time on.
+    pub hold: Hold,
+    /// The consent.
+    pub approval: &'a mut Option<Approval>,
+}
+
+impl Domain {
+    /// True when its guarded steps must wait for a person.
+    pub fn is_held(&self) -> bool {
+        self.verdict.is_held() && self.approval.is_none()
+    }
+
+    /// What will be held once it is stopped no more, consented to or not. None while something is held now: what becomes of that
+    /// is a part of it.
+    pub fn later(&self) -> Option<&Foreseen> {
+        self.foreseen.as_ref().filter(|foreseen| foreseen.verdict.is_held() && !self.is_held())
+    }
+
+    /// What is held now, or else will be.
+    pub fn hold(&self) -> Option<Hold> {
+        match self.later() {
+            _ if self.is_held() => Some(self.hold_of(&self.verdict, &self.revision, None)),
+            Some(later) => Some(self.hold_of(&later.verdict, &later.revision, Some(later.once))),
+            None => None,
+        }
+    }
+
+    /// Each plan that a person may consent to, with their consent so far.
+    pub fn wanted(&mut self) -> Vec<Wanted<'_>> {
+        let has_digest = |verdict: &Verdict| verdict.is_held() && verdict.digest.is_some();
+        let now = has_digest(&self.verdict).then(|| self.hold_of(&self.verdict, &self.revision, None));
+        let later = self.foreseen.as_ref().filter(|foreseen| has_digest(&foreseen.verdict));
+        let later = later.map(|later| self.hold_of(&later.verdict, &later.revision, Some(later.once)));
+        let now = now.map(|hold| Wanted { hold, approval: &mut self.approval });
+        let later = later.zip(self.foreseen.as_mut());
+        let later = later.map(|(hold, foreseen)| Wanted { hold, approval: &mut foreseen.approval });
+        now.into_iter().chain(later).collect()
+    }
+
+    /// What the guard counted, with what is stopped.
+    pub(super) fn counts(&self) -> Counts {
+        let later = self.foreseen.as_ref().map(|foreseen| foreseen.verdict.counts).unwrap_or_default();
+        std::array::from_fn(|kind| self.verdict.counts[kind] + later[kind])
+    }
+
+    fn hold_of(&self, verdict: &Verdict, revision: &Arc<str>, once: Option<&str>) -> Hold {
+        Hold {
+            domain: self.name.clone(),
+            digest: verdict.digest.unwrap_or_default(),
+            reasons: verdict.reasons.clone(),
+            counts: verdict.counts,
+            revision: revision.clone(),
+            since: Duration::ZERO,
+            once: once.map(Arc::from),
+        }
+    }
+}
+
+/// What is known of consents and holds, asked for once something is held.
+struct Consents<'a> {
+    store: &'a dyn Store,
+    recovering: bool,
+    holds: Option<Vec<Hold>>,
+    begun: Option<Vec<Begun>>,
+}
+
+impl Consents<'_> {
+    /// The consent to the plan of this digest in the domain `name`, or to one of which it is left.
+    async fn to(
+        &mut self,
+        desired: &Desired,
+        name: &str,
+        plans: &[&ScopePlan],
+        digest: Hash,
+    ) -> Result<Option<Approval>, Error> {
+        let approval = self.store.approval(digest).await?;
+        // What a copy of the state knows of consent may have been done since.
+        if approval.is_some() || self.recovering {
+            return Ok(approval);
+        }
+        let known = match self.begun.take() {
+            Some(known) => known,
+            None => self.store.begun().await?,
+        };
+        let goes_on = |one: &&Begun| {
+            let covers = |plan: &&ScopePlan| one.covers(&plan.scope, &digest::guarded(plan));
+            let stands = one.manifests.iter().all(|(key, was)| content(desired, key) == *was);
+            *one.domain == *name && stands && plans.iter().all(covers)
+        };
+        Ok(self.begun.insert(known).iter().find(goes_on).map(|one| one.approval.clone()))
+    }
+
+    /// The hold of the domain `name` with this digest.
+    async fn hold(&mut self, name: &str, digest: Hash) -> Result<Option<&Hold>, Error> {
+        let known = match self.holds.take() {
+            Some(known) => known,
+            None => self.store.holds().await?,
+        };
+        let is_same = |hold: &&Hold| *hold.domain == *name && hold.digest == digest;
+        Ok(self.holds.insert(known).iter().find(is_same))
+    }
+
+    /// The word on what is stopped in `plans`, if anything is.
+    async fn foreseen(
+        &mut self,
+        desired: &Desired,
+        name: &str,
+        plans: &[&ScopePlan],
+        judge: impl Fn(&[&ScopePlan]) -> Verdict,
+    ) -> Result<Option<Foreseen>, Error> {
+        let Some(later) = foreseen::plans(plans) else { return Ok(None) };
+        let later: Vec<&ScopePlan> = later.iter().collect();
+        let (verdict, _) = guard::word(&later, judge);
+        let (mut approval, mut hold) = (None, None);
+        if let Some(digest) = verdict.digest.filter(|_| verdict.is_held()) {
+            approval = self.to(desired, name, &later, digest).await?;
+            hold = self.hold(name, digest).await?;
+        }
+        let revision = Commits::of(desired, &later, hold).label();
+        Ok(Some(Foreseen { verdict, approval, revision, once: foreseen::once(plans) }))
+    }
+}
+
+impl Surveyor {
+    /// Groups the plans into guard domains and judges each.
+    pub(super) async fn judge(
+        &self,
+        store: &dyn Store,
+        desired: &Desired,
+        moves: &moves::Moves,
+        rows: &BTreeMap<Scope, Arc<Vec<Row>>>,
+        recovering: bool,
+        survey: &mut Survey,
+    ) -> Result<(), Error> {
+        moves.put_off(survey, self.cx.clock.now());
+        let lost = moves.made_anew(survey);
+        let mut groups: BTreeMap<Arc<str>, Vec<Scope>> = BTreeMap::new();
+        for scope in survey.scopes.keys() {
+            let info = self.entries[&scope.provider].observer.info();
+            groups.entry(guard::domain(info, scope)).or_default().push(scope.clone());
+        }
+        let mut consents = Consents { store, recovering, holds: None, begun: None };
+        for (name, scopes) in groups {
+            let entry = &self.entries[&scopes[0].provider];
+            let info = entry.observer.info();
+            let mut unread = guard::Unread::default();
+            for scope in scopes.iter().filter(|scope| survey.scopes[*scope].is_err()) {
+                unread.add(desired, scope, rows.get(scope).map_or(&[], |rows| rows));
+                survey.unread.insert(name.clone());
+            }
+            each(survey, &scopes, |plan| guard::doubt(plan, desired, info, recovering));
+            let lost = lost.get(&scopes[0].provider);
+            let slot = |step: &Step| entry.observer.slot(&step.id);
+            let judge = |plans: &[&ScopePlan]| {
+                let mut verdict = guard::judge(&entry.guard, desired, plans, unread, info.atomic_batch, slot);
+                if recovering {
+                    verdict.reasons.extend(guard::recovering(&verdict.counts, info));
+                }
+                // What it was may go in any domain of its entry.
+                if verdict.digest.is_some()
+                    && let Some(lost) = lost
+                {
+                    verdict.reasons.extend(lost.iter().cloned());
+                }
+                verdict
+            };
+            if plans_of(survey, &scopes).iter().all(|p| p.steps.is_empty()) {
+                continue;
+            }
+            let domain = consents.domain(desired, survey, (name.clone(), scopes), judge).await?;
+            survey.domains.insert(name, domain);
+        }
+        Ok(())
+    }
+}
+
+impl Consents<'_> {
+    /// The word on one domain, which its plans are told.
+    async fn domain(
+        &mut self,
+        desired: &Desired,
+        survey: &mut Survey,
+        (name, scopes): (Arc<str>, Vec<Scope>),
+        judge: impl Fn(&[&ScopePlan]) -> Verdict,
+    ) -> Result<Domain, Error> {
+        let plans = plans_of(survey, &scopes);
+        let (verdict, inputs_go_on) = guard::word(&plans, &judge);
+        let foreseen = self.foreseen(desired, &name, &plans, &judge).await?;
+        if inputs_go_on {
+            each(survey, &scopes, |plan| guard::let_inputs_go_on(plan, true));
+        }
+        let plans = plans_of(survey, &scopes);
+        let (mut approval, mut hold) = (None, None);
+        if let Some(digest) = verdict.digest.filter(|_| verdict.is_held()) {
+            approval = self.to(desired, &name, &plans, digest).await?;
+            hold = self.hold(&name, digest).await?;
+        }
+        let commits = Commits::of(desired, &plans, hold);
+        if hold.is_some() {
+            each(survey, &scopes, |plan| commits.put(desired, plan));
+        }
+        let revision = commits.label();
+        // What nobody has to consent to is not consented to.
+        let (guarded, manifests) = match verdict.is_held() {
+            true => guarded(desired, &plans_of(survey, &scopes)),
+            false => Guarded::default(),
+        };
+        Ok(Domain { name, scopes, verdict, inputs_go_on, approval, guarded, manifests, revision, foreseen })
+    }
+}
+
+/// The content of a manifest as it is declared now.
+fn content(desired: &Desired, key: &ManifestKey) -> Option<Hash> {
+    desired.manifests.iter().find(|manifest| manifest.key == *key).map(|manifest| manifest.content)
+}
+
+type Guarded = (BTreeMap<Scope, Vec<Hash>>, BTreeMap<ManifestKey, Option<Hash>>);
+
+/// The guarded steps of these plans, and the manifests they are of.
+fn guarded(desired: &Desired, plans: &[&ScopePlan]) -> Guarded {
+    let steps = plans.iter().map(|plan| (plan.scope.clone(), digest::guarded(plan)));
+    let guarded = plans.iter().flat_map(|plan| plan.steps.iter().filter(|step| step.is_guarded()));
+    let rows = guarded.filter_map(|step| step.work.row.as_ref().or(step.work.was.as_ref()));
+    let keys: BTreeSet<&ManifestKey> = rows.map(|row| &row.manifest).collect();
+    let manifests = keys.into_iter().map(|key| (key.clone(), content(desired, key)));
+    (steps.filter(|(_, steps)| !steps.is_empty()).collect(), manifests.collect())
+}
+
+fn plans_of<'a>(survey: &'a Survey, scopes: &[Scope]) -> Vec<&'a ScopePlan> {
+    let views = scopes.iter().filter_map(|scope| survey.scopes[scope].as_ref().ok());
+    views.map(|view| &view.plan).collect()
+}
+
+fn each(survey: &mut Survey, scopes: &[Scope], mut tell: impl FnMut(&mut ScopePlan)) {
+    for scope in scopes {
+        if let Some(Ok(view)) = survey.scopes.get_mut(scope) {
+            tell(&mut view.plan);
+        }
+    }
+}
