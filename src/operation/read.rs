@@ -245,7 +245,10 @@ fn tell_restored(aside: &Aside, status: &mut Status) {
             message:
                 "the state was restored and the source was not had since: nothing of it is done until then"
                     .into(),
-            hint: Some(format!("to have it asked now: reconciled sync --source {}", source.source)),
+            hint: Some(format!(
+                "to have it asked now: reconciled sync --source {0}; without a daemon: reconciled apply --source {0}",
+                source.source
+            )),
             since,
             next_try: None,
         });

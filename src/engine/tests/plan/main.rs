@@ -130,6 +130,7 @@ scenarios! {
         what_is_claimed_is_chosen_with_the_source_of_who_claims_it,
         what_is_claimed_is_chosen_by_the_labels_of_who_claims_it,
         in_an_exclusive_scope_what_nobody_declared_is_held,
+        in_an_exclusive_scope_what_was_let_go_of_stays,
         in_an_exclusive_scope_what_nobody_declared_goes_with_the_source_that_says_so,
         in_an_exclusive_scope_another_source_that_is_chosen_deletes_nothing,
         in_an_exclusive_scope_what_the_host_denies_its_source_stays,
