@@ -408,6 +408,7 @@ mod tests {
             hint: Some("reconciled adopt Zone/example.com#www/A".into()),
             since: Duration::from_secs(1_000_000),
             next_try: None,
+            declared: None,
         };
         db.commit(vec![Write::Conditions(scope, vec![condition])]).await.unwrap();
         let ask = |what: &'static str| {

@@ -23,6 +23,7 @@ pub(super) fn condition(
         hint: None,
         since: Duration::ZERO,
         next_try: None,
+        declared: None,
     }
 }
 

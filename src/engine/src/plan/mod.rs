@@ -154,6 +154,8 @@ pub struct ScopePlan {
     pub ignored_count: u32,
     /// What keeps resources from being in sync.
     pub conditions: Vec<Condition>,
+    /// What was refused as it is declared, and was not asked for now: nothing was found out about it.
+    pub still_refused: Vec<Condition>,
     /// Consents that the steps use up.
     pub spent: Vec<ResourceId>,
     /// Forgotten, and declared no more: left to others with our mark on it.
@@ -211,6 +213,7 @@ pub fn plan(input: &ScopeInput<'_>) -> ScopePlan {
         foreign_count: 0,
         ignored_count: 0,
         conditions: Vec::new(),
+        still_refused: Vec::new(),
         spent: Vec::new(),
         let_go: Vec::new(),
         tracked: input.memory.rows.len(),
@@ -230,6 +233,7 @@ pub fn plan(input: &ScopeInput<'_>) -> ScopePlan {
         effective: Sorted::new(input.effective, |desired| &desired.id),
         manifests: OnceCell::new(),
         consents: OnceCell::new(),
+        refusals: OnceCell::new(),
         open: OnceCell::new(),
         written: OnceCell::new(),
     };
@@ -260,6 +264,7 @@ pub fn plan(input: &ScopeInput<'_>) -> ScopePlan {
             hint: None,
             since: Duration::ZERO,
             next_try: Some(input.now + INCOMPLETE_AGAIN),
+            declared: None,
         });
     }
     out.conditions.sort_by(|a, b| (&a.id, &a.reason).cmp(&(&b.id, &b.reason)));
@@ -279,6 +284,8 @@ struct Planner<'a> {
     manifests: OnceCell<BTreeMap<&'a ManifestKey, usize>>,
     /// Consents by id, and the latest open intent of each: a crash leaves as many as were sent.
     consents: OnceCell<BTreeMap<&'a ResourceId, &'a Consent>>,
+    /// What was refused for what was declared of it.
+    refusals: OnceCell<BTreeMap<&'a ResourceId, &'a Condition>>,
     open: OnceCell<BTreeMap<&'a ResourceId, &'a OpenIntent>>,
     /// What open intents may have written of what is shared.
     written: OnceCell<unanswered::Written<'a>>,
@@ -296,6 +303,18 @@ impl<'a> Planner<'a> {
     fn consent(&self, id: &ResourceId) -> Option<&'a Consent> {
         let all = || self.input.memory.consents.iter().map(|(id, consent)| (id, consent)).collect();
         self.consents.get_or_init(all).get(id).copied()
+    }
+
+    /// That the remote refused just this declaration of it.
+    fn refusal(&self, id: &ResourceId, declared: Option<Hash>) -> Option<&'a Condition> {
+        let refused =
+            |condition: &'a Condition| condition.id.as_ref().filter(|_| condition.declared.is_some());
+        let all = || {
+            let conditions = self.input.memory.conditions.iter();
+            conditions.filter_map(|condition| Some((refused(condition)?, condition))).collect()
+        };
+        let known = self.refusals.get_or_init(all).get(id).copied();
+        known.filter(|condition| declared.is_some() && condition.declared == declared)
     }
 
     /// The latest write to it that got no answer.

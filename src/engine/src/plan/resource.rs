@@ -25,6 +25,7 @@ impl Planner<'_> {
         if !self.covers(&desired.id) || !self.is_selected(desired, &address) {
             // Nobody compared it: the scope is not known to be in sync.
             out.unlike += 1;
+            out.still_refused.extend(self.refusal(&desired.id, desired.spec.hash()).cloned());
             return;
         }
         let row = self.row(&desired.id);
