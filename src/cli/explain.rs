@@ -7,6 +7,7 @@ use super::{
 };
 use crate::{
     api,
+    clock::SystemClock,
     config::Environment,
     manifest::explain,
     operation::{
@@ -19,13 +20,15 @@ use crate::{
     store::Reader,
 };
 use clap::{Args as ClapArgs, ValueEnum};
-use reconciled_provider::{Kinds, Pattern};
+use reconciled_engine::plan::STILL_THERE;
+use reconciled_provider::{Clock, Kinds, Pattern};
 use std::{
     collections::HashSet,
     fmt::Write as _,
     fs,
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 /// Arguments of `explain`.
@@ -167,7 +170,7 @@ async fn address(
         ));
     }
     match explain.output {
-        ExplainFormat::Text => out.data(&text(what, &found)),
+        ExplainFormat::Text => out.data(&text(what, &found, SystemClock.now())),
         ExplainFormat::Json => list::show(out, ListFormat::Json, &found, String::new)?,
     }
     Ok(Exit::Good)
@@ -211,9 +214,9 @@ fn not_in_sync(resource: &ResourceEntry) -> Option<&str> {
 }
 
 /// An explanation for people.
-fn text(what: &str, found: &Explanation) -> String {
+fn text(what: &str, found: &Explanation, now: Duration) -> String {
     let mut text = String::new();
-    troubles(found, &mut text);
+    troubles(found, now, &mut text);
     text.push_str(&status::for_others(&found.elsewhere).concat());
     if text.is_empty() {
         text = match (&*found.tracked, &*found.now) {
@@ -343,14 +346,18 @@ fn standing(resource: &ResourceEntry, text: &mut String) {
 }
 
 /// Writes what keeps the resources from being in sync, and who stopped them.
-fn troubles(found: &Explanation, text: &mut String) {
+fn troubles(found: &Explanation, now: Duration, text: &mut String) {
     for condition in &found.conditions {
         let who = condition.address.as_deref().unwrap_or(&condition.scope);
         let _ =
             writeln!(text, "{who} is {} ({}) since {}", condition.kind, condition.reason, condition.since);
         let _ = writeln!(text, "  {}", condition.message);
         if let Some(next) = condition.next_try {
-            let _ = writeln!(text, "  next try {next}");
+            let _ = match (next.0 > now, condition.reason == STILL_THERE) {
+                (true, true) => writeln!(text, "  it stays until {next}"),
+                (true, false) => writeln!(text, "  next try {next}"),
+                (false, _) => writeln!(text, "  next try is due since {next}"),
+            };
         }
         if let Some(hint) = &condition.hint {
             let _ = writeln!(text, "  hint: {hint}");
@@ -379,16 +386,12 @@ fn troubles(found: &Explanation, text: &mut String) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        clock::SystemClock,
-        store::{Db, OpenOptions},
-    };
+    use crate::store::{Db, OpenOptions};
     use reconciled_engine::{
         Store as _, Write,
         store::{Condition, ConditionKind},
     };
     use reconciled_provider::Scope;
-    use std::{sync::Arc, time::Duration};
 
     fn opened() -> OpenOptions {
         OpenOptions { create: true, clock: Arc::new(SystemClock) }
@@ -418,7 +421,7 @@ mod tests {
                 operation::explain(&reader, None, &[], Aside::default(), &ask).await.unwrap()
             }
         };
-        let text = text("", &ask("Zone/example.com#www/A").await);
+        let text = text("", &ask("Zone/example.com#www/A").await, Duration::from_secs(1_000_100));
         for part in ["is stalled (Conflict)", "other values", "hint: reconciled adopt"] {
             assert!(text.contains(part), "{text}");
         }

@@ -16,7 +16,7 @@ use crate::{
         Status, SuspensionEntry, UnassignedEntry,
     },
 };
-use reconciled_engine::HealthState;
+use reconciled_engine::{HealthState, plan::STILL_THERE};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Write as _,
@@ -147,7 +147,11 @@ pub fn problems(status: &Status, now: Duration) -> String {
 fn condition(condition: &ConditionEntry, now: Duration) -> String {
     let place = condition.address.as_deref().unwrap_or(&condition.scope);
     let mut out = format!("  {}  {}  {}", clean(place), condition.reason, age(now, condition.since.0));
-    let _ = writeln!(out, "{}\n    {}", next_try(condition.next_try, now), clean(&condition.message));
+    let next = match condition.reason == STILL_THERE {
+        true => stays(condition.next_try, now),
+        false => next_try(condition.next_try, now),
+    };
+    let _ = writeln!(out, "{next}\n    {}", clean(&condition.message));
     if let Some(hint) = &condition.hint {
         let _ = writeln!(out, "    hint: {}", clean(hint));
     }
@@ -159,6 +163,15 @@ fn next_try(at: Option<Stamp>, now: Duration) -> String {
         None => String::new(),
         Some(Duration::ZERO) => ", next try is due".into(),
         Some(wait) => format!(", next try in {}", span(wait)),
+    }
+}
+
+/// How long something stays that goes by itself.
+fn stays(until: Option<Stamp>, now: Duration) -> String {
+    match until.map(|until| until.0.saturating_sub(now)) {
+        None => String::new(),
+        Some(Duration::ZERO) => ", its time is over, and it was not looked at since".into(),
+        Some(left) => format!(", stays for {}", span(left)),
     }
 }
 
@@ -525,6 +538,21 @@ mod tests {
 
         9 well · 1 written and not yet seen
         "#);
+    }
+
+    #[test]
+    fn a_predecessor_that_is_still_there_is_told_with_how_long_it_stays() {
+        let told = |next_try| {
+            let still = matter("waiting", STILL_THERE, "thing-1 is still there", None);
+            let conditions = vec![ConditionEntry { id: None, next_try: Some(next_try), ..still }];
+            problems(&Status { conditions, ..Status::default() }, NOW)
+        };
+        let (stays, over) = (told(Stamp(NOW + Duration::from_secs(45))), told(before(5)));
+        assert!(stays.contains("StillThere  3m, stays for 45s\n    thing-1"), "{stays}");
+        assert!(
+            over.contains("StillThere  3m, its time is over, and it was not looked at since\n"),
+            "{over}"
+        );
     }
 
     #[test]

@@ -255,7 +255,8 @@ impl<'a> ScopeBuilder<'a> {
             };
             document.resource_changes.push(self.change(step, word, &told, detailed));
         }
-        document.conditions.extend(plan.conditions.iter().map(|c| self.condition(c)));
+        let told = plan.conditions.iter().chain(&plan.to_come);
+        document.conditions.extend(told.map(|c| self.condition(c)));
         document.in_sync += plan.in_sync;
         self.foreign(plan, &mut document.foreign);
     }

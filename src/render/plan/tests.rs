@@ -160,6 +160,7 @@ fn view(scope: &Scope, steps: Vec<Step>) -> View {
             foreign_count: 0,
             ignored_count: 0,
             conditions: Vec::new(),
+            to_come: Vec::new(),
             still_refused: Vec::new(),
             spent: Vec::new(),
             let_go: Vec::new(),

@@ -105,7 +105,7 @@ impl Engine {
             claims,
             adopted,
             wakes,
-            recheck: view.health.recheck,
+            recheck: recheck(view),
             awaited: view.health.awaited,
             is_repair,
             ..report
@@ -202,7 +202,12 @@ pub(super) fn conditions_write(
 
 /// What is written down of a look that found `conditions`: besides these, what it left out.
 pub(super) fn recorded(view: &View, conditions: &[Condition]) -> Vec<Condition> {
-    conditions.iter().chain(&view.plan.still_refused).cloned().collect()
+    conditions.iter().chain(&view.plan.to_come).chain(&view.plan.still_refused).cloned().collect()
+}
+
+/// When to look again at what is on its way, whatever the conditions say.
+pub(super) fn recheck(view: &View) -> Option<Duration> {
+    view.health.recheck.into_iter().chain(view.plan.next_to_come()).min()
 }
 
 pub(super) fn state_without_actions(

@@ -7,7 +7,7 @@
 use super::{
     Engine, Next, ScopeReport, ScopeState,
     bookkeeping::bookkeeping,
-    ending::{conditions_write, recorded, state_without_actions},
+    ending::{conditions_write, recheck, recorded, state_without_actions},
     holds::Leave,
 };
 use crate::{
@@ -190,7 +190,7 @@ impl Engine {
                 adopted,
                 settled,
                 wakes,
-                recheck: view.health.recheck,
+                recheck: recheck(&view),
                 awaited: view.health.awaited,
                 ..ScopeReport::quiet(state, conditions)
             });

@@ -21,6 +21,7 @@ mod step_for;
 mod suspended;
 pub(crate) mod unanswered;
 
+pub use condition::STILL_THERE;
 pub use kept::{Kept, kept, written};
 pub use reason::Reason;
 pub use reconciled_provider::EntryPolicy;
@@ -154,6 +155,8 @@ pub struct ScopePlan {
     pub ignored_count: u32,
     /// What keeps resources from being in sync.
     pub conditions: Vec<Condition>,
+    /// What comes about by itself once its time has come, and keeps nothing from being in sync.
+    pub to_come: Vec<Condition>,
     /// What was refused as it is declared, and was not asked for now: nothing was found out about it.
     pub still_refused: Vec<Condition>,
     /// Consents that the steps use up.
@@ -183,6 +186,10 @@ pub struct ScopePlan {
 }
 
 impl ScopePlan {
+    /// When the first of what is to come is due.
+    pub(crate) fn next_to_come(&self) -> Option<Duration> {
+        self.to_come.iter().filter_map(|one| one.next_try).min()
+    }
     /// True when the remote is as it should be and nothing waits: no steps, no conditions.
     pub fn is_empty(&self) -> bool {
         self.steps.is_empty() && self.conditions.is_empty()
@@ -191,7 +198,8 @@ impl ScopePlan {
     pub fn known_version(&self, seen: &Observation) -> Option<KnownVersion> {
         let whole = seen.complete && seen.covered == Focus::All && matches!(seen.version, Version::At(_));
         // Were a difference forgotten that is ignored now, nobody would look when it no longer is.
-        let settled = self.steps.is_empty() && self.conditions.is_empty() && self.unlike == 0;
+        let waits = !self.conditions.is_empty() || !self.to_come.is_empty();
+        let settled = self.steps.is_empty() && !waits && self.unlike == 0;
         (whole && settled)
             .then(|| KnownVersion { version: seen.version.clone(), foreign: self.foreign_count })
     }
@@ -213,6 +221,7 @@ pub fn plan(input: &ScopeInput<'_>) -> ScopePlan {
         foreign_count: 0,
         ignored_count: 0,
         conditions: Vec::new(),
+        to_come: Vec::new(),
         still_refused: Vec::new(),
         spent: Vec::new(),
         let_go: Vec::new(),

@@ -21,7 +21,7 @@
 //! suspended all | source=S | provider=P | address=PATTERN | labels=K:V   until=SECONDS except=PATTERN
 //! guard maxDeletes=N maxDeletePercent=N maxUpdates=N maxUpdatePercent=N always=WORD,WORD
 //! recovering                                            (after `state init --recover`)
-//! former ID OLD  stood-on M BY                          (what was replaced; who was not written since)
+//! former ID OLD until=SECONDS  stood-on M BY            (what was replaced, and stays so long; who was not written since)
 //! refused-before ID CONTENT                             (as the state remembers it)
 //! word ID WORD                                          (a guard word of the provider)
 //! also ID OTHER                                         (who changes the one writes the other on the way)
@@ -299,7 +299,10 @@ impl Case {
             "stood-on" => {
                 self.stood_on.insert(key("infra", line.at(1)), key("infra", line.at(2)));
             }
-            "former" => drop(self.observer.former.insert(line.at(1).into(), line.at(2).into())),
+            "former" => {
+                let former = (line.at(2).into(), line.seconds("until"));
+                self.observer.former.insert(line.at(1).into(), former);
+            }
             "refused-before" => {
                 let condition = Condition {
                     id: Some(line.at(1).into()),
