@@ -17,7 +17,7 @@ use crate::{
     registry,
     render::{plan::Document, status},
     session::{Ask, Failure, HostState, Session, outside},
-    store::Reader,
+    store::{Reader, Stamp},
 };
 use clap::{Args as ClapArgs, ValueEnum};
 use reconciled_engine::plan::STILL_THERE;
@@ -232,7 +232,7 @@ fn text(what: &str, found: &Explanation, now: Duration) -> String {
             _ => format!("{what} is in sync\n"),
         };
     }
-    rollbacks(found, &mut text);
+    rollbacks(found, now, &mut text);
     if !found.now.is_empty() {
         text.push_str("\nnow:\n");
     }
@@ -315,16 +315,25 @@ fn text(what: &str, found: &Explanation, now: Duration) -> String {
 }
 
 /// Writes what a person keeps at an earlier revision: what is declared below is what was declared then.
-fn rollbacks(found: &Explanation, text: &mut String) {
+fn rollbacks(found: &Explanation, now: Duration, text: &mut String) {
     for pin in &found.pins {
-        let until = pin.until.map(|until| format!(" until {until}")).unwrap_or_default();
+        let until = until(pin.until, now);
         let (what, label, since, actor) = (&pin.address, &pin.label, pin.since, &pin.actor);
         let _ = writeln!(
             text,
-            "{what} is rolled back to {label} since {since}{until} by {actor}: {}",
+            "{what} is rolled back to {label} by {actor} since {since}{until}: {}",
             pin.reason
         );
         let _ = writeln!(text, "  hint: to let it go on: reconciled resume {what}");
+    }
+}
+
+/// Until when something counts, also where that is over and nobody has looked since.
+fn until(at: Option<Stamp>, now: Duration) -> String {
+    match at {
+        None => String::new(),
+        Some(at) if at.0 > now => format!(" until {at}"),
+        Some(at) => format!(" until {at}, which is over, and was not looked at since"),
     }
 }
 
@@ -371,12 +380,15 @@ fn troubles(found: &Explanation, now: Duration, text: &mut String) {
     // What a condition said of it need not be said again.
     let is_told = |hint: &String| found.conditions.iter().any(|c| c.hint.as_ref() == Some(hint));
     for one in found.suspensions.iter().filter(|one| !is_told(&one.hint)) {
-        let until = one.until.map(|until| format!(" until {until}")).unwrap_or_default();
+        let until = until(one.until, now);
         let _ = match one.is_window {
+            true if one.until.is_some_and(|at| at.0 <= now) => {
+                writeln!(text, "{}: {}; that is over, and was not looked at since", one.actor, one.reason)
+            }
             true => writeln!(text, "{}: {}", one.actor, one.reason),
             false => {
                 let (what, since, actor) = (&one.what, one.since, &one.actor);
-                writeln!(text, "{what} suspended since {since}{until} by {actor}: {}", one.reason)
+                writeln!(text, "{what} suspended by {actor} since {since}{until}: {}", one.reason)
             }
         };
         let _ = writeln!(text, "  hint: {}", one.hint);
@@ -386,7 +398,7 @@ fn troubles(found: &Explanation, now: Duration, text: &mut String) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::{Db, OpenOptions};
+    use crate::store::{Db, OpenOptions, SuspensionEntry};
     use reconciled_engine::{
         Store as _, Write,
         store::{Condition, ConditionKind},
@@ -395,6 +407,28 @@ mod tests {
 
     fn opened() -> OpenOptions {
         OpenOptions { create: true, clock: Arc::new(SystemClock) }
+    }
+
+    #[test]
+    fn what_is_over_and_was_not_looked_at_since_is_told_as_that() {
+        let at = |seconds| Stamp(Duration::from_secs(seconds));
+        let suspension = SuspensionEntry {
+            id: "4f2a9c11".into(),
+            what: "--all".into(),
+            except: Vec::new(),
+            reason: "moving".into(),
+            actor: "ada".into(),
+            since: at(1_000_000),
+            until: Some(at(1_000_060)),
+            hint: "to resume: reconciled resume 4f2a9c11".into(),
+            is_window: false,
+        };
+        let found = Explanation { suspensions: vec![suspension], ..Explanation::default() };
+        let told = |now| text("x", &found, Duration::from_secs(now));
+        let until = "--all suspended by ada since 1970-01-12T13:46:40Z until 1970-01-12T13:47:40Z";
+        assert!(told(1_000_059).contains(&format!("{until}: moving")), "{}", told(1_000_059));
+        let over = format!("{until}, which is over, and was not looked at since: moving");
+        assert!(told(1_000_060).contains(&over), "{}", told(1_000_060));
     }
 
     #[tokio::test]

@@ -266,7 +266,10 @@ fn rolled_back(pins: &[PinEntry], now: Duration) -> Vec<String> {
     };
     let entry = |group: &[PinEntry]| {
         let one = &group[0];
-        let until = one.until.map(|until| format!(", {} to go", span(until.0.saturating_sub(now))));
+        let until = one.until.map(|until| match until.0.saturating_sub(now) {
+            Duration::ZERO => ", over, and not looked at since".to_owned(),
+            left => format!(", {} to go", span(left)),
+        });
         let mut names: Vec<&str> = group.iter().map(|pin| pin.address.as_str()).take(PINS).collect();
         let more = format!("and {} more", group.len().saturating_sub(PINS));
         if group.len() > PINS {
@@ -292,8 +295,11 @@ fn rolled_back(pins: &[PinEntry], now: Duration) -> Vec<String> {
 
 /// A window that is closed: until when, and how much waits for it.
 fn window(one: &SuspensionEntry, waiting: usize, now: Duration) -> String {
-    let left = one.until.and_then(|until| until.0.checked_sub(now));
-    let left = left.map(|left| format!("  opens in {}", span(left))).unwrap_or_default();
+    let left = one.until.map(|until| match until.0.saturating_sub(now) {
+        Duration::ZERO => "  open by now, and not looked at since".to_owned(),
+        left => format!("  opens in {}", span(left)),
+    });
+    let left = left.unwrap_or_default();
     let mut out = format!("  {}{left}\n    {}\n", clean(&one.actor), clean(&one.reason));
     if waiting > 0 {
         let what = if waiting == 1 { "change waits" } else { "changes wait" };
@@ -538,6 +544,21 @@ mod tests {
 
         9 well · 1 written and not yet seen
         "#);
+    }
+
+    #[test]
+    fn what_is_over_and_was_not_looked_at_since_is_told_as_that() {
+        let over = Some(before(10));
+        let person = SuspensionEntry { until: over, ..example().suspensions.remove(0) };
+        let window = SuspensionEntry { is_window: true, ..person.clone() };
+        let pins = vec![PinEntry { until: over, ..pin("www") }];
+        let text = problems(&Status { suspensions: vec![person, window], pins, ..Status::default() }, NOW);
+        let of_person = "10m, over, by ada";
+        let of_window = "ada  open by now, and not looked at since";
+        for part in [of_person, of_window, "60s, over, and not looked at since, by ada"] {
+            assert!(text.contains(part), "`{part}` is missing in:\n{text}");
+        }
+        assert!(!text.contains("to go") && !text.contains("opens in"), "{text}");
     }
 
     #[test]
