@@ -181,7 +181,8 @@ pub async fn add_behind(
     let status = &mut answer.status;
     for scope in reader.behind().await? {
         let says_why = |c: &ConditionEntry| {
-            c.scope == scope && c.id.is_none() && matches!(&*c.kind, "waiting" | "stalled")
+            let is_whole = c.scope == scope && c.id.is_none() && c.address.is_none();
+            is_whole && matches!(&*c.kind, "waiting" | "stalled")
         };
         if ask.address.is_some() && !asked.contains(&*scope) || status.conditions.iter().any(says_why) {
             continue;

@@ -229,6 +229,7 @@ fn condition(row: &Row, reason: &str, message: String) -> Condition {
         hint: None,
         since: Duration::ZERO,
         next_try: None,
+        declared: None,
     }
 }
 

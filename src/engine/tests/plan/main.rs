@@ -47,6 +47,8 @@ scenarios! {
         what_was_replaced_stays_while_something_stands_on_it,
         what_was_replaced_goes_whatever_is_said_of_drift_warn,
         what_was_replaced_goes_whatever_is_said_of_drift_ignore,
+        what_was_replaced_stays_until_its_time_has_come,
+        what_was_refused_is_said_until_something_else_is_declared,
         a_write_that_is_seen_settles,
         a_declaration_moved_to_another_file_refreshes_the_row_only,
         a_new_document_that_changes_nothing_touches_no_row,
