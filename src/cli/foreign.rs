@@ -199,7 +199,10 @@ mod tests {
             fs::write(path, text).unwrap();
         };
         let write = |name: &str| write_text(name, "");
-        write_text("production.yaml", "providers: {config: {class: x}}\nzones: {example.com.: {sources: [config]}}\n");
+        write_text(
+            "production.yaml",
+            "providers: {config: {class: x}}\nzones: {example.com.: {sources: [config]}}\n",
+        );
         for name in [
             "example.com./www.yaml",
             "example.com./$example.com.yaml",

@@ -78,12 +78,7 @@ impl Api {
     ///
     /// The socket is `$RUNTIME_DIRECTORY/api.sock` under systemd, [`SYSTEM_SOCKET`] for the system's own state
     /// directory, else `api.sock` in the state directory, so that two instances never share one.
-    pub(super) fn of(
-        raw: RawApi,
-        config: Option<&Path>,
-        state_dir: &Path,
-        environment: &Environment,
-    ) -> Api {
+    pub(super) fn of(raw: RawApi, config: Option<&Path>, state_dir: &Path, environment: &Environment) -> Api {
         let listen = raw.address();
         let socket = match (raw.socket, environment.var("RUNTIME_DIRECTORY")) {
             (Some(path), _) => beside(config, Path::new(&path)),

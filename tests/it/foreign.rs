@@ -47,7 +47,10 @@ fn a_zone_file_is_imported_so_that_a_plan_against_it_only_adopts() {
 fn zones_of_octodns_are_imported_with_what_is_left_out_said() {
     let env = Env::zonefile();
     env.write("config/example.com.yaml", OCTODNS);
-    env.write("config/production.yaml", "providers: {config: {class: x}}\nzones: {example.com.: {sources: [config]}}\n");
+    env.write(
+        "config/production.yaml",
+        "providers: {config: {class: x}}\nzones: {example.com.: {sources: [config]}}\n",
+    );
     let output = env.finish(env.command(&["import", "--from", "octodns", "config"])).exits(3).says(&[
         "warning: A of pool.example.com.: a dynamic record is not supported",
         "--> config/example.com.yaml:11:3",
