@@ -13,6 +13,7 @@ use std::{
     io::{self, Read},
     marker::PhantomData,
     path::Path,
+    sync::OnceLock,
     time::Duration,
 };
 use zeroize::Zeroizing;
@@ -34,7 +35,12 @@ pub struct Client {
     pub place: String,
     /// It is not this host's own.
     is_away: bool,
+    /// The version that who answers is of, once it said so.
+    version: OnceLock<String>,
 }
+
+/// The version of this program.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Who answers.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -121,7 +127,7 @@ impl Client {
             .connect_timeout(CONNECT_TIMEOUT)
             .build()
             .map_err(|error| Failure::plain(format!("prepare calls to {place}: {error}")))?;
-        Ok(Client { http, base, token, place, is_away: false })
+        Ok(Client { http, base, token, place, is_away: false, version: OnceLock::new() })
     }
 
     /// Asks who answers; none when nobody does.
@@ -142,7 +148,11 @@ impl Client {
                 )),
                 _ => Err(self.unreachable(&error)),
             },
-            Ok(response) => self.answer(response).await.map(Some),
+            Ok(response) => {
+                let identity: Identity = self.answer(response).await?;
+                let _ = self.version.set(identity.version.clone());
+                Ok(Some(identity))
+            }
         }
     }
 
@@ -194,7 +204,7 @@ impl Client {
         serde_json::from_slice(&body).map_err(|error| {
             Failure::hinted(
                 format!("{} answers what this program does not understand: {error}", self.place),
-                "use the same version as the daemon",
+                one_version(self.version.get()),
             )
         })
     }
@@ -234,6 +244,24 @@ impl Client {
         }
         let message = format!("the daemon at {} does not answer: {text}", self.place);
         if self.is_away { Failure::Away(message) } else { Failure::Unreachable(message) }
+    }
+}
+
+/// What to do where an answer cannot be read: most of all where this program was upgraded and the daemon not started since.
+fn one_version(daemon: Option<&String>) -> String {
+    match daemon.filter(|daemon| *daemon != VERSION) {
+        Some(daemon) => format!(
+            "the daemon is version {daemon}, and this program {VERSION}: after an upgrade: systemctl restart reconciled"
+        ),
+        None => "use the same version as the daemon".into(),
+    }
+}
+
+impl Identity {
+    /// Which versions talk with each other, where they are two.
+    pub fn other_version(&self) -> Option<String> {
+        let is_other = self.version != VERSION;
+        is_other.then(|| format!("daemon version {}, this program {VERSION}", self.version))
     }
 }
 
@@ -313,7 +341,10 @@ impl<T: DeserializeOwned> Lines<'_, T> {
             if let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
                 let line = self.rest.split_to(end + 1);
                 let value = serde_json::from_slice(&line).map_err(|error| {
-                    Failure::plain(format!("{} sent what is no answer: {error}", self.client.place))
+                    Failure::hinted(
+                        format!("{} sent what is no answer: {error}", self.client.place),
+                        one_version(self.client.version.get()),
+                    )
                 })?;
                 return Ok(Some(value));
             }
@@ -328,6 +359,7 @@ impl<T: DeserializeOwned> Lines<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     #[test]
     fn a_token_goes_over_tls_or_loopback_and_nowhere_else() {
@@ -357,6 +389,38 @@ mod tests {
         ] {
             assert!(base(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn an_answer_that_cannot_be_read_says_which_versions_talk() {
+        let hint = one_version(Some(&"0.0.9".to_owned()));
+        assert!(hint.contains("the daemon is version 0.0.9") && hint.contains("systemctl restart"), "{hint}");
+        assert_eq!(one_version(Some(&VERSION.to_owned())), "use the same version as the daemon");
+        let identity = Identity {
+            instance: "dns1".into(),
+            version: "0.0.9".into(),
+            state_dir: "/var/lib/reconciled".into(),
+            sources: Vec::new(),
+        };
+        let other = identity.other_version().unwrap();
+        assert!(other.starts_with("daemon version 0.0.9, this program "), "{other}");
+        assert_eq!(Identity { version: VERSION.into(), ..identity }.other_version(), None);
+    }
+
+    #[test]
+    fn what_answers_got_since_their_first_form_may_be_missing_in_those_of_an_older_daemon() {
+        fn reads<T: DeserializeOwned>(answer: &serde_json::Value) {
+            let read = serde_json::from_value::<T>(answer.clone());
+            assert!(read.is_ok(), "{}: {:?}", std::any::type_name::<T>(), read.err());
+        }
+        reads::<crate::daemon::Following>(&json!({"commit": "9f2c1ab", "label": "9f2c1ab"}));
+        reads::<crate::store::Status>(
+            &json!({"sources": [], "scopes": [], "conditions": [], "holds": [], "open": 0}),
+        );
+        reads::<crate::operation::Explanation>(&json!({
+            "conditions": [], "holds": [], "suspensions": [], "tracked": [], "history": [], "messages": [],
+            "now": [{"address": "Zone/a", "scope": "pdns/a", "declared": []}],
+        }));
     }
 
     #[test]

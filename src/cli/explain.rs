@@ -7,6 +7,7 @@ use super::{
 };
 use crate::{
     api,
+    clock::SystemClock,
     config::Environment,
     manifest::explain,
     operation::{
@@ -16,16 +17,18 @@ use crate::{
     registry,
     render::{plan::Document, status},
     session::{Ask, Failure, HostState, Session, outside},
-    store::Reader,
+    store::{Reader, Stamp},
 };
 use clap::{Args as ClapArgs, ValueEnum};
-use reconciled_provider::{Kinds, Pattern};
+use reconciled_engine::plan::STILL_THERE;
+use reconciled_provider::{Clock, Kinds, Pattern};
 use std::{
     collections::HashSet,
     fmt::Write as _,
     fs,
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 /// Arguments of `explain`.
@@ -167,7 +170,7 @@ async fn address(
         ));
     }
     match explain.output {
-        ExplainFormat::Text => out.data(&text(what, &found)),
+        ExplainFormat::Text => out.data(&text(what, &found, SystemClock.now())),
         ExplainFormat::Json => list::show(out, ListFormat::Json, &found, String::new)?,
     }
     Ok(Exit::Good)
@@ -211,9 +214,9 @@ fn not_in_sync(resource: &ResourceEntry) -> Option<&str> {
 }
 
 /// An explanation for people.
-fn text(what: &str, found: &Explanation) -> String {
+fn text(what: &str, found: &Explanation, now: Duration) -> String {
     let mut text = String::new();
-    troubles(found, &mut text);
+    troubles(found, now, &mut text);
     text.push_str(&status::for_others(&found.elsewhere).concat());
     if text.is_empty() {
         text = match (&*found.tracked, &*found.now) {
@@ -229,7 +232,7 @@ fn text(what: &str, found: &Explanation) -> String {
             _ => format!("{what} is in sync\n"),
         };
     }
-    rollbacks(found, &mut text);
+    rollbacks(found, now, &mut text);
     if !found.now.is_empty() {
         text.push_str("\nnow:\n");
     }
@@ -312,16 +315,25 @@ fn text(what: &str, found: &Explanation) -> String {
 }
 
 /// Writes what a person keeps at an earlier revision: what is declared below is what was declared then.
-fn rollbacks(found: &Explanation, text: &mut String) {
+fn rollbacks(found: &Explanation, now: Duration, text: &mut String) {
     for pin in &found.pins {
-        let until = pin.until.map(|until| format!(" until {until}")).unwrap_or_default();
+        let until = until(pin.until, now);
         let (what, label, since, actor) = (&pin.address, &pin.label, pin.since, &pin.actor);
         let _ = writeln!(
             text,
-            "{what} is rolled back to {label} since {since}{until} by {actor}: {}",
+            "{what} is rolled back to {label} by {actor} since {since}{until}: {}",
             pin.reason
         );
         let _ = writeln!(text, "  hint: to let it go on: reconciled resume {what}");
+    }
+}
+
+/// Until when something counts, also where that is over and nobody has looked since.
+fn until(at: Option<Stamp>, now: Duration) -> String {
+    match at {
+        None => String::new(),
+        Some(at) if at.0 > now => format!(" until {at}"),
+        Some(at) => format!(" until {at}, which is over, and was not looked at since"),
     }
 }
 
@@ -343,14 +355,18 @@ fn standing(resource: &ResourceEntry, text: &mut String) {
 }
 
 /// Writes what keeps the resources from being in sync, and who stopped them.
-fn troubles(found: &Explanation, text: &mut String) {
+fn troubles(found: &Explanation, now: Duration, text: &mut String) {
     for condition in &found.conditions {
         let who = condition.address.as_deref().unwrap_or(&condition.scope);
         let _ =
             writeln!(text, "{who} is {} ({}) since {}", condition.kind, condition.reason, condition.since);
         let _ = writeln!(text, "  {}", condition.message);
         if let Some(next) = condition.next_try {
-            let _ = writeln!(text, "  next try {next}");
+            let _ = match (next.0 > now, condition.reason == STILL_THERE) {
+                (true, true) => writeln!(text, "  it stays until {next}"),
+                (true, false) => writeln!(text, "  next try {next}"),
+                (false, _) => writeln!(text, "  next try is due since {next}"),
+            };
         }
         if let Some(hint) = &condition.hint {
             let _ = writeln!(text, "  hint: {hint}");
@@ -373,12 +389,15 @@ fn troubles(found: &Explanation, text: &mut String) {
     // What a condition said of it need not be said again.
     let is_told = |hint: &String| found.conditions.iter().any(|c| c.hint.as_ref() == Some(hint));
     for one in found.suspensions.iter().filter(|one| !is_told(&one.hint)) {
-        let until = one.until.map(|until| format!(" until {until}")).unwrap_or_default();
+        let until = until(one.until, now);
         let _ = match one.is_window {
+            true if one.until.is_some_and(|at| at.0 <= now) => {
+                writeln!(text, "{}: {}; that is over, and was not looked at since", one.actor, one.reason)
+            }
             true => writeln!(text, "{}: {}", one.actor, one.reason),
             false => {
                 let (what, since, actor) = (&one.what, one.since, &one.actor);
-                writeln!(text, "{what} suspended since {since}{until} by {actor}: {}", one.reason)
+                writeln!(text, "{what} suspended by {actor} since {since}{until}: {}", one.reason)
             }
         };
         let _ = writeln!(text, "  hint: {}", one.hint);
@@ -388,19 +407,37 @@ fn troubles(found: &Explanation, text: &mut String) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        clock::SystemClock,
-        store::{Db, OpenOptions},
-    };
+    use crate::store::{Db, OpenOptions, SuspensionEntry};
     use reconciled_engine::{
         Store as _, Write,
         store::{Condition, ConditionKind},
     };
     use reconciled_provider::Scope;
-    use std::{sync::Arc, time::Duration};
 
     fn opened() -> OpenOptions {
         OpenOptions { create: true, clock: Arc::new(SystemClock) }
+    }
+
+    #[test]
+    fn what_is_over_and_was_not_looked_at_since_is_told_as_that() {
+        let at = |seconds| Stamp(Duration::from_secs(seconds));
+        let suspension = SuspensionEntry {
+            id: "4f2a9c11".into(),
+            what: "--all".into(),
+            except: Vec::new(),
+            reason: "moving".into(),
+            actor: "ada".into(),
+            since: at(1_000_000),
+            until: Some(at(1_000_060)),
+            hint: "to resume: reconciled resume 4f2a9c11".into(),
+            is_window: false,
+        };
+        let found = Explanation { suspensions: vec![suspension], ..Explanation::default() };
+        let told = |now| text("x", &found, Duration::from_secs(now));
+        let until = "--all suspended by ada since 1970-01-12T13:46:40Z until 1970-01-12T13:47:40Z";
+        assert!(told(1_000_059).contains(&format!("{until}: moving")), "{}", told(1_000_059));
+        let over = format!("{until}, which is over, and was not looked at since: moving");
+        assert!(told(1_000_060).contains(&over), "{}", told(1_000_060));
     }
 
     #[tokio::test]
@@ -417,6 +454,7 @@ mod tests {
             hint: Some("reconciled adopt Zone/example.com#www/A".into()),
             since: Duration::from_secs(1_000_000),
             next_try: None,
+            declared: None,
         };
         db.commit(vec![Write::Conditions(scope, vec![condition])]).await.unwrap();
         let ask = |what: &'static str| {
@@ -426,7 +464,7 @@ mod tests {
                 operation::explain(&reader, None, &[], Aside::default(), &ask).await.unwrap()
             }
         };
-        let text = text("", &ask("Zone/example.com#www/A").await);
+        let text = text("", &ask("Zone/example.com#www/A").await, Duration::from_secs(1_000_100));
         for part in ["is stalled (Conflict)", "other values", "hint: reconciled adopt"] {
             assert!(text.contains(part), "{text}");
         }

@@ -6,25 +6,28 @@ use crate::{
     registry::{self, Foreign},
     session::Failure,
 };
-use reconciled_provider::{Found, Observed, Problem, Scope, SourceFile};
+use reconciled_provider::{
+    Found, Node, Observed, Problem, Scope, SourceFile,
+    yaml::{Limits, parse},
+};
 use std::{
     collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
 };
 
-/// The manifests of what the named files hold, by file name.
+/// The manifests of what the named files hold, by file name, and how much of it is left out.
 pub(super) fn files(
     import: &ImportArgs,
     from: Foreign,
     out: &mut Out,
-) -> Result<BTreeMap<String, String>, Failure> {
+) -> Result<(BTreeMap<String, String>, usize), Failure> {
     let (path, ask) = (Path::new(&import.provider), import.ask());
     let zones = zones(path, from, import.scope.as_deref())?;
     let samples = registry::samples();
     let observer = samples.first().map(|(_, observer)| observer.as_ref());
     let observer = observer.ok_or_else(|| Failure::plain("this build has no provider of DNS"))?;
-    let mut files = BTreeMap::new();
+    let (mut files, mut lost) = (BTreeMap::new(), 0);
     for (zone, paths) in zones {
         let (mut found, mut left_out) = (Found::new(Scope::new("", ""), Vec::new()), Vec::new());
         for path in paths {
@@ -44,6 +47,7 @@ pub(super) fn files(
         found
             .resources
             .retain(|resource| observer.part(&found.scope, &resource.id).is_none_or(|part| ask.means(&part)));
+        lost += left_out.len();
         for problem in &left_out {
             out.talk(&problem.to_string());
         }
@@ -59,7 +63,7 @@ pub(super) fn files(
             files.insert(free_name(&files, name), text);
         }
     }
-    Ok(files)
+    Ok((files, lost))
 }
 
 /// What one file holds of `zone`, and what of it is left out.
@@ -117,7 +121,7 @@ fn zones(path: &Path, from: Foreign, zone: Option<&str>) -> Result<Vec<(String, 
     for path in entries(path)? {
         let name = match path.is_dir() {
             true => split_zone(&path, from, zone),
-            false => zone_of(&path, from),
+            false => zone_of(&path, from).filter(|_| !is_configuration(&path, from)),
         };
         let Some(name) = name.filter(|name| zone.is_none_or(|zone| zone == name)) else { continue };
         let files = found.entry(name).or_default();
@@ -158,6 +162,16 @@ fn split_zone(folder: &Path, from: Foreign, zone: Option<&str>) -> Option<String
     (!zone.is_empty()).then(|| zone.to_owned())
 }
 
+/// True for the file that tells octoDNS itself what to do, which often is in the folder of the zones. No zone has names with such
+/// values: a record says its `type`.
+fn is_configuration(path: &Path, from: Foreign) -> bool {
+    let Some(text) = fs::read_to_string(path).ok().filter(|_| from == Foreign::Octodns) else { return false };
+    let file = SourceFile::new(path.display().to_string(), text);
+    let Ok(documents) = parse(&file, Limits::default()) else { return false };
+    let is_section = |key| move |root: &Node| root.get(key).is_some_and(|value| value.get("type").is_none());
+    documents.iter().any(|root| is_section("providers")(root) && is_section("zones")(root))
+}
+
 /// The zone that a file is named after.
 fn zone_of(path: &Path, from: Foreign) -> Option<String> {
     let name = path.file_name()?.to_str()?;
@@ -179,11 +193,16 @@ mod tests {
     #[test]
     fn a_folder_of_octodns_has_a_file_for_each_name_of_a_zone() {
         let folder = tempfile::tempdir().unwrap();
-        let write = |name: &str| {
+        let write_text = |name: &str, text: &str| {
             let path = folder.path().join(name);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, "").unwrap();
+            fs::write(path, text).unwrap();
         };
+        let write = |name: &str| write_text(name, "");
+        write_text(
+            "production.yaml",
+            "providers: {config: {class: x}}\nzones: {example.com.: {sources: [config]}}\n",
+        );
         for name in [
             "example.com./www.yaml",
             "example.com./$example.com.yaml",

@@ -166,5 +166,7 @@ fn named(sources: &[(String, String)]) -> String {
 }
 
 fn using(client: &Client, identity: &Identity) -> String {
-    format!("using daemon at {} · state {}{}", client.place, identity.state_dir, named(&identity.sources))
+    let other = identity.other_version().map(|other| format!(" · {other}")).unwrap_or_default();
+    let sources = named(&identity.sources);
+    format!("using daemon at {} · state {}{sources}{other}", client.place, identity.state_dir)
 }

@@ -82,7 +82,7 @@ pub(super) async fn run(
         ));
     }
     let (files, left_out) = match import.from {
-        Some(from) => (super::foreign::files(import, from, out)?, 0),
+        Some(from) => super::foreign::files(import, from, out)?,
         None => files(args, &[import.ask()], environment, out).await?,
     };
     let exit = if left_out > 0 { Exit::Person } else { Exit::Good };

@@ -17,7 +17,7 @@ use crate::{
     store::{ConditionEntry, DriftEntry, Status},
 };
 use clap::Args as ClapArgs;
-use reconciled_engine::BY_PERSON;
+use reconciled_engine::{BY_PERSON, plan::STILL_THERE};
 use reconciled_provider::Clock;
 use serde::Serialize;
 use std::{collections::BTreeMap, path::Path, time::Duration};
@@ -175,7 +175,10 @@ fn exit(args: &StatusArgs, status: &Status) -> Exit {
     if !args.exit_code {
         return Exit::Good;
     }
-    let any = |kinds: &[&str]| status.conditions.iter().any(|c| kinds.contains(&c.kind.as_str()));
+    // A predecessor that is still there keeps nothing from being as declared.
+    let counts = |c: &&ConditionEntry| c.reason != STILL_THERE;
+    let any =
+        |kinds: &[&str]| status.conditions.iter().filter(counts).any(|c| kinds.contains(&c.kind.as_str()));
     let pending = status.scopes.iter().any(|scope| scope.pending > 0);
     let is_on_its_way = !status.progressing.is_empty();
     // For a window that is closed nobody has to do anything, nor for a manifest that says `suspend`.

@@ -1,6 +1,6 @@
 //! The keys of the daemon: where it listens, what a push is told, how backups are kept.
 
-use super::{Environment, reach::Listen, values::Period};
+use super::{Environment, locate::beside, reach::Listen, values::Period};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::{
@@ -78,10 +78,10 @@ impl Api {
     ///
     /// The socket is `$RUNTIME_DIRECTORY/api.sock` under systemd, [`SYSTEM_SOCKET`] for the system's own state
     /// directory, else `api.sock` in the state directory, so that two instances never share one.
-    pub(super) fn of(raw: RawApi, state_dir: &Path, environment: &Environment) -> Api {
+    pub(super) fn of(raw: RawApi, config: Option<&Path>, state_dir: &Path, environment: &Environment) -> Api {
         let listen = raw.address();
         let socket = match (raw.socket, environment.var("RUNTIME_DIRECTORY")) {
-            (Some(path), _) => PathBuf::from(path),
+            (Some(path), _) => beside(config, Path::new(&path)),
             // systemd joins several directories by colons; the first is ours.
             (None, Some(list)) => Path::new(list.split(':').next().unwrap_or(list)).join("api.sock"),
             (None, None) if state_dir == Path::new(SYSTEM_STATE) => PathBuf::from(SYSTEM_SOCKET),
@@ -110,7 +110,7 @@ mod tests {
     fn the_socket_follows_configuration_systemd_and_state() {
         let check = |written: Option<&str>, variables: &[(&str, &str)], state: &str, expect: &str| {
             let raw = RawApi { socket: written.map(String::from), ..RawApi::default() };
-            let api = Api::of(raw, Path::new(state), &Environment::of(variables.iter().copied()));
+            let api = Api::of(raw, None, Path::new(state), &Environment::of(variables.iter().copied()));
             assert_eq!(api.socket, Path::new(expect));
         };
         check(Some("/x/s"), &[("RUNTIME_DIRECTORY", "/run/r")], SYSTEM_STATE, "/x/s");

@@ -43,7 +43,7 @@ fn in_text(text: &str, path: &Path, environment: &Environment) -> Whereabouts {
     };
     let named = written(&["stateDir"]).map(PathBuf::from);
     let state = state_dir(named.as_deref(), Some(path), environment);
-    let api = Api::of(RawApi::at(written(&["api", "socket"])), &state, environment);
+    let api = Api::of(RawApi::at(written(&["api", "socket"])), Some(path), &state, environment);
     Whereabouts { socket: api.socket, state_dir: state }
 }
 

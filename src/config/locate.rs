@@ -1,7 +1,7 @@
 //! Which file is the configuration, and where state is kept. The repository is never asked.
 
 use super::Environment;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 /// Why there is no configuration.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -86,11 +86,24 @@ pub fn locate(argument: Option<&Path>, environment: &Environment) -> Result<Path
     Err(LocateError::None { places })
 }
 
+/// A path as the configuration file at `config` means it: a relative one is beside that file, wherever somebody runs a verb. A state
+/// that moved with the working directory would be another one in each, with nothing suspended and nothing remembered.
+pub(super) fn beside(config: Option<&Path>, path: &Path) -> PathBuf {
+    match config.and_then(Path::parent) {
+        Some(folder) if path.is_relative() => {
+            // `./state` and `state` are one place, in what is said as well.
+            let plain: PathBuf = path.components().filter(|part| *part != Component::CurDir).collect();
+            folder.join(plain)
+        }
+        _ => path.to_path_buf(),
+    }
+}
+
 /// Where state is kept: as `configured`, else `$STATE_DIRECTORY`, else `/var/lib/reconciled` for root or a
 /// configuration in /etc, else `$XDG_STATE_HOME/reconciled`.
 pub fn state_dir(configured: Option<&Path>, config: Option<&Path>, environment: &Environment) -> PathBuf {
     if let Some(path) = configured {
-        return path.to_path_buf();
+        return beside(config, path);
     }
     // systemd joins several state directories by colons; the first is ours.
     if let Some(path) = environment.var("STATE_DIRECTORY").and_then(|list| list.split(':').next()) {
@@ -149,5 +162,15 @@ mod tests {
         check(&[("HOME", "/home/u")], 1, "c", "/home/u/.local/state/reconciled");
         check(&[("XDG_STATE_HOME", "/s"), ("HOME", "/home/u")], 1, "c", "/s/reconciled");
         assert_eq!(state_dir(Some(Path::new("/x")), None, &Environment::default()), Path::new("/x"));
+        for (config, configured, expect) in [
+            ("/home/a/c.yaml", "./state", "/home/a/state"),
+            ("/home/a/c.yaml", "../s", "/home/a/../s"),
+            ("/home/a/c.yaml", "/s", "/s"),
+            ("c.yaml", "state", "state"),
+        ] {
+            let found =
+                state_dir(Some(Path::new(configured)), Some(Path::new(config)), &Environment::default());
+            assert_eq!(found, Path::new(expect));
+        }
     }
 }

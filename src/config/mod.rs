@@ -253,7 +253,7 @@ fn whole(
     let state_dir = state_dir(configured, Some(Path::new(&*file.path)), environment);
     Some(Config {
         instance: raw.instance.map_or(hostname, Arc::from),
-        api: Api::of(raw.api.unwrap_or_default(), &state_dir, environment),
+        api: Api::of(raw.api.unwrap_or_default(), Some(Path::new(&*file.path)), &state_dir, environment),
         hook: raw.hook.unwrap_or_default().into(),
         tokens,
         state_dir,

@@ -1,5 +1,6 @@
 //! `verify:` of a source: whose signature puts a commit into force.
 
+use super::locate::beside;
 use crate::trust::KeyFiles;
 use reconciled_provider::SourceFile;
 use serde::Deserialize;
@@ -37,10 +38,7 @@ pub(super) struct RawVerify {
 impl RawVerify {
     /// None where it names no keys. A relative path is relative to the configuration file.
     pub(super) fn read(self, file: &SourceFile) -> Option<Verify> {
-        let beside = |path: PathBuf| match Path::new(&*file.path).parent() {
-            Some(folder) if path.is_relative() => folder.join(path),
-            _ => path,
-        };
+        let beside = |path: PathBuf| beside(Some(Path::new(&*file.path)), &path);
         let keys = KeyFiles {
             allowed_signers: self.allowed_signers.map(beside),
             gpg_keys: self.gpg_keys.map(beside),

@@ -25,6 +25,7 @@ pub struct Following {
     /// What people call it.
     pub label: String,
     /// Full commit id that the remote offered last; not in force while it is withheld or refused.
+    #[serde(default)]
     pub offered: String,
     /// When its remote last answered, in seconds since the epoch.
     pub polled_at: Option<u64>,

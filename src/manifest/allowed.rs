@@ -8,11 +8,13 @@ use super::{
 use crate::config::{Allow, AllowRule};
 use reconciled_engine::Reach;
 use reconciled_provider::{Problem, Scope, address::glob};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-/// Enforces `allow`: one problem for each manifest and scope, and one for each denied resource.
-pub(super) fn check_rules(loading: &mut Loading<'_>, taken: &[Taken]) {
+/// Enforces `allow`: one problem for each manifest and scope, and one for each denied resource. Returns whose manifests were
+/// refused: what they must not say is nobody else's trouble.
+pub(super) fn check_rules(loading: &mut Loading<'_>, taken: &[Taken]) -> BTreeSet<usize> {
     let mut problems = Vec::new();
+    let mut refused = BTreeSet::new();
     for taken in taken {
         let unit = &loading.units[taken.unit];
         let Allow::Rules(rules) = &loading.sides[unit.source].request.rules.allow else { continue };
@@ -29,6 +31,7 @@ pub(super) fn check_rules(loading: &mut Loading<'_>, taken: &[Taken]) {
                 let kind = format!("{}/{}", unit.document.group(), unit.document.kind);
                 let source = unit.key.source();
                 let problem = Problem::error(format!("source `{source}` may not manage {kind} in {scope}"));
+                refused.insert(taken.unit);
                 let hint = "the host allows this under `allow` of the source; ask its operator";
                 problems.push((unit.source, at_line(loading, unit, problem.hint(hint), first_column(line))));
             }
@@ -42,6 +45,7 @@ pub(super) fn check_rules(loading: &mut Loading<'_>, taken: &[Taken]) {
                 rule.deny.iter().any(|pattern| pattern.matches(&address, unit.document.group()))
             };
             if !hits.is_empty() && hits.iter().all(denied) {
+                refused.insert(taken.unit);
                 let source = unit.key.source();
                 let problem = Problem::error(format!("source `{source}` may not manage {address}"));
                 let problem =
@@ -52,6 +56,7 @@ pub(super) fn check_rules(loading: &mut Loading<'_>, taken: &[Taken]) {
         }
     }
     problems.into_iter().for_each(|(source, problem)| loading.sides[source].report(problem));
+    refused
 }
 
 fn lets_through(rule: &AllowRule, scope: &Scope, unit: &Unit) -> bool {

@@ -32,14 +32,14 @@ pub(super) fn assemble(
 ) -> Loaded {
     report_products(&mut loading, &taken);
     report_untaken(&mut loading, &taken);
-    allowed::check_rules(&mut loading, &taken);
+    let refused = allowed::check_rules(&mut loading, &taken);
     let (mut scopes, shared) = by_scope(&loading, &taken, &mut cache.lists);
     let unit_of = unit_by_index(&loading);
     let (losers, contested) =
         twice::check_duplicates(&mut loading, &scopes, &shared, &cache.policies, &unit_of, &taken);
     share_policies(&loading, &mut scopes, &shared, &mut cache.policies, &unit_of);
     twice::check_remotes(&mut loading, &taken);
-    lint::look(&mut loading, &scopes, &taken, &unit_of, cache);
+    lint::look(&mut loading, &scopes, &taken, &unit_of, &refused, cache);
     let withheld: BTreeSet<Arc<str>> = loading
         .sides
         .iter()

@@ -13,7 +13,7 @@ use reconciled_provider::{
     Around, Finding, Linted, Observer, Place, Problem, Resource, ResourceId, Scope, SourceFile, Span,
 };
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
 };
 
@@ -28,12 +28,14 @@ pub(super) struct Known {
     findings: Vec<Finding>,
 }
 
-/// Reports what is found; an error breaks the file it is in.
+/// Reports what is found; an error breaks the file it is in. Of two that exclude each other, one in a manifest that its source
+/// must not have there, as `refused` says, breaks that one alone.
 pub(super) fn look(
     loading: &mut Loading<'_>,
     scopes: &Scopes,
     taken: &[Taken],
     unit_of: &[usize],
+    refused: &BTreeSet<usize>,
     cache: &mut Cache,
 ) {
     let mut products: HashMap<&Scope, Vec<&Arc<Product>>> = HashMap::new();
@@ -81,13 +83,21 @@ pub(super) fn look(
             let message = format!("{} [{}]", finding.message, finding.rule);
             let problem = if finding.is_error { Problem::error(message) } else { Problem::warning(message) };
             let problem = Problem { rule: Some(finding.rule), hint: finding.hint.clone(), ..problem };
-            let problem = match finding.other {
+            let is_refused = |index: &usize| refused.contains(&unit(*index));
+            let (index, other) = match finding.other {
+                Some(other) if is_refused(&other) && !is_refused(&finding.index) => {
+                    (other, Some(finding.index))
+                }
+                other => (finding.index, other),
+            };
+            let problem = match other {
                 Some(other) => problem.related(place(other), "has to do with it"),
                 None => problem,
             };
             // Of two that exclude each other nobody can tell which was meant.
-            let broken = [Some(finding.index), finding.other].into_iter().flatten().map(unit);
-            reports.push((unit(finding.index), broken.collect(), place(finding.index), problem));
+            let other = other.filter(|other| !is_refused(&index) || is_refused(other));
+            let broken = [Some(index), other].into_iter().flatten().map(unit);
+            reports.push((unit(index), broken.collect(), place(index), problem));
         }
         known.insert(scope.clone(), now);
     }

@@ -264,7 +264,8 @@ impl Known {
             _ if part.generation.is_none() && part.has_source => {
                 text("Undeclared", "no manifest in force declares it, or its file cannot be read", None)
             }
-            _ if part.generation.is_some() && !part.is_current => {
+            // What the configuration of the host adds is no part of what the commit says: that it was looked at since counts.
+            _ if part.generation.is_some() && observed(part) != part.generation => {
                 text("OutOfDate", "its manifest changed and was not applied yet", part.changed_at)
             }
             _ => match self.hold(key) {

@@ -62,7 +62,7 @@ pub async fn import(session: &Session, store: &dyn Store, ask: &ImportAsk) -> Re
     if ask.drifted && is_terraform {
         return Err(Failure::hinted(
             format!("`{}` tells drift resource by resource", ask.provider),
-            "see it with `reconciled plan --refresh`; one as it is: reconciled import ENTRY TYPE ID",
+            "see it with `reconciled plan --refresh`; one as it is: reconciled explain ADDRESS",
         ));
     }
     if !ask.filter.is_empty() && !is_terraform {
@@ -128,7 +128,7 @@ fn kind_of(found: &Found) -> Option<&str> {
 }
 
 /// What is tracked of what was found is shown as it is shown elsewhere: who looks at it knows from its row what of it is a
-/// secret. Of a list by identities it is left out: it has a manifest, of whatever name.
+/// secret. Of a list by identities it is left out: it has a manifest, of whatever name. Asked for by its id it is refused.
 async fn as_tracked(
     session: &Session,
     store: &dyn Store,
@@ -156,9 +156,9 @@ async fn as_tracked(
                     }));
                     found.resources.push(resource);
                 }
-                Some((_, row)) if ask.id.is_none() && names.identity.is_some() => {
-                    known.push(row.address.to_string());
-                }
+                // A second manifest for it would be of no use: both would write it in turn.
+                Some((_, row)) if ask.id.is_some() => return Err(managed(session, store, row).await),
+                Some((_, row)) if names.identity.is_some() => known.push(row.address.to_string()),
                 Some((_, row)) => {
                     let focus = Focus::Only([row.tracked.id.clone()].into());
                     let tracked = std::slice::from_ref(&row.tracked);
@@ -179,6 +179,34 @@ async fn as_tracked(
         messages.push(format!("{count} tracked already, and left out: {}{more}", known.join(", ")));
     }
     Ok(())
+}
+
+/// That something is managed already, and where: by the manifest that declares it now, or that declared it last.
+async fn managed(session: &Session, store: &dyn Store, row: &Row) -> Failure {
+    let address = &row.address;
+    let outlook = session.outlook(&Ask::default(), store).await.ok();
+    let declared = outlook.as_ref().map(|outlook| &outlook.desired).and_then(|desired| {
+        let resource = desired.declaring(&row.scope, &row.tracked.id).first()?;
+        let manifest = desired.manifest(resource.origin);
+        let (by, source) = (&manifest.address, manifest.key.source());
+        Some(format!("it is managed by {by} of source `{source}`, declared in {}", desired.place(resource)))
+    });
+    match declared {
+        Some(text) => Failure::hinted(
+            text,
+            format!(
+                "change it there; as it is: reconciled explain {address}; under another name: reconciled/moved-from"
+            ),
+        ),
+        None => Failure::hinted(
+            format!(
+                "it is tracked as {address} of source `{}`, declared last in {}, where it is not found now",
+                row.manifest.source(),
+                row.file
+            ),
+            format!("put that back; or let go of it, and import it then: reconciled forget {address}"),
+        ),
+    }
 }
 
 fn entry<'a>(session: &'a Session, name: &str) -> Result<&'a dyn Observer, Failure> {

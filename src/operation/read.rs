@@ -181,7 +181,8 @@ pub async fn add_behind(
     let status = &mut answer.status;
     for scope in reader.behind().await? {
         let says_why = |c: &ConditionEntry| {
-            c.scope == scope && c.id.is_none() && matches!(&*c.kind, "waiting" | "stalled")
+            let is_whole = c.scope == scope && c.id.is_none() && c.address.is_none();
+            is_whole && matches!(&*c.kind, "waiting" | "stalled")
         };
         if ask.address.is_some() && !asked.contains(&*scope) || status.conditions.iter().any(says_why) {
             continue;
@@ -245,7 +246,10 @@ fn tell_restored(aside: &Aside, status: &mut Status) {
             message:
                 "the state was restored and the source was not had since: nothing of it is done until then"
                     .into(),
-            hint: Some(format!("to have it asked now: reconciled sync --source {}", source.source)),
+            hint: Some(format!(
+                "to have it asked now: reconciled sync --source {0}; without a daemon: reconciled apply --source {0}",
+                source.source
+            )),
             since,
             next_try: None,
         });

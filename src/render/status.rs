@@ -16,7 +16,7 @@ use crate::{
         SuspensionEntry, UnassignedEntry,
     },
 };
-use reconciled_engine::HealthState;
+use reconciled_engine::{HealthState, plan::STILL_THERE};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Write as _,
@@ -152,7 +152,11 @@ pub fn problems(status: &Status, now: Duration) -> String {
 fn condition(condition: &ConditionEntry, now: Duration) -> String {
     let place = condition.address.as_deref().unwrap_or(&condition.scope);
     let mut out = format!("  {}  {}  {}", clean(place), condition.reason, age(now, condition.since.0));
-    let _ = writeln!(out, "{}\n    {}", next_try(condition.next_try, now), clean(&condition.message));
+    let next = match condition.reason == STILL_THERE {
+        true => stays(condition.next_try, now),
+        false => next_try(condition.next_try, now),
+    };
+    let _ = writeln!(out, "{next}\n    {}", clean(&condition.message));
     if let Some(hint) = &condition.hint {
         let _ = writeln!(out, "    hint: {}", clean(hint));
     }
@@ -164,6 +168,15 @@ fn next_try(at: Option<Stamp>, now: Duration) -> String {
         None => String::new(),
         Some(Duration::ZERO) => ", next try is due".into(),
         Some(wait) => format!(", next try in {}", span(wait)),
+    }
+}
+
+/// How long something stays that goes by itself.
+fn stays(until: Option<Stamp>, now: Duration) -> String {
+    match until.map(|until| until.0.saturating_sub(now)) {
+        None => String::new(),
+        Some(Duration::ZERO) => ", its time is over, and it was not looked at since".into(),
+        Some(left) => format!(", stays for {}", span(left)),
     }
 }
 
@@ -258,7 +271,10 @@ fn rolled_back(pins: &[PinEntry], now: Duration) -> Vec<String> {
     };
     let entry = |group: &[PinEntry]| {
         let one = &group[0];
-        let until = one.until.map(|until| format!(", {} to go", span(until.0.saturating_sub(now))));
+        let until = one.until.map(|until| match until.0.saturating_sub(now) {
+            Duration::ZERO => ", over, and not looked at since".to_owned(),
+            left => format!(", {} to go", span(left)),
+        });
         let mut names: Vec<&str> = group.iter().map(|pin| pin.address.as_str()).take(PINS).collect();
         let more = format!("and {} more", group.len().saturating_sub(PINS));
         if group.len() > PINS {
@@ -284,8 +300,11 @@ fn rolled_back(pins: &[PinEntry], now: Duration) -> Vec<String> {
 
 /// A window that is closed: until when, and how much waits for it.
 fn window(one: &SuspensionEntry, waiting: usize, now: Duration) -> String {
-    let left = one.until.and_then(|until| until.0.checked_sub(now));
-    let left = left.map(|left| format!("  opens in {}", span(left))).unwrap_or_default();
+    let left = one.until.map(|until| match until.0.saturating_sub(now) {
+        Duration::ZERO => "  open by now, and not looked at since".to_owned(),
+        left => format!("  opens in {}", span(left)),
+    });
+    let left = left.unwrap_or_default();
     let mut out = format!("  {}{left}\n    {}\n", clean(&one.actor), clean(&one.reason));
     if waiting > 0 {
         let what = if waiting == 1 { "change waits" } else { "changes wait" };
@@ -541,6 +560,36 @@ mod tests {
 
         9 well · 1 written and not yet seen
         "#);
+    }
+
+    #[test]
+    fn what_is_over_and_was_not_looked_at_since_is_told_as_that() {
+        let over = Some(before(10));
+        let person = SuspensionEntry { until: over, ..example().suspensions.remove(0) };
+        let window = SuspensionEntry { is_window: true, ..person.clone() };
+        let pins = vec![PinEntry { until: over, ..pin("www") }];
+        let text = problems(&Status { suspensions: vec![person, window], pins, ..Status::default() }, NOW);
+        let of_person = "10m, over, by ada";
+        let of_window = "ada  open by now, and not looked at since";
+        for part in [of_person, of_window, "60s, over, and not looked at since, by ada"] {
+            assert!(text.contains(part), "`{part}` is missing in:\n{text}");
+        }
+        assert!(!text.contains("to go") && !text.contains("opens in"), "{text}");
+    }
+
+    #[test]
+    fn a_predecessor_that_is_still_there_is_told_with_how_long_it_stays() {
+        let told = |next_try| {
+            let still = matter("waiting", STILL_THERE, "thing-1 is still there", None);
+            let conditions = vec![ConditionEntry { id: None, next_try: Some(next_try), ..still }];
+            problems(&Status { conditions, ..Status::default() }, NOW)
+        };
+        let (stays, over) = (told(Stamp(NOW + Duration::from_secs(45))), told(before(5)));
+        assert!(stays.contains("StillThere  3m, stays for 45s\n    thing-1"), "{stays}");
+        assert!(
+            over.contains("StillThere  3m, its time is over, and it was not looked at since\n"),
+            "{over}"
+        );
     }
 
     #[test]

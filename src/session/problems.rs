@@ -59,6 +59,7 @@ impl Outlook {
             hint: Some(hint.into()),
             since: Duration::ZERO,
             next_try: None,
+            declared: None,
         })
     }
 }
@@ -90,6 +91,7 @@ fn frozen(outlook: &Outlook, name: &str, tracked: &[TrackedEntry]) -> Vec<Condit
         hint: Some("to see the errors: reconciled plan".into()),
         since: Duration::ZERO,
         next_try: None,
+        declared: None,
     };
     undeclared.iter().map(frozen).collect()
 }

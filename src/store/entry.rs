@@ -92,6 +92,7 @@ pub struct Status {
     #[serde(default)]
     pub elsewhere: Vec<Elsewhere>,
     /// Tracked resources that are as desired and do their work, as far as is known.
+    #[serde(default)]
     pub well: u64,
     /// Actions that were sent and have no answer yet.
     pub open: u64,

@@ -219,7 +219,7 @@ pub(super) async fn conditions(
     many: &mut Many,
 ) -> Result<()> {
     let found = sqlx::query(
-        "SELECT scope, id, address, kind, reason, message, hint, since, next_try FROM condition
+        "SELECT scope, id, address, kind, reason, message, hint, since, next_try, declared FROM condition
          WHERE scope BETWEEN ?1 AND ?2 ORDER BY scope, position",
     )
     .bind(first)
@@ -236,6 +236,7 @@ pub(super) async fn conditions(
             hint: optional(row, 6)?,
             since: at(row.try_get(7)?),
             next_try: row.try_get::<Option<i64>, _>(8)?.map(at),
+            declared: row.try_get::<Option<&[u8]>, _>(9)?.map(hash).transpose()?,
         };
         many.entry(scope(row.try_get(0)?)?).or_default().conditions.push(condition);
     }

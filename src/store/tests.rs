@@ -145,6 +145,7 @@ fn condition(reason: &str, message: &str, since: Duration) -> Condition {
         hint: Some("reconciled adopt Zone/example.com#www/A".into()),
         since,
         next_try: Some(since + DAY),
+        declared: Some(Hash::of(reason.as_bytes())),
     }
 }
 

@@ -167,8 +167,9 @@ async fn conditions(
     sqlx::query("DELETE FROM condition WHERE scope = ?1").bind(&name).execute(&mut *conn).await?;
     for (position, condition) in new.iter().enumerate() {
         sqlx::query(
-            "INSERT INTO condition (scope, position, id, address, kind, reason, message, hint, since, next_try)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+            "INSERT INTO condition (scope, position, id, address, kind, reason, message, hint, since, next_try,
+                                    declared)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
         )
         .bind(&name)
         .bind(position as i64)
@@ -180,6 +181,7 @@ async fn conditions(
         .bind(condition.hint.clone())
         .bind(ms(condition.since))
         .bind(condition.next_try.map(ms))
+        .bind(condition.declared.as_ref().map(|hash| hash.0.to_vec()))
         .execute(&mut *conn)
         .await?;
     }

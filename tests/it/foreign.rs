@@ -29,7 +29,7 @@ old  HINFO x y
 fn a_zone_file_is_imported_so_that_a_plan_against_it_only_adopts() {
     let env = Env::zonefile();
     env.write("zones/example.com.zone", MASTER);
-    env.run(&["import", "--from", "zonefile", "zones", "--out", "work"]).exits(0).says(&[
+    env.run(&["import", "--from", "zonefile", "zones", "--out", "work"]).exits(3).says(&[
         "warning: HINFO of old.example.com.: unknown type",
         "--> zones/example.com.zone:7",
         "1 file written to work",
@@ -47,7 +47,11 @@ fn a_zone_file_is_imported_so_that_a_plan_against_it_only_adopts() {
 fn zones_of_octodns_are_imported_with_what_is_left_out_said() {
     let env = Env::zonefile();
     env.write("config/example.com.yaml", OCTODNS);
-    let output = env.finish(env.command(&["import", "--from", "octodns", "config"])).exits(0).says(&[
+    env.write(
+        "config/production.yaml",
+        "providers: {config: {class: x}}\nzones: {example.com.: {sources: [config]}}\n",
+    );
+    let output = env.finish(env.command(&["import", "--from", "octodns", "config"])).exits(3).says(&[
         "warning: A of pool.example.com.: a dynamic record is not supported",
         "--> config/example.com.yaml:11:3",
     ]);
@@ -62,7 +66,7 @@ fn zones_of_octodns_are_imported_with_what_is_left_out_said() {
     assert_eq!(env.zone_rrsets("example.com"), expected);
     env.in_sync();
     let one = ["import", "--from", "octodns", "config/example.com.yaml", "--only", "www"];
-    env.finish(env.command(&one)).exits(0).says(&["name: www"]).hides(&["name: mail"]);
+    env.finish(env.command(&one)).exits(3).says(&["name: www"]).hides(&["name: mail"]);
     env.finish(env.command(&["import", "--from", "octodns", "zones"]))
         .exits(1)
         .says(&["files are called ZONE.yaml"]);

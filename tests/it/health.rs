@@ -307,3 +307,43 @@ fn record_set(name: &str, record: &str) -> String {
         "apiVersion: dns/v1\nkind: RecordSet\nmetadata: {{name: {name}}}\nspec:\n  zone: {ZONE}\n  records:\n    - {record}\n"
     )
 }
+
+/// An own write whose answer was lost is nobody's drift: what a commit takes back of it is taken back, whatever is said of drift.
+#[test]
+fn a_write_that_was_cut_off_is_no_drift() {
+    let both = |mode: &str, value: &str| {
+        let records = [format!("{{name: a, type: A, values: [{value}]}}"), b_is("192.0.2.2")];
+        with_drift(mode, &records.each_ref().map(String::as_str))
+    };
+    for mode in ["ignore", "warn", "heal"] {
+        let env = Env::zonefile();
+        let before = rrsets(&[("a A", "300 192.0.2.1"), ("b A", "300 192.0.2.2")]);
+        env.push("z.yaml", &both(mode, "192.0.2.1"));
+        env.apply();
+        assert_eq!(env.zone_rrsets(ZONE), before);
+
+        // One is changed, the other deleted, and nobody hears of it.
+        env.push("z.yaml", &with_drift(mode, &["{name: a, type: A, values: [192.0.2.9]}"]));
+        let died = env.run_with(&["apply", "--yes"], &[(VARIABLE, "call.after")]);
+        assert_eq!(died.signal, Some(SIGKILL), "{died:?}");
+        assert_eq!(env.zone_rrsets(ZONE), rrsets(&[("a A", "300 192.0.2.9")]));
+
+        // The commit is taken back.
+        env.push("z.yaml", &both(mode, "192.0.2.1"));
+        env.run(&["plan"]).exits(0).says(&["commit", "1 to create, 1 to update"]).hides(&["drift"]);
+        env.apply();
+        assert_eq!(env.zone_rrsets(ZONE), before, "drift: {mode}");
+        env.in_sync();
+        env.run(&["history", "Zone/example.com#a/A"]).exits(0).hides(&["somebody else"]);
+    }
+}
+
+fn b_is(value: &str) -> String {
+    format!("{{name: b, type: A, values: [{value}]}}")
+}
+
+fn with_drift(mode: &str, records: &[&str]) -> String {
+    let name = format!("{{name: {ZONE}}}");
+    let annotated = format!("{{name: {ZONE}, annotations: {{reconciled/drift: {mode}}}}}");
+    zone(ZONE, "zones", records).replace(&name, &annotated)
+}

@@ -174,6 +174,32 @@ fn a_command_that_says_no_stalls_the_file_and_nothing_else() {
 }
 
 #[test]
+fn what_was_refused_is_planned_as_that_until_something_else_is_declared() {
+    let env = Env::host("commands: {check: [grep, -q, good, '{file}']}\n");
+    let declare = |content: &str| {
+        env.push("x.yaml", &file("x", &format!("path: /etc/x, validate: check, content: {content}")));
+    };
+    let refused = ["stalled: it was refused as it is declared: ", "`check` refuses the new /etc/x"];
+    declare("bad");
+    env.run(&["plan"]).exits(0).hides(&["it was refused"]);
+    env.run(&["apply", "--yes"]).exits(3);
+    env.run(&["plan"]).exits(3).says(&refused);
+    // A look that leaves it out finds nothing out about it.
+    env.push("y.yaml", &file("y", "path: /etc/y, content: y"));
+    env.run(&["apply", "--yes", "--target", "File/y"]).exits(0);
+    env.run(&["plan"]).exits(3).says(&refused).says(&["mend the content"]);
+    env.run(&["explain", "File/x"]).says(&["File/x is stalled (invalid)", "planned    create"]);
+    declare("worse");
+    env.run(&["plan"]).exits(0).says(&["+ File/x"]).hides(&["it was refused"]);
+    env.run(&["apply", "--yes"]).exits(3);
+    env.run(&["plan", "-o", "json"]).exits(3).says(&["it was refused as it is declared"]);
+    declare("good");
+    env.apply();
+    assert_eq!(read(&env, "etc/x"), "good");
+    env.in_sync();
+}
+
+#[test]
 fn what_nobody_declares_in_a_purged_directory_goes_with_consent() {
     let env = Env::host("");
     env.write("machine/etc/conf.d/stray", "s");

@@ -1,6 +1,9 @@
 //! Whose records are whose: what an operator sees of ExternalDNS, takes over from it, and gets back after a loss.
 
-use crate::env::{Env, WIDE_GUARD, zone};
+use crate::{
+    env::{Env, WIDE_GUARD, rrsets, zone},
+    shared::{other_source, push_other},
+};
 use std::fs;
 
 /// A zone file in which an ExternalDNS and nobody in particular have records.
@@ -149,4 +152,31 @@ fn what_a_zone_ignores_is_neither_pruned_nor_listed_and_challenges_stay() {
     env.run(&["plan"])
         .exits(1)
         .says(&["www A is declared, and ignored by its zone", "the rule that names it"]);
+}
+
+/// What a source may not declare excludes nothing that another one may.
+#[test]
+fn what_a_source_must_not_declare_freezes_no_manifest_of_another() {
+    const ZONE: &str = "example.com";
+    let env = Env::zonefile();
+    other_source(&env);
+    let config = fs::read_to_string(env.path("config.yaml")).unwrap();
+    let few = "other.git, allow: [{provider: zones, scopes: [other.test]}]";
+    env.write("config.yaml", &config.replace("other.git, allow: all", few));
+    push_other(
+        &env,
+        &format!(
+            "apiVersion: dns/v1\nkind: RecordSet\nmetadata: {{name: more}}\nspec:\n  zone: {ZONE}\n  records:\n    \
+             - {{name: www, type: CNAME, values: [host.example.net.]}}\n"
+        ),
+    );
+    for value in [1, 2] {
+        let own = format!("{{name: www, type: A, values: [192.0.2.{value}]}}");
+        env.push("zone.yaml", &zone(ZONE, "zones", &[&own]));
+        env.run(&["apply", "--yes"])
+            .exits(1)
+            .says(&["source `other` may not manage", "more.yaml:7"])
+            .hides(&["zone.yaml  frozen", "source infra: the revision has errors"]);
+        assert_eq!(env.zone_rrsets(ZONE), rrsets(&[("www A", &format!("300 192.0.2.{value}"))]));
+    }
 }

@@ -44,6 +44,10 @@ fn what_the_hosts_configuration_changes_is_nobodys_commit() {
         env.run(&["plan"]).exits(0).says(&["www/A", "configuration"]).hides(&["commit"]);
         env.run(&["explain", "Zone/example.com#www/A"]).exits(0).says(&["update (configuration)"]);
         env.apply();
+        env.run(&["status", "Zone/example.com#www/A", "-o", "json"])
+            .exits(0)
+            .says(&["InSync"])
+            .hides(&["OutOfDate"]);
         let told = env.run(&["history", "Zone/example.com#www/A", "-o", "json"]).exits(0);
         let told: serde_json::Value = serde_json::from_str(&told.stdout).unwrap();
         assert_eq!(

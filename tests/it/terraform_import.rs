@@ -181,6 +181,16 @@ fn one_resource_is_imported_by_its_type_and_id() {
     env.run(&["import", "toy", "toy_thing", "thing-4", "--out", out.to_str().unwrap()]).exits(0);
     push_all(&env, &out);
     env.run(&["plan"]).exits(0).says(&["= Thing/thing-4"]);
+    // A second manifest of it would collide with the one that it has.
+    env.apply();
+    let again = env.path("again");
+    let import = ["import", "toy", "Thing", "thing-4", "--out", again.to_str().unwrap()];
+    let told = ["managed by Thing/thing-4 of source `infra`, declared in "];
+    env.run(&import).exits(1).says(&told).says(&["reconciled explain Thing/thing-4"]);
+    let daemon = Daemon::ready(&env);
+    env.run(&import).exits(1).says(&told);
+    daemon.stop();
+    assert!(!again.exists());
     env.run(&["import", "toy", "Thing", "thing-5"])
         .exits(1)
         .says(&["there is no toy_thing with the id `thing-5`"]);
@@ -198,16 +208,13 @@ fn what_a_tracked_resource_has_of_a_secret_is_not_shown_whatever_it_is_imported_
     env.push("a.yaml", &thing("a", "", "name: a, content: {secret: key}"));
     env.apply();
     assert_eq!(state(&env, "thing-1.json")["content"], "canary-in-the-content");
-    env.run(&["import", "toy", "Thing", "thing-1"])
-        .exits(0)
-        .says(&["name: a\n"])
-        .hides(&["canary-in-the-content"]);
+    env.run(&["explain", "Thing/a"]).exits(0).hides(&["canary-in-the-content"]);
     // Also where the very id holds it, which nothing but what is remembered tells.
     env.push("b.yaml", &thing("b", "", "name: b, content: {secret: key}, fault: telltale"));
     env.apply();
     env.run(&["import", "toy", "Thing", "thing-canary-in-the-content"])
-        .exits(0)
-        .says(&["name: b\n"])
+        .exits(1)
+        .says(&["it is managed by Thing/b of source `infra`, declared in b.yaml:"])
         .hides(&["canary-in-the-content"]);
     env.run(&["import", "toy", "Thing"])
         .exits(0)
@@ -357,6 +364,8 @@ fn a_newer_provider_for_aws_gives_its_secrets_and_rules_to_one_manifest_each() {
     env.apply();
     env.in_sync();
     // One by its id: where the value is, a person says.
+    let forgotten = ["forget", "SsmParameter/open", "--yes"];
+    env.run(&forgotten).exits(0);
     env.run(&["import", "aws", "aws_ssm_parameter", "/open"])
         .exits(0)
         .says(&["secret: NAME"])

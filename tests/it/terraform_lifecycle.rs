@@ -31,6 +31,15 @@ fn the_new_one_is_made_before_the_old_one_goes() {
     env.apply();
     assert_eq!(things(&env), ["thing-1.json", "thing-2.json"]);
     env.in_sync();
+    let still = "thing-2 is what it took the place of, and still there";
+    env.run(&["plan"]).exits(0).says(&["WAITING", &format!("Thing/a  StillThere: {still}"), "  until 2"]);
+    env.run(&["status", "--exit-code"]).exits(0).says(&[
+        "Thing/a  StillThere",
+        ", stays for ",
+        still,
+        "1 well",
+    ]);
+    env.run(&["explain", "Thing/a"]).exits(0).says(&[still, "it stays until 2"]);
     // What is no longer declared goes whole.
     env.write("config.yaml", &config);
     env.push("a.yaml", &thing("b", "", "name: b"));

@@ -59,6 +59,8 @@ fn what_is_made_is_marked_and_what_is_equal_is_adopted_without_a_mark() {
     assert_eq!(tags(&env, 1), json!({ KEY: "one" }));
     assert_eq!(tags(&env, 2), json!({ KEY: "one", "team": "db" }));
     // As a declaration it is nobody's.
+    env.run(&["import", "toy", "Thing", "thing-2"]).exits(1).says(&["managed by Thing/b"]);
+    env.run(&["forget", "Thing/b", "--yes"]).exits(0);
     env.run(&["import", "toy", "Thing", "thing-2"]).exits(0).says(&["team: db"]).hides(&[KEY]);
 
     env.push("c.yaml", &thing("c", "", &format!("name: c, tags: {{{KEY}: two}}")));

@@ -8,7 +8,7 @@ use crate::{
     sorted::Sorted,
     spec::{Resource, Spec},
 };
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 /// A value as a plan shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,6 +92,9 @@ pub struct Delta {
     /// What it took the place of, as people know it, and that is to be deleted now; nothing differs then. It happens once
     /// all that refers to the resource was written since, as an [`Op::Update`](crate::Op::Update) with this delta.
     pub former: Vec<Arc<str>>,
+    /// Those stay until this time, since the epoch, as reads may not show before that what took their place. Until then nothing
+    /// is done about this difference; it is told what is still there.
+    pub stays_until: Option<Duration>,
     /// It is left to others: an [`Op::Update`](crate::Op::Update) with this delta takes our mark away and changes nothing else
     /// ([`Observer::takes_marks_away`](crate::Observer::takes_marks_away)).
     pub leaves: bool,

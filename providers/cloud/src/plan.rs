@@ -21,7 +21,7 @@ use reconciled_provider::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 /// Plans each desired resource of a scope, also what does not exist yet.
 pub(crate) async fn diff(host: &Host, cx: &Cx, want: &Want<'_>, seen: &Observation) -> Result<Deltas, Error> {
@@ -104,7 +104,7 @@ async fn of_one(
         (None, None) => Vec::new(),
     };
     if planned.state == prior.state && !replaces && !triggers.differ() {
-        return Ok(end_of_former(host, cx, &of, former, Plans::of(&of, &prior.state, &planned, &config)));
+        return Ok(end_of_former(host, &of, former, Plans::of(&of, &prior.state, &planned, &config)));
     }
     if !prior.state.is_null() && there != ours && planned.state != prior.state {
         written = marked(ours);
@@ -144,22 +144,14 @@ async fn of_one(
     Ok(Some(Delta { fields, replace: replaces, replace_paths, planned, ..Delta::default() }))
 }
 
-/// That what was replaced goes, once that is long enough ago. Whether anything still needs it is the engine's to know.
-fn end_of_former(
-    host: &Host,
-    cx: &Cx,
-    of: &ResourceType,
-    former: Vec<Former>,
-    plans: Plans,
-) -> Option<Delta> {
-    let settled = cx.clock.now().saturating_sub(host.config.settle).as_secs();
-    if former.iter().all(|former| former.since > settled) {
-        return None;
-    }
+/// That what was replaced goes, once that is long enough ago: until then it is told that it is there. Whether anything still needs it is the engine's to know.
+fn end_of_former(host: &Host, of: &ResourceType, former: Vec<Former>, plans: Plans) -> Option<Delta> {
+    let since = former.iter().map(|former| former.since).min()?;
+    let stays_until = Some(Duration::from_secs(since) + host.config.settle);
     let ids: Vec<Arc<str>> = former.iter().map(|former| former.id(of).into()).collect();
     let fields = vec![FieldChange::text("replaced", Some(ids.join(", ")), None)];
     let plans = Plans { former, ends_former: true, ..plans };
-    Some(Delta { fields, former: ids, planned: plans.seal(), ..Delta::default() })
+    Some(Delta { fields, former: ids, stays_until, planned: plans.seal(), ..Delta::default() })
 }
 
 /// Plans that the mark of a resource is ours, where all else is as declared.

@@ -160,6 +160,8 @@ pub struct Condition {
     pub since: Duration,
     /// When it is tried again, if it is.
     pub next_try: Option<Duration>,
+    /// What was declared, where the remote refused just that: the condition stands until something else is, or it is taken.
+    pub declared: Option<Hash>,
 }
 
 /// What is not healthy: a resource, or a scope as a whole.

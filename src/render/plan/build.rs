@@ -231,8 +231,10 @@ impl<'a> ScopeBuilder<'a> {
     fn build(&self, view: &View, document: &mut Document) {
         let plan = &view.plan;
         // What blocks a step is said by the last condition of its resource.
-        let told: HashMap<&ResourceId, &store::Condition> = if plan.steps.iter().any(|s| s.blocked.is_some())
-        {
+        let is_refused = |c: &store::Condition| c.declared.is_some();
+        let is_told =
+            plan.steps.iter().any(|s| s.blocked.is_some()) || plan.conditions.iter().any(is_refused);
+        let told: HashMap<&ResourceId, &store::Condition> = if is_told {
             plan.conditions.iter().filter_map(|c| Some((c.id.as_ref()?, c))).collect()
         } else {
             HashMap::new()
@@ -256,7 +258,8 @@ impl<'a> ScopeBuilder<'a> {
             };
             document.resource_changes.push(self.change(step, word, &told, detailed));
         }
-        document.conditions.extend(plan.conditions.iter().map(|c| self.condition(c)));
+        let told = plan.conditions.iter().chain(&plan.to_come);
+        document.conditions.extend(told.map(|c| self.condition(c)));
         document.in_sync += plan.in_sync;
         self.foreign(plan, &mut document.foreign);
     }
@@ -270,14 +273,22 @@ impl<'a> ScopeBuilder<'a> {
     ) -> ResourceChange {
         let is_guarded = step.change.writes() && step.is_guarded();
         let is_held = self.is_held && step.waits_for_consent();
-        let blocked = step.blocked.is_some().then(|| match told.get(&step.id) {
-            Some(c) => Blocked { kind: kind(c.kind), reason: c.reason.clone(), message: c.message.clone() },
-            None => Blocked {
+        let blocked = match told.get(&step.id) {
+            Some(c) if step.blocked.is_some() => {
+                Some(Blocked { kind: kind(c.kind), reason: c.reason.clone(), message: c.message.clone() })
+            }
+            // It is tried again all the same, with the next look at it: what it was refused for may be over.
+            Some(c) if c.declared.is_some() => Some(Blocked {
+                kind: kind(c.kind),
+                reason: c.reason.clone(),
+                message: format!("it was refused as it is declared: {}", c.message).into(),
+            }),
+            _ => step.blocked.is_some().then(|| Blocked {
                 kind: ConditionKind::Waiting,
                 reason: "Blocked".into(),
                 message: "it cannot happen yet".into(),
-            },
-        });
+            }),
+        };
         let mut change = Change { actions: actions(&step.change), ..Change::default() };
         change.replace_paths = step.work.delta.replace_paths.iter().map(|path| steps_of(path)).collect();
         let mut fields = Vec::new();

@@ -132,6 +132,7 @@ fn condition(id: &str, kind: store::ConditionKind, reason: &str, message: &str) 
         hint: None,
         since: Duration::ZERO,
         next_try: None,
+        declared: None,
     }
 }
 
@@ -160,6 +161,8 @@ fn view(scope: &Scope, steps: Vec<Step>) -> View {
             foreign_count: 0,
             ignored_count: 0,
             conditions: Vec::new(),
+            to_come: Vec::new(),
+            still_refused: Vec::new(),
             spent: Vec::new(),
             let_go: Vec::new(),
             tracked: 0,

@@ -2,6 +2,7 @@
 
 use super::{document::*, lines};
 use crate::render::{clean, cut};
+use reconciled_engine::plan::STILL_THERE;
 use std::{
     collections::{HashMap, HashSet},
     fmt::Write,
@@ -321,7 +322,8 @@ impl Text {
         let mut line =
             format!("  {}  {}: {}", clean(name), clean(&condition.reason), clean(&condition.message));
         if let Some(next_try) = &condition.next_try {
-            let _ = write!(line, "  next try {}", clean(next_try));
+            let word = if &*condition.reason == STILL_THERE { "until" } else { "next try" };
+            let _ = write!(line, "  {word} {}", clean(next_try));
         }
         self.line(&line);
         self.hint(condition.hint.as_deref());

@@ -123,6 +123,13 @@ fn take(
     for value in values {
         canonical.push(data(kind, value, zone).map_err(|refusal| (value.span, refusal))?);
     }
+    if kind.word() == "NS" && name == zone {
+        return refuse(
+            node.span,
+            "the name servers of the zone itself stay as the server has them",
+            "to manage them: `apex: true` in the Zone, and the record",
+        );
+    }
     let id = record::id(name.as_str(), kind.word());
     if out.sets.contains_key(&id) {
         return refuse(node.span, "it is there twice", "write all values in one record");
@@ -289,6 +296,10 @@ www: {type: A, octodns: {cloudflare: {proxied: false}}, value: 192.0.2.1}
         check(
             "www: {type: A, value: 192.0.2.1, octodns: {excluded: [a]}}\n",
             "example.com.yaml:1:44 A of www.example.com.: it is not for every provider",
+        );
+        check(
+            "'': {type: NS, value: ns1.example.net.}\nsub: {type: NS, value: ns1.example.net.}\n",
+            "example.com.yaml:1:5 NS of example.com.: the name servers of the zone itself stay as the server has them",
         );
     }
 

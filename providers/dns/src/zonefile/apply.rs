@@ -416,7 +416,7 @@ fn sync_directory(path: &Path) -> Result<(), Error> {
 async fn reload(backend: &Backend, zone: &str, path: &Path) -> Result<(), Error> {
     command::run(&backend.config.reload, zone, path, backend.config.timeout).await.map_err(|error| {
         Error::unavailable(format!("{} is written, but not loaded by the server", path.display()))
-            .hint("`reload` of the entry is tried again, ever less often; `reconciled sync` has it tried at once")
+            .hint("`reload` of the entry is tried again, ever less often; `reconciled sync`, or without a daemon `reconciled apply`, has it tried at once")
             .caused_by(error)
     })?;
     let marker = observe::reload_marker(path);

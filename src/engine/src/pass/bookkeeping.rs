@@ -108,6 +108,12 @@ pub(super) fn bookkeeping(
         if let (Some(word), true) = (word, took_effect) {
             *found.entry((word, "observed")).or_default() += 1;
         }
+        // It was deleted by ourselves, so what is wanted of it again is made anew, and nothing to restore.
+        let id = &intent.row.tracked.id;
+        let is_forgotten = || view.memory.rows.binary_search_by(|row| row.tracked.id.cmp(id)).is_err();
+        if took_effect && &*intent.op == "delete" && is_forgotten() && !gone.contains(id) {
+            gone.push(id.clone());
+        }
         // Whoever reads the trail must not take what never happened for a deletion.
         let outcome = if took_effect || word.is_none() { "observed" } else { "not-observed" };
         endings.push(Ending { action: intent.action, outcome: outcome.into(), error: None });

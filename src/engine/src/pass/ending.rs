@@ -11,7 +11,7 @@ use crate::{
     store::{Condition, ConditionKind, Write},
     survey::View,
 };
-use reconciled_provider::{ActionId, Batch, Error, ErrorKind, Outcome, Scope};
+use reconciled_provider::{ActionId, Batch, Error, ErrorKind, Outcome, ResourceId, Scope};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -37,6 +37,11 @@ impl Engine {
     ) -> Result<ScopeReport, Error> {
         let by_id: BTreeMap<ActionId, &Step> =
             batch.actions.iter().map(|a| a.id).zip(steps.iter().copied()).collect();
+        // What was tried again is refused anew, or no longer.
+        let tried: BTreeSet<&ResourceId> =
+            ended.iter().filter_map(|(id, _)| Some(&by_id.get(id)?.id)).collect();
+        let is_answered = |id: &ResourceId| tried.contains(id);
+        conditions.retain(|c| c.declared.is_none() || !c.id.as_ref().is_some_and(is_answered));
         let mut outcomes: BTreeMap<(&'static str, &'static str), usize> = BTreeMap::new();
         let mut claims = BTreeMap::new();
         let mut worst: Option<Error> = result.err();
@@ -87,7 +92,7 @@ impl Engine {
             }
         };
         let mut writes = Vec::new();
-        conditions_write(scope, &view.memory.conditions, &report.conditions, &mut writes);
+        conditions_write(scope, &view.memory.conditions, &recorded(view, &report.conditions), &mut writes);
         if !writes.is_empty()
             && let Err(error) = self.store.commit(writes).await
         {
@@ -100,7 +105,7 @@ impl Engine {
             claims,
             adopted,
             wakes,
-            recheck: view.health.recheck,
+            recheck: recheck(view),
             awaited: view.health.awaited,
             is_repair,
             ..report
@@ -109,8 +114,10 @@ impl Engine {
 
     /// A scope that could not be looked at: nothing is concluded, it is tried again.
     pub(crate) async fn unseen(&self, scope: &Scope, error: &Error) -> Result<ScopeReport, Error> {
-        let report = self.failed(scope, error, Vec::new());
         let known = self.store.scope(scope).await?;
+        // What was refused is so still: a remote that is away takes nothing back.
+        let refused = known.conditions.iter().filter(|condition| condition.declared.is_some());
+        let report = self.failed(scope, error, refused.cloned().collect());
         let mut writes = Vec::new();
         conditions_write(scope, &known.conditions, &report.conditions, &mut writes);
         let ailments = health::unseen(&known.ailments, error, self.surveyor.cx.clock.now());
@@ -157,6 +164,7 @@ impl Engine {
                 hint: error.hint.as_deref().map(Arc::from),
                 since: Duration::ZERO,
                 next_try,
+                declared: None,
             });
         }
         ScopeReport {
@@ -184,12 +192,22 @@ pub(super) fn conditions_write(
     writes: &mut Vec<Write>,
 ) {
     let says = |all: &[Condition]| -> BTreeSet<_> {
-        all.iter().map(|c| (c.id.clone(), c.kind, c.reason.clone(), c.message.clone())).collect()
+        all.iter().map(|c| (c.id.clone(), c.kind, c.reason.clone(), c.message.clone(), c.declared)).collect()
     };
     let unchanged = before.len() == now.len() && says(before) == says(now);
     if !unchanged {
         writes.push(Write::Conditions(scope.clone(), now.to_vec()));
     }
+}
+
+/// What is written down of a look that found `conditions`: besides these, what it left out.
+pub(super) fn recorded(view: &View, conditions: &[Condition]) -> Vec<Condition> {
+    conditions.iter().chain(&view.plan.to_come).chain(&view.plan.still_refused).cloned().collect()
+}
+
+/// When to look again at what is on its way, whatever the conditions say.
+pub(super) fn recheck(view: &View) -> Option<Duration> {
+    view.health.recheck.into_iter().chain(view.plan.next_to_come()).min()
 }
 
 pub(super) fn state_without_actions(
@@ -218,14 +236,25 @@ pub(super) fn state_without_actions(
 
 fn failure(step: &Step, error: &Error) -> Condition {
     let let_go = || (step.change == Change::Abandon).then(|| step.let_go_unwritten().into());
+    // Credentials that lack a right say nothing of what is declared.
+    let declared =
+        step.declared().filter(|_| matches!(error.kind, ErrorKind::Invalid | ErrorKind::Unsupported));
+    let otherwise = || declared.map(|_| declare_otherwise(step).into());
     Condition {
         id: Some(step.id.clone()),
         address: Some(step.address.clone()),
         kind: if error.kind.stalls() { ConditionKind::Stalled } else { ConditionKind::Waiting },
         reason: error.kind.word().into(),
         message: error.chain().into(),
-        hint: error.hint.as_deref().map(Arc::from).or_else(let_go),
+        hint: error.hint.as_deref().map(Arc::from).or_else(let_go).or_else(otherwise),
         since: Duration::ZERO,
         next_try: None,
+        declared,
     }
+}
+
+/// What to do about a declaration that was refused.
+fn declare_otherwise(step: &Step) -> String {
+    let address = &step.address;
+    format!("change what is declared; where something else had to be mended: reconciled sync {address}")
 }

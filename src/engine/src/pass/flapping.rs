@@ -178,6 +178,7 @@ fn condition(step: &Step, count: usize) -> Condition {
         hint: Some(format!("{find}, then: reconciled sync {}{leave}", step.address).into()),
         since: Duration::ZERO,
         next_try: None,
+        declared: None,
     }
 }
 

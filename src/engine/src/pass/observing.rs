@@ -5,7 +5,7 @@
 
 use super::{
     Engine, RoundReport, ScopeReport,
-    ending::{conditions_write, state_without_actions},
+    ending::{conditions_write, recheck, recorded, state_without_actions},
 };
 use crate::{
     Desired, drift,
@@ -38,13 +38,18 @@ impl Engine {
                     let mut writes = Vec::new();
                     drift::noted(&scope, &view, self.surveyor.cx.clock.now(), &mut writes);
                     self.fared(&scope, &view, &generations, &mut writes);
-                    conditions_write(&scope, &view.memory.conditions, &conditions, &mut writes);
+                    conditions_write(
+                        &scope,
+                        &view.memory.conditions,
+                        &recorded(&view, &conditions),
+                        &mut writes,
+                    );
                     if !writes.is_empty() {
                         self.store.commit(writes).await?;
                     }
                     self.succeeded(&scope);
                     let state = state_without_actions(&view, false, &conditions, false);
-                    ScopeReport { recheck: view.health.recheck, ..ScopeReport::quiet(state, conditions) }
+                    ScopeReport { recheck: recheck(&view), ..ScopeReport::quiet(state, conditions) }
                 }
             };
             report.scopes.insert(scope, result);

@@ -7,7 +7,7 @@
 use super::{
     Engine, Next, ScopeReport, ScopeState,
     bookkeeping::bookkeeping,
-    ending::{conditions_write, state_without_actions},
+    ending::{conditions_write, recheck, recorded, state_without_actions},
     holds::Leave,
 };
 use crate::{
@@ -179,7 +179,7 @@ impl Engine {
             if version != view.memory.version && !view.skipped {
                 writes.push(Write::Version(scope.clone(), version));
             }
-            conditions_write(scope, &view.memory.conditions, &conditions, &mut writes);
+            conditions_write(scope, &view.memory.conditions, &recorded(&view, &conditions), &mut writes);
             if !writes.is_empty() {
                 self.store.commit(writes).await?;
             }
@@ -190,7 +190,7 @@ impl Engine {
                 adopted,
                 settled,
                 wakes,
-                recheck: view.health.recheck,
+                recheck: recheck(&view),
                 awaited: view.health.awaited,
                 ..ScopeReport::quiet(state, conditions)
             });

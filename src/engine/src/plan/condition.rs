@@ -7,6 +7,9 @@ use crate::store::{Condition, ConditionKind};
 use reconciled_provider::{Address, Deltas, Error, Resource, ResourceId};
 use std::{sync::Arc, time::Duration};
 
+/// Reason of what says that a predecessor is still there.
+pub const STILL_THERE: &str = "StillThere";
+
 pub(super) fn condition(
     desired: &Resource,
     address: Address,
@@ -23,6 +26,7 @@ pub(super) fn condition(
         hint: None,
         since: Duration::ZERO,
         next_try: None,
+        declared: None,
     }
 }
 
@@ -31,6 +35,24 @@ pub(super) fn not_yet_visible(desired: &Resource, address: Address, until: Durat
     Condition {
         next_try: Some(until),
         ..condition(desired, address, ConditionKind::Waiting, "NotYetVisible", message)
+    }
+}
+
+/// What was replaced waits for its end: of no condition is anything kept from being in sync.
+pub(super) fn still_there(
+    desired: &Resource,
+    address: Address,
+    former: &[Arc<str>],
+    until: Duration,
+) -> Condition {
+    let message = format!(
+        "{} is what it took the place of, and still there; after that time it is deleted, once nothing refers to it",
+        former.join(", ")
+    );
+    Condition {
+        id: None,
+        next_try: Some(until),
+        ..condition(desired, address, ConditionKind::Waiting, STILL_THERE, message)
     }
 }
 

@@ -5,6 +5,7 @@
 
 use super::Planner;
 use reconciled_provider::{Delta, Error, FieldChange, Observed, Resource, Spec, is_ignored};
+use std::time::Duration;
 
 /// How two sides differ.
 pub(super) enum Difference<'a> {
@@ -21,9 +22,21 @@ pub(super) enum Difference<'a> {
 }
 
 impl<'a> Planner<'a> {
+    /// What is still there of what was replaced, and until when, where nothing else differs.
+    pub(super) fn still_there(&self, desired: &Resource) -> Option<(&'a Delta, Duration)> {
+        let delta = self.input.deltas.get(&desired.id)?;
+        let until = delta.as_ref().ok()?.stays_until?;
+        self.stays(delta).then_some((delta.as_ref().ok()?, until))
+    }
+
+    /// True where the time has not come for what a delta is about.
+    fn stays(&self, delta: &Result<Delta, Error>) -> bool {
+        delta.as_ref().is_ok_and(|delta| delta.stays_until.is_some_and(|until| self.input.now < until))
+    }
+
     pub(super) fn difference(&self, desired: &Resource, observed: &Observed) -> Difference<'a> {
         let ignored = self.ignored(desired);
-        let delta = self.input.deltas.get(&desired.id);
+        let delta = self.input.deltas.get(&desired.id).filter(|delta| !self.stays(delta));
         // Equal content is no difference, unless the provider knows of one that content does not show: a resource
         // that was created in part.
         if desired.spec.hash() == Some(observed.hash) && delta.is_none() {

@@ -22,6 +22,7 @@ mod step_for;
 mod suspended;
 pub(crate) mod unanswered;
 
+pub use condition::STILL_THERE;
 pub use kept::{Kept, kept, written};
 pub use reason::Reason;
 pub use reconciled_provider::EntryPolicy;
@@ -157,6 +158,10 @@ pub struct ScopePlan {
     pub ignored_count: u32,
     /// What keeps resources from being in sync.
     pub conditions: Vec<Condition>,
+    /// What comes about by itself once its time has come, and keeps nothing from being in sync.
+    pub to_come: Vec<Condition>,
+    /// What was refused as it is declared, and was not asked for now: nothing was found out about it.
+    pub still_refused: Vec<Condition>,
     /// Consents that the steps use up.
     pub spent: Vec<ResourceId>,
     /// Forgotten, and declared no more: left to others with our mark on it.
@@ -184,6 +189,10 @@ pub struct ScopePlan {
 }
 
 impl ScopePlan {
+    /// When the first of what is to come is due.
+    pub(crate) fn next_to_come(&self) -> Option<Duration> {
+        self.to_come.iter().filter_map(|one| one.next_try).min()
+    }
     /// True when the remote is as it should be and nothing waits: no steps, no conditions.
     pub fn is_empty(&self) -> bool {
         self.steps.is_empty() && self.conditions.is_empty()
@@ -192,7 +201,8 @@ impl ScopePlan {
     pub fn known_version(&self, seen: &Observation) -> Option<KnownVersion> {
         let whole = seen.complete && seen.covered == Focus::All && matches!(seen.version, Version::At(_));
         // Were a difference forgotten that is ignored now, nobody would look when it no longer is.
-        let settled = self.steps.is_empty() && self.conditions.is_empty() && self.unlike == 0;
+        let waits = !self.conditions.is_empty() || !self.to_come.is_empty();
+        let settled = self.steps.is_empty() && !waits && self.unlike == 0;
         (whole && settled)
             .then(|| KnownVersion { version: seen.version.clone(), foreign: self.foreign_count })
     }
@@ -215,6 +225,8 @@ pub fn plan(input: &ScopeInput<'_>) -> ScopePlan {
         foreign_count: 0,
         ignored_count: 0,
         conditions: Vec::new(),
+        to_come: Vec::new(),
+        still_refused: Vec::new(),
         spent: Vec::new(),
         let_go: Vec::new(),
         tracked: input.memory.rows.len(),
@@ -234,6 +246,7 @@ pub fn plan(input: &ScopeInput<'_>) -> ScopePlan {
         effective: Sorted::new(input.effective, |desired| &desired.id),
         manifests: OnceCell::new(),
         consents: OnceCell::new(),
+        refusals: OnceCell::new(),
         open: OnceCell::new(),
         written: OnceCell::new(),
     };
@@ -265,6 +278,7 @@ pub fn plan(input: &ScopeInput<'_>) -> ScopePlan {
             hint: None,
             since: Duration::ZERO,
             next_try: Some(input.now + INCOMPLETE_AGAIN),
+            declared: None,
         });
     }
     out.conditions.sort_by(|a, b| (&a.id, &a.reason).cmp(&(&b.id, &b.reason)));
@@ -284,6 +298,8 @@ struct Planner<'a> {
     manifests: OnceCell<BTreeMap<&'a ManifestKey, usize>>,
     /// Consents by id, and the latest open intent of each: a crash leaves as many as were sent.
     consents: OnceCell<BTreeMap<&'a ResourceId, &'a Consent>>,
+    /// What was refused for what was declared of it.
+    refusals: OnceCell<BTreeMap<&'a ResourceId, &'a Condition>>,
     open: OnceCell<BTreeMap<&'a ResourceId, &'a OpenIntent>>,
     /// What open intents may have written of what is shared.
     written: OnceCell<unanswered::Written<'a>>,
@@ -301,6 +317,18 @@ impl<'a> Planner<'a> {
     fn consent(&self, id: &ResourceId) -> Option<&'a Consent> {
         let all = || self.input.memory.consents.iter().map(|(id, consent)| (id, consent)).collect();
         self.consents.get_or_init(all).get(id).copied()
+    }
+
+    /// That the remote refused just this declaration of it.
+    fn refusal(&self, id: &ResourceId, declared: Option<Hash>) -> Option<&'a Condition> {
+        let refused =
+            |condition: &'a Condition| condition.id.as_ref().filter(|_| condition.declared.is_some());
+        let all = || {
+            let conditions = self.input.memory.conditions.iter();
+            conditions.filter_map(|condition| Some((refused(condition)?, condition))).collect()
+        };
+        let known = self.refusals.get_or_init(all).get(id).copied();
+        known.filter(|condition| declared.is_some() && condition.declared == declared)
     }
 
     /// The latest write to it that got no answer.

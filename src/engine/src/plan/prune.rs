@@ -229,6 +229,7 @@ fn condition(row: &Row, reason: &str, message: String) -> Condition {
         hint: None,
         since: Duration::ZERO,
         next_try: None,
+        declared: None,
     }
 }
 
@@ -336,7 +337,9 @@ pub(super) fn foreign(planner: &Planner<'_>, out: &mut ScopePlan) {
             continue;
         }
         let may_go = marked.is_none() && left.is_none();
-        let may_go = may_go && is_in_reach(planner, observed);
+        // Whoever said `forget` or `deletion: abandon` said that it stays.
+        let is_left = matches!(planner.consent(&observed.id), Some(Consent::Barred | Consent::LetGo));
+        let may_go = may_go && !is_left && is_in_reach(planner, observed);
         if exclusive && whole && may_go && input.policy == EntryPolicy::Sync {
             let step = foreign_delete(planner, observed);
             if planner.selects(&step.address, input.desired.exclusive_by(input.scope)) {

@@ -8,7 +8,7 @@ use super::{
     CLAIMS, Change, FOREIGN_DELETE, PROTECTED, Planner, Reason, ScopePlan, Step,
     condition::{
         condition, differences, failed_to_plan, forgotten, management_conflict, not_ours, not_yet_visible,
-        owned_elsewhere,
+        owned_elsewhere, still_there,
     },
     prune,
 };
@@ -25,6 +25,7 @@ impl Planner<'_> {
         if !self.covers(&desired.id) || !self.is_selected(desired, &address) {
             // Nobody compared it: the scope is not known to be in sync.
             out.unlike += 1;
+            out.still_refused.extend(self.refusal(&desired.id, desired.spec.hash()).cloned());
             return;
         }
         let row = self.row(&desired.id);
@@ -88,6 +89,9 @@ impl Planner<'_> {
             out.spent.push(desired.id.clone());
         }
         self.moved(desired, row, Some(observed), &address, out);
+        if let Some((delta, until)) = self.still_there(desired) {
+            out.to_come.push(still_there(desired, address.clone(), &delta.former, until));
+        }
         let difference = self.difference(desired, observed);
         let former = match &difference {
             Difference::Fields(delta) if !delta.former.is_empty() => Some(delta),

@@ -280,6 +280,7 @@ impl Blocked {
                 Blocked::Suspended(Some(by)) => by.until,
                 _ => None,
             },
+            declared: None,
         }
     }
 }
@@ -356,6 +357,14 @@ impl Step {
     /// make the rest of it a small one.
     pub fn is_put_off(&self) -> bool {
         matches!(self.blocked, Some(Blocked::Suspended(Some(_)))) && self.is_of_a_commit()
+    }
+
+    /// What it writes, as it is declared: whatever is ignored, and written besides. None where nothing that is declared is written.
+    pub(crate) fn declared(&self) -> Option<Hash> {
+        let writes_it =
+            matches!(self.change, Change::Create | Change::Update | Change::Replace | Change::Continue);
+        let row = self.work.row.as_ref().filter(|_| writes_it && self.work.desired.is_some());
+        row.map(|row| row.tracked.applied)
     }
 
     /// How to let go of what cannot be written to.

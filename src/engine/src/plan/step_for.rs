@@ -38,7 +38,7 @@ impl Planner<'_> {
                 return self.ignore(&desired.id, out);
             }
             Some(blocked) => out.conditions.push(blocked.condition(&step)),
-            None => {}
+            None => out.conditions.extend(self.refusal(&step.id, step.declared()).cloned()),
         }
         out.steps.push(step);
     }

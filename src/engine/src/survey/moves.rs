@@ -66,6 +66,7 @@ impl Moves {
                 hint: None,
                 since: Duration::ZERO,
                 next_try: Some(now + AGAIN),
+                declared: None,
             });
             view.plan.conditions.sort_by(|a, b| (&a.id, &a.reason).cmp(&(&b.id, &b.reason)));
         }

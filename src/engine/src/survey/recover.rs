@@ -1,15 +1,17 @@
-//! Rows for what an unanswered intent made.
+//! Rows for what an unanswered intent did.
 //!
 //! Guarantees: only what was found as intended, or carries our mark, becomes ours; of what is shared and not wanted any more,
-//! only the values that the intent names, whatever stands beside them. It deliberately repeats no intent: the journal is
-//! evidence, never a work list.
+//! only the values that the intent names, whatever stands beside them. What was changed or deleted as intended is no drift: the
+//! row says so before anything is compared with it. It deliberately repeats no intent: the journal is evidence, never a work
+//! list.
 
-use crate::store::{Consent, Row, RowState, ScopeMemory};
+use crate::store::{Consent, OpenIntent, Row, RowState, ScopeMemory};
 use reconciled_provider::{Observation, Owner, ResourceId};
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-/// Adds rows for resources that an unanswered intent made: found as intended, they are ours, unless a person
-/// said `forget` since. What is shared and `is_wanted` is compared by its values instead.
+/// Has the rows say what unanswered intents did: what they made and is found as intended is ours, unless a person said
+/// `forget` since; what they changed is as they left it; what they deleted is gone. What is shared and not wanted any more, as
+/// `is_wanted` says, is compared by its values instead.
 pub(super) fn recover(
     memory: &mut ScopeMemory,
     seen: &Observation,
@@ -17,17 +19,31 @@ pub(super) fn recover(
     now: Duration,
 ) -> bool {
     let mut found = Vec::new();
+    let mut gone = BTreeSet::new();
     let left = memory.consents.iter().filter(|(_, word)| matches!(word, Consent::Barred | Consent::LetGo));
     let left: BTreeSet<&ResourceId> = left.map(|(id, _)| id).collect();
     for open in &memory.open {
         let row = &open.intent.row;
-        let known = memory.rows.binary_search_by(|r| r.tracked.id.cmp(&row.tracked.id)).is_ok();
-        let Some(observed) = seen.get(&row.tracked.id) else { continue };
-        let is_left = || row.merge && !is_wanted(&row.tracked.id);
-        let ours = open.intent.after == Some(observed.hash) || observed.owner == Owner::Ours || is_left();
-        let forgotten = left.contains(&row.tracked.id);
+        let id = &row.tracked.id;
+        let known = memory.rows.binary_search_by(|r| r.tracked.id.cmp(id)).ok().map(|at| &memory.rows[at]);
+        let Some(observed) = seen.get(id) else {
+            // What is wanted no more goes in the ordinary way.
+            let is_deleted = is_wanted(id) && known.is_some_and(|known| is_deleted(open, known));
+            if is_deleted && seen.complete && seen.covered.covers(id) {
+                gone.insert(id.clone());
+            }
+            continue;
+        };
+        let is_as_intended = open.intent.after == Some(observed.hash);
+        let ours = match known {
+            Some(known) => is_as_intended && is_changed(open, known),
+            None => {
+                let is_left = row.merge && !is_wanted(id);
+                is_as_intended || observed.owner == Owner::Ours || is_left
+            }
+        };
         let stays = &*open.intent.op != "delete" && !open.intent.leaves();
-        if !known && ours && !forgotten && stays {
+        if ours && !left.contains(id) && stays {
             let mut row = Row::clone(row);
             row.tracked.applied = observed.hash;
             row.tracked.remote = observed.remote.clone();
@@ -39,12 +55,32 @@ pub(super) fn recover(
             found.push(row);
         }
     }
-    if found.is_empty() {
+    if found.is_empty() && gone.is_empty() {
         return false;
     }
     let rows = Arc::make_mut(&mut memory.rows);
+    let replaced: BTreeSet<&ResourceId> = found.iter().map(|row| &row.tracked.id).collect();
+    rows.retain(|row| !replaced.contains(&row.tracked.id) && !gone.contains(&row.tracked.id));
     rows.extend(found);
     rows.sort_by(|a, b| a.tracked.id.cmp(&b.tracked.id));
     rows.dedup_by(|a, b| a.tracked.id == b.tracked.id);
     true
+}
+
+/// True where an intent would change what this row says was applied. What is shared says by its values what of it is ours, and
+/// what replaces another has two things under one key.
+fn is_changed(open: &OpenIntent, known: &Row) -> bool {
+    matches!(&*open.intent.op, "create" | "update")
+        && !known.merge
+        && !open.intent.row.merge
+        && known.tracked.applied != open.intent.row.tracked.applied
+}
+
+/// True where an intent would delete what this row is of, whole: of a replacement the row is the successor's.
+fn is_deleted(open: &OpenIntent, known: &Row) -> bool {
+    &*open.intent.op == "delete"
+        && open.intent.after.is_none()
+        && !known.merge
+        && known.tracked.applied == open.intent.row.tracked.applied
+        && known.tracked.remote == open.intent.row.tracked.remote
 }

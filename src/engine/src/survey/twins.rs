@@ -236,6 +236,7 @@ fn not_taken_over(id: &ResourceId, address: &Address, owner: &Address) -> Condit
         hint: Some(hint.into()),
         since: Duration::ZERO,
         next_try: None,
+        declared: None,
     }
 }
 

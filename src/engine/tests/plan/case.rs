@@ -21,7 +21,8 @@
 //! suspended all | source=S | provider=P | address=PATTERN | labels=K:V   until=SECONDS except=PATTERN window
 //! guard maxDeletes=N maxDeletePercent=N maxUpdates=N maxUpdatePercent=N always=WORD,WORD
 //! recovering                                            (after `state init --recover`)
-//! former ID OLD  stood-on M BY                          (what was replaced; who was not written since)
+//! former ID OLD until=SECONDS  stood-on M BY            (what was replaced, and stays so long; who was not written since)
+//! refused-before ID CONTENT                             (as the state remembers it)
 //! word ID WORD                                          (a guard word of the provider)
 //! also ID OTHER                                         (who changes the one writes the other on the way)
 //! holder ID      of-scope ID                            (what all others are in; what goes with that)
@@ -39,7 +40,7 @@ use reconciled_engine::{
         guard::{self, GuardLimits, Unread, Verdict},
         kept, plan, written,
     },
-    store::{ClaimRow, Consent, Intent, OpenIntent, ScopeMemory},
+    store::{ClaimRow, Condition, ConditionKind, Consent, Intent, OpenIntent, ScopeMemory},
     suspension::{Extent, Passes, StoppedBy, Suspension},
 };
 use reconciled_provider::{
@@ -300,7 +301,24 @@ impl Case {
             "stood-on" => {
                 self.stood_on.insert(key("infra", line.at(1)), key("infra", line.at(2)));
             }
-            "former" => drop(self.observer.former.insert(line.at(1).into(), line.at(2).into())),
+            "former" => {
+                let former = (line.at(2).into(), line.seconds("until"));
+                self.observer.former.insert(line.at(1).into(), former);
+            }
+            "refused-before" => {
+                let condition = Condition {
+                    id: Some(line.at(1).into()),
+                    address: None,
+                    kind: ConditionKind::Stalled,
+                    reason: "invalid".into(),
+                    message: "the remote does not take it".into(),
+                    hint: None,
+                    since: Duration::ZERO,
+                    next_try: None,
+                    declared: Some(hash(line.at(2))),
+                };
+                self.place(scope).memory.conditions.push(condition);
+            }
             "moved" => {
                 let from = line.at(2).parse().unwrap();
                 self.place(scope).moved.insert(line.at(1).into(), from);

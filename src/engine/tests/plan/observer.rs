@@ -12,6 +12,7 @@ use reconciled_testkit::{Calm, Reference, Role, World};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
+    time::Duration,
 };
 
 /// Content written `ttl=300;values=x` has those fields; other content has one, `content`.
@@ -25,7 +26,7 @@ pub(crate) struct Spoken {
     /// What is written on the way to another one.
     pub(crate) also: BTreeMap<ResourceId, ResourceId>,
     /// What was replaced by one that was made before, and is still there.
-    pub(crate) former: BTreeMap<ResourceId, Arc<str>>,
+    pub(crate) former: BTreeMap<ResourceId, (Arc<str>, Option<Duration>)>,
     /// What all others are in.
     pub(crate) holder: Option<ResourceId>,
     /// What comes and goes with the scope.
@@ -114,9 +115,10 @@ impl Observer for Spoken {
                 delta.also.push(other.clone());
             }
         }
-        let ends = |(id, former): (&ResourceId, &Arc<str>)| {
+        let ends = |(id, (former, stays_until)): (&ResourceId, &(Arc<str>, Option<Duration>))| {
             let fields = vec![FieldChange::text("replaced", Some(former.to_string()), None)];
-            (id.clone(), Ok(Delta { fields, former: vec![former.clone()], ..Delta::default() }))
+            let (former, stays_until) = (vec![former.clone()], *stays_until);
+            (id.clone(), Ok(Delta { fields, former, stays_until, ..Delta::default() }))
         };
         deltas.extend(self.former.iter().map(ends));
         let refused = want.desired.iter().filter(|desired| self.refused.contains(&desired.id));

@@ -34,7 +34,7 @@ fn scope(out: &mut String, plan: &ScopePlan, known: bool) {
     for step in &plan.steps {
         line(out, step);
     }
-    for condition in &plan.conditions {
+    for condition in plan.conditions.iter().chain(&plan.to_come) {
         let id = condition.id.as_ref().map_or("-", |id| &id.0);
         let again = condition.next_try.map(|at| format!(" (again at {})", at.as_secs())).unwrap_or_default();
         writeln!(out, "  {:?} {} {id}: {}{again}", condition.kind, condition.reason, condition.message)

@@ -78,6 +78,7 @@ impl Futile {
             hint: Some(hint.into()),
             since: Duration::ZERO,
             next_try: None,
+            declared: None,
         })
     }
 

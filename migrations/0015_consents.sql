@@ -16,4 +16,4 @@ SELECT lower(hex(digest)) AS digest, actor, reason, datetime(at / 1000, 'unixepo
        datetime(used_at / 1000, 'unixepoch') AS used_at
 FROM approval;
 
-PRAGMA user_version = 13;
+PRAGMA user_version = 15;
