@@ -163,24 +163,28 @@ pub fn judge(
             }
         }
     }
-    let mut reasons = over(
-        deletes,
-        tracked,
-        limits.max_deletes,
-        limits.max_delete_percent,
-        "deletes",
-        "maxDeletes",
-        "maxDeletePercent",
-    );
-    reasons.extend(over(
-        updates,
-        tracked,
-        limits.max_updates,
-        limits.max_update_percent,
-        "updates",
-        "maxUpdates",
-        "maxUpdatePercent",
-    ));
+    let mut reasons = Vec::new();
+    // Of a change that is too large no part goes on by itself, whichever kind of change that part is.
+    if updates.now + deletes.now > 0 {
+        reasons.extend(over(
+            deletes,
+            tracked,
+            limits.max_deletes,
+            limits.max_delete_percent,
+            "deletes",
+            "maxDeletes",
+            "maxDeletePercent",
+        ));
+        reasons.extend(over(
+            updates,
+            tracked,
+            limits.max_updates,
+            limits.max_update_percent,
+            "updates",
+            "maxUpdates",
+            "maxUpdatePercent",
+        ));
+    }
     let words: Vec<&'static str> = guarded.iter().flat_map(|(_, s)| words(s)).collect();
     for word in &limits.always {
         let hits = words.iter().filter(|w| **w == &**word).count();
@@ -360,13 +364,13 @@ fn over(
     percent_key: &str,
 ) -> Vec<Arc<str>> {
     let mut reasons = Vec::new();
-    if now == 0 {
-        return reasons;
-    }
     let count = now + besides;
-    let with = match besides {
-        0 => String::new(),
-        besides => format!(" with {besides} that are suspended, not asked for or in what cannot be read"),
+    let with = match (now, besides) {
+        (_, 0) => String::new(),
+        (0, _) => " that are suspended, not asked for or in what cannot be read".into(),
+        (_, besides) => {
+            format!(" with {besides} that are suspended, not asked for or in what cannot be read")
+        }
     };
     if count > most {
         let what = if count == 1 { what.trim_end_matches('s') } else { what };

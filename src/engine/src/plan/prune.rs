@@ -285,7 +285,8 @@ fn ambiguous(
 }
 
 /// `forget` bars adoption until the manifest is gone: known only when every source was read whole. What may bear our mark is
-/// remembered as let go of from then on, until it is tracked again, bears the mark no more, or is declared and not there.
+/// remembered as let go of from then on, until it is tracked again, bears the mark no more, or is declared and not there; in an
+/// exclusive scope as long as it is there.
 pub(super) fn words_that_end(planner: &Planner<'_>, out: &mut ScopePlan) {
     let sources = &planner.input.desired.sources;
     let whole = !sources.is_empty() && sources.values().all(|s| s.is_whole() && s.unassigned.is_empty());
@@ -293,11 +294,26 @@ pub(super) fn words_that_end(planner: &Planner<'_>, out: &mut ScopePlan) {
         match consent {
             Consent::Adopt { .. } => {}
             Consent::Barred if !whole || planner.is_desired(id) => {}
-            Consent::Barred if !is_ours_no_more(planner, id) => out.let_go.push(id.clone()),
+            Consent::Barred if is_left(planner, id) || !is_ours_no_more(planner, id) => {
+                out.let_go.push(id.clone())
+            }
+            // Whoever wants the scope for itself would delete it with the next look.
+            Consent::LetGo if is_left(planner, id) => {}
             Consent::LetGo if planner.row(id).is_none() && !is_ours_no_more(planner, id) => {}
             Consent::Barred | Consent::LetGo => out.spent.push(id.clone()),
         }
     }
+}
+
+/// True where what was let go of is there, undeclared, in an exclusive scope.
+fn is_left(planner: &Planner<'_>, id: &ResourceId) -> bool {
+    let input = planner.input;
+    let may_be_there =
+        planner.seen.get(id).is_some() || !input.seen.complete || !input.seen.covered.covers(id);
+    input.desired.exclusive.contains_key(input.scope)
+        && may_be_there
+        && !planner.is_desired(id)
+        && planner.row(id).is_none()
 }
 
 /// True where it is seen not to bear our mark, or not to be there. What nobody declares or tracks may not have been looked for.

@@ -121,6 +121,7 @@ scenarios! {
         an_incomplete_observation_creates_and_deletes_nothing,
         a_focused_observation_creates_updates_restores_and_never_deletes,
         target_limits_changes_and_deletes,
+        what_a_person_stopped_counts_where_the_rest_is_only_changed,
         a_target_with_its_group_reaches_what_is_deleted,
         a_label_reaches_what_its_manifest_no_longer_declares,
         values_of_others_stay_when_ours_go,
