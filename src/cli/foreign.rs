@@ -163,12 +163,16 @@ fn split_zone(folder: &Path, from: Foreign, zone: Option<&str>) -> Option<String
 }
 
 /// True for the file that tells octoDNS itself what to do, which often is in the folder of the zones. No zone has names with such
-/// values: a record says its `type`.
+/// values: a record is a mapping that says its `type`, or a list of them.
 fn is_configuration(path: &Path, from: Foreign) -> bool {
     let Some(text) = fs::read_to_string(path).ok().filter(|_| from == Foreign::Octodns) else { return false };
     let file = SourceFile::new(path.display().to_string(), text);
     let Ok(documents) = parse(&file, Limits::default()) else { return false };
-    let is_section = |key| move |root: &Node| root.get(key).is_some_and(|value| value.get("type").is_none());
+    let is_section = |key| {
+        move |root: &Node| {
+            root.get(key).is_some_and(|value| !value.entries().is_empty() && value.get("type").is_none())
+        }
+    };
     documents.iter().any(|root| is_section("providers")(root) && is_section("zones")(root))
 }
 

@@ -65,7 +65,7 @@ impl Engine {
             let is_known = !survey.unread.contains(&domain.name);
             match domain.hold() {
                 Some(hold) => writes.extend(noted(hold, known, waits_for_person(domain, survey), now)),
-                None if known.is_some() && is_known && !waits_for_person(domain, survey) => {
+                None if known.is_some() && is_known => {
                     writes.push(Write::Release(domain.name.clone()));
                 }
                 None => {}

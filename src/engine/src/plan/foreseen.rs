@@ -49,7 +49,10 @@ fn later(plan: &ScopePlan) -> ScopePlan {
     }
     let steps = if plan.resumed.is_empty() { &plan.steps } else { &plan.resumed };
     let steps = steps.iter().filter(|step| !done.contains(&hash(step))).cloned().collect();
-    ScopePlan { steps, resumed: Vec::new(), tracked, ..plan.clone() }
+    let (unselected, put_off) = (plan.unselected.clone(), plan.put_off);
+    // Of a large domain most is not stopped: what the guard does not ask about is not copied.
+    let nothing = ScopePlan::nothing(plan.scope.clone(), plan.base.clone());
+    ScopePlan { steps, unselected, put_off, tracked, ..nothing }
 }
 
 /// When that will be, in words that follow "held".

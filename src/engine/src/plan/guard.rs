@@ -164,8 +164,10 @@ pub fn judge(
         }
     }
     let mut reasons = Vec::new();
-    // Of a change that is too large no part goes on by itself, whichever kind of change that part is.
-    if updates.now + deletes.now > 0 {
+    // Of a change that is too large no part goes on by itself, whichever kind of change that part is. An input that moved is no
+    // part of what somebody changed: it counts with its own kind.
+    let acts = guarded.iter().any(|(scope, step)| !is_input(step) && weight(scope, step).is_some());
+    if acts || deletes.now > 0 {
         reasons.extend(over(
             deletes,
             tracked,
@@ -175,6 +177,8 @@ pub fn judge(
             "maxDeletes",
             "maxDeletePercent",
         ));
+    }
+    if acts || updates.now > 0 {
         reasons.extend(over(
             updates,
             tracked,

@@ -189,6 +189,38 @@ pub struct ScopePlan {
 }
 
 impl ScopePlan {
+    /// The plan of a scope seen at `base`, in which nothing is tracked and nothing is to be done.
+    pub(super) fn nothing(scope: Scope, base: Version) -> ScopePlan {
+        ScopePlan {
+            scope,
+            base,
+            steps: Vec::new(),
+            unselected: Vec::new(),
+            resumed: Vec::new(),
+            put_off: 0,
+            refreshed: Vec::new(),
+            settled: Vec::new(),
+            lapsed: Vec::new(),
+            documents: Vec::new(),
+            foreign: Vec::new(),
+            foreign_count: 0,
+            ignored_count: 0,
+            conditions: Vec::new(),
+            to_come: Vec::new(),
+            still_refused: Vec::new(),
+            spent: Vec::new(),
+            let_go: Vec::new(),
+            tracked: 0,
+            in_sync: 0,
+            frozen: BTreeMap::new(),
+            unlike: 0,
+            as_declared: Vec::new(),
+            ignored: Vec::new(),
+            gone: Vec::new(),
+            unanswered: Vec::new(),
+            looked: Vec::new(),
+        }
+    }
     /// When the first of what is to come is due.
     pub(crate) fn next_to_come(&self) -> Option<Duration> {
         self.to_come.iter().filter_map(|one| one.next_try).min()
@@ -210,35 +242,8 @@ impl ScopePlan {
 
 /// Plans one scope.
 pub fn plan(input: &ScopeInput<'_>) -> ScopePlan {
-    let mut out = ScopePlan {
-        scope: input.scope.clone(),
-        base: input.seen.version.clone(),
-        steps: Vec::new(),
-        unselected: Vec::new(),
-        resumed: Vec::new(),
-        put_off: 0,
-        refreshed: Vec::new(),
-        settled: Vec::new(),
-        lapsed: Vec::new(),
-        documents: Vec::new(),
-        foreign: Vec::new(),
-        foreign_count: 0,
-        ignored_count: 0,
-        conditions: Vec::new(),
-        to_come: Vec::new(),
-        still_refused: Vec::new(),
-        spent: Vec::new(),
-        let_go: Vec::new(),
-        tracked: input.memory.rows.len(),
-        in_sync: 0,
-        frozen: BTreeMap::new(),
-        unlike: 0,
-        as_declared: Vec::new(),
-        ignored: Vec::new(),
-        gone: Vec::new(),
-        unanswered: Vec::new(),
-        looked: Vec::new(),
-    };
+    let mut out = ScopePlan::nothing(input.scope.clone(), input.seen.version.clone());
+    out.tracked = input.memory.rows.len();
     let planner = Planner {
         input,
         rows: Sorted::new(&input.memory.rows, |row| &row.tracked.id),

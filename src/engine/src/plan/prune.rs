@@ -299,7 +299,10 @@ pub(super) fn words_that_end(planner: &Planner<'_>, out: &mut ScopePlan) {
             }
             // Whoever wants the scope for itself would delete it with the next look.
             Consent::LetGo if is_left(planner, id) => {}
-            Consent::LetGo if planner.row(id).is_none() && !is_ours_no_more(planner, id) => {}
+            Consent::LetGo
+                if planner.row(id).is_none()
+                    && !is_ours_no_more(planner, id)
+                    && !is_gone_from_exclusive(planner, id) => {}
             Consent::Barred | Consent::LetGo => out.spent.push(id.clone()),
         }
     }
@@ -314,6 +317,15 @@ fn is_left(planner: &Planner<'_>, id: &ResourceId) -> bool {
         && may_be_there
         && !planner.is_desired(id)
         && planner.row(id).is_none()
+}
+
+/// True where the whole of an exclusive scope was seen, and it is not there: what is made by its name later is another thing.
+fn is_gone_from_exclusive(planner: &Planner<'_>, id: &ResourceId) -> bool {
+    let input = planner.input;
+    input.desired.exclusive.contains_key(input.scope)
+        && planner.seen.get(id).is_none()
+        && input.seen.complete
+        && input.seen.covered.covers(id)
 }
 
 /// True where it is seen not to bear our mark, or not to be there. What nobody declares or tracks may not have been looked for.

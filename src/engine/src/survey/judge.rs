@@ -72,9 +72,13 @@ impl Domain {
     }
 
     /// What will be held once it is stopped no more, consented to or not. None while something is held now: what becomes of that
-    /// is a part of it.
+    /// is a part of it. None either for the rest of what was begun with a person's consent: it goes on by that.
     pub fn later(&self) -> Option<&Foreseen> {
-        self.foreseen.as_ref().filter(|foreseen| foreseen.verdict.is_held() && !self.is_held())
+        let is_begun = |approval: &Approval| approval.used_at.is_some();
+        let is_news = |foreseen: &&Foreseen| {
+            foreseen.verdict.is_held() && !foreseen.approval.as_ref().is_some_and(is_begun)
+        };
+        self.foreseen.as_ref().filter(|_| !self.is_held()).filter(is_news)
     }
 
     /// What is held now, or else will be.
@@ -86,11 +90,11 @@ impl Domain {
         }
     }
 
-    /// Each plan that a person may consent to, with their consent so far.
+    /// Each plan that a person may consent to, with their consent so far: what is shown of the domain, and nothing else of it.
     pub fn wanted(&mut self) -> Vec<Wanted<'_>> {
         let has_digest = |verdict: &Verdict| verdict.is_held() && verdict.digest.is_some();
         let now = has_digest(&self.verdict).then(|| self.hold_of(&self.verdict, &self.revision, None));
-        let later = self.foreseen.as_ref().filter(|foreseen| has_digest(&foreseen.verdict));
+        let later = self.later().filter(|foreseen| has_digest(&foreseen.verdict));
         let later = later.map(|later| self.hold_of(&later.verdict, &later.revision, Some(later.once)));
         let now = now.map(|hold| Wanted { hold, approval: &mut self.approval });
         let later = later.zip(self.foreseen.as_mut());
@@ -177,7 +181,10 @@ impl Consents<'_> {
             approval = self.to(desired, name, &later, digest).await?;
             hold = self.hold(name, digest).await?;
         }
-        let revision = Commits::of(desired, &later, hold).label();
+        let revision = match verdict.is_held() {
+            true => Commits::of(desired, &later, hold).label(),
+            false => Arc::from(""),
+        };
         Ok(Some(Foreseen { verdict, approval, revision, once: foreseen::once(plans) }))
     }
 }

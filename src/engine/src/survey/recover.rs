@@ -22,7 +22,8 @@ pub(super) fn recover(
     let mut gone = BTreeSet::new();
     let left = memory.consents.iter().filter(|(_, word)| matches!(word, Consent::Barred | Consent::LetGo));
     let left: BTreeSet<&ResourceId> = left.map(|(id, _)| id).collect();
-    for open in &memory.open {
+    // The latest of several is what was meant last.
+    for open in memory.open.iter().rev() {
         let row = &open.intent.row;
         let id = &row.tracked.id;
         let known = memory.rows.binary_search_by(|r| r.tracked.id.cmp(id)).ok().map(|at| &memory.rows[at]);
@@ -67,10 +68,11 @@ pub(super) fn recover(
     true
 }
 
-/// True where an intent would change what this row says was applied. What is shared says by its values what of it is ours, and
-/// what replaces another has two things under one key.
+/// True where an intent would change what this row says was applied. What is shared says by its values what of it is ours,
+/// what replaces another has two things under one key, and what is on its way is gone on with.
 fn is_changed(open: &OpenIntent, known: &Row) -> bool {
     matches!(&*open.intent.op, "create" | "update")
+        && matches!(known.state, RowState::Settled | RowState::Applied)
         && !known.merge
         && !open.intent.row.merge
         && known.tracked.applied != open.intent.row.tracked.applied
