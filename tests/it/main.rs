@@ -10,6 +10,7 @@ mod acme2certifier;
 mod acme_late;
 mod acme_web;
 mod answers;
+mod asked;
 mod beside;
 #[path = "../../providers/dns/tests/it/asker.rs"]
 mod asker;
