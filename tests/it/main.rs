@@ -11,9 +11,9 @@ mod acme_late;
 mod acme_web;
 mod answers;
 mod asked;
-mod beside;
 #[path = "../../providers/dns/tests/it/asker.rs"]
 mod asker;
+mod beside;
 mod certificates;
 mod certificates_apart;
 mod certificates_helped;
@@ -21,6 +21,7 @@ mod certificates_moved;
 mod certificates_outage;
 mod certificates_secret;
 mod certificates_served;
+mod checked;
 mod consented;
 mod control;
 mod counted;
