@@ -1,5 +1,6 @@
 //! Answers: values as JSON, failures as JSON with the status that fits.
 
+use super::takes::Takes;
 use crate::{
     client::{Refusal, Told},
     session::Failure,
@@ -42,12 +43,37 @@ impl Refused {
         Refused(Failure::hinted("there is no such path", "see docs/api.md"), StatusCode::NOT_FOUND)
     }
     /// The query is no question.
-    pub(super) fn query(error: QueryRejection) -> Refused {
-        Refused(Failure::plain(error.body_text()), error.status())
+    pub(super) fn query(error: &QueryRejection, takes: &Takes) -> Refused {
+        let text = error.body_text();
+        let why = text.strip_prefix("Failed to deserialize query string: ").unwrap_or(&text);
+        Refused(Failure::hinted(format!("the query cannot be taken: {why}"), takes.query()), error.status())
+    }
+    /// The query has a key that is none.
+    pub(super) fn key(key: &str, takes: &Takes) -> Refused {
+        let text = format!("unknown key `{key}` in the query");
+        Refused(Failure::hinted(text, takes.instead_of(key)), StatusCode::BAD_REQUEST)
     }
     /// The body is no question.
-    pub(super) fn body(error: JsonRejection) -> Refused {
-        Refused(Failure::plain(error.body_text()), error.status())
+    pub(super) fn body(error: &JsonRejection, takes: &Takes) -> Refused {
+        let text = error.body_text();
+        let (text, hint) = match error {
+            JsonRejection::MissingJsonContentType(_) => (
+                "the body is not said to be JSON".into(),
+                "send the header `Content-Type: application/json`".into(),
+            ),
+            JsonRejection::JsonDataError(_) => {
+                let prefix = "Failed to deserialize the JSON body into the target type: ";
+                let why = text.strip_prefix(prefix).unwrap_or(&text);
+                (format!("the body cannot be taken: {why}"), takes.body())
+            }
+            JsonRejection::JsonSyntaxError(_) => {
+                let why = text.strip_prefix("Failed to parse the request body as JSON: ").unwrap_or(&text);
+                (format!("the body is no JSON: {why}"), takes.body())
+            }
+            // It broke off, or is too large.
+            _ => (text, "see docs/api.md for what is taken".into()),
+        };
+        Refused(Failure::hinted(text, hint), error.status())
     }
 }
 

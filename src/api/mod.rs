@@ -21,6 +21,7 @@ mod route;
 mod routes;
 mod signature;
 mod socket;
+mod takes;
 mod token;
 
 pub use hook::{Hooks, path_of, secret_of};
@@ -31,6 +32,14 @@ pub use token::{TokenHash, Tokens, hash_of, new_token};
 /// The number of a group of this host.
 pub fn group_id(name: &str) -> Option<u32> {
     peer::group(name).map(|group| group.id)
+}
+
+/// What to do where there is no group that `api.group` names.
+pub fn no_group(name: &str) -> (String, String) {
+    (
+        format!("there is no group `{name}`, which `api.group` names"),
+        format!("make it: groupadd --system {name}"),
+    )
 }
 
 /// The name of a user of this host, or its number where it has none.

@@ -5,12 +5,13 @@ use super::{
     answer::{Refused, lines},
     caller::{Caller, Right},
     peer::Peer,
+    takes::Takes,
 };
 use crate::daemon::{Daemon, Instance};
 use axum::{
     Extension, Json,
     extract::{
-        Query, State,
+        Query, RawQuery, State,
         rejection::{JsonRejection, QueryRejection},
     },
     http::Method,
@@ -91,11 +92,16 @@ where
     F: Fn(Asking, A) -> W + Clone + Send + Sync + 'static,
     W: Future<Output = Result<T, Refused>> + Send + 'static,
 {
+    let takes = Takes::of::<A>();
     let service = get(
         move |State(daemon): State<Arc<Daemon>>,
               Extension(caller): Extension<Caller>,
+              RawQuery(written): RawQuery,
               query: Result<Query<A>, QueryRejection>| async move {
-            let Query(ask) = query.map_err(Refused::query)?;
+            if let Some(key) = takes.unknown(written.as_deref()) {
+                return Err(Refused::key(&key, &takes));
+            }
+            let Query(ask) = query.map_err(|error| Refused::query(&error, &takes))?;
             handler(Asking::of(daemon, caller), ask).await.map(Json)
         },
     );
@@ -111,11 +117,12 @@ where
     F: Fn(Asking, A) -> W + Clone + Send + Sync + 'static,
     W: Future<Output = Result<T, Refused>> + Send + 'static,
 {
+    let takes = Takes::of::<A>();
     let service = post(
         move |State(daemon): State<Arc<Daemon>>,
               Extension(caller): Extension<Caller>,
               body: Result<Json<A>, JsonRejection>| async move {
-            let Json(ask) = body.map_err(Refused::body)?;
+            let Json(ask) = body.map_err(|error| Refused::body(&error, &takes))?;
             handler(Asking::of(daemon, caller), ask).await.map(Json)
         },
     );
@@ -134,11 +141,12 @@ where
     A: DeserializeOwned + JsonSchema + Send + 'static,
     T: Serialize + JsonSchema + Send + 'static,
 {
+    let takes = Takes::of::<A>();
     let service = post(
         move |State(daemon): State<Arc<Daemon>>,
               Extension(caller): Extension<Caller>,
               body: Result<Json<A>, JsonRejection>| async move {
-            let Json(ask) = body.map_err(Refused::body)?;
+            let Json(ask) = body.map_err(|error| Refused::body(&error, &takes))?;
             let asking = Asking::of(daemon, caller);
             let (send, receive) = mpsc::channel(64);
             lines(handler(asking, ask, send), receive, failed).await

@@ -156,10 +156,8 @@ impl Socket {
 fn allow(path: &Path, group: Option<&str>) -> Result<(), Failure> {
     if let Some(name) = group {
         let gid = super::peer::group(name).ok_or_else(|| {
-            Failure::hinted(
-                format!("there is no group `{name}`, which `api.group` names"),
-                format!("make it: groupadd --system {name}"),
-            )
+            let (text, hint) = super::no_group(name);
+            Failure::hinted(text, hint)
         })?;
         chown(path, None, Some(gid.id)).map_err(|error| {
             Failure::hinted(

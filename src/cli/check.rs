@@ -5,6 +5,7 @@ use super::{
     Args, Exit, Out,
     answer::AnswerArgs,
     probe::{self, Answer},
+    settings,
 };
 use crate::{
     api,
@@ -135,6 +136,9 @@ pub(super) async fn run(
     writable_by_others(&path, &mut report);
     credentials(&config, &environment, &mut report);
     reach(&config, &environment, &mut report);
+    for wrong in settings::wrong(&config, environment.var("PATH")) {
+        report.say(Verdict::Fail, &wrong.what, &wrong.text, Some(&wrong.hint));
+    }
     signatures(&config, &mut report);
     upkeep(&config, &mut report);
     spans(&config, &mut report).await;
@@ -523,7 +527,8 @@ async fn sources(session: &Session, limit: Duration, report: &mut Report<'_>) ->
             None => {}
         }
         for problem in misplaced {
-            report.say(Verdict::Fail, &what, &problem.message, problem.hint.as_deref());
+            let place = problem.place.as_ref().map(|place| format!("{}: ", place.file)).unwrap_or_default();
+            report.say(Verdict::Fail, &what, &format!("{place}{}", problem.message), problem.hint.as_deref());
         }
         snapshots.push(snapshot);
     }

@@ -34,6 +34,7 @@ mod progress;
 mod renew;
 mod rollback;
 mod run;
+mod settings;
 mod status;
 mod suspend;
 mod sync;

@@ -324,7 +324,7 @@ struct IgnorePattern(Arc<str>);
 impl FromStr for IgnorePattern {
     type Err = String;
     fn from_str(text: &str) -> Result<IgnorePattern, String> {
-        match GitignoreBuilder::new("").add_line(None, text) {
+        match GitignoreBuilder::new("").allow_unclosed_class(false).add_line(None, text) {
             Ok(_) => Ok(IgnorePattern(text.into())),
             Err(error) => Err(format!("`{text}` is no pattern as of a .gitignore: {error}")),
         }

@@ -220,7 +220,14 @@ impl Instance {
         let sources = self.follower.sources();
         let labels: Vec<&str> =
             sources.values().map(|s| s.label.as_str()).filter(|l| !l.is_empty()).collect();
-        let at = if labels.is_empty() { "no revision yet".to_string() } else { labels.join(", ") };
+        let at = match labels.is_empty() {
+            true => "no revision yet".to_string(),
+            false => labels.join(", "),
+        };
+        // Of what was not looked at nothing is known, least of all that there is nothing.
+        if let Some(why) = self.waits_for() {
+            return if labels.is_empty() { why } else { format!("at {at}; {why}") };
+        }
         let standing = self.scheduler.standing();
         let count = |stance| standing.values().filter(|s| s.stance == stance).count();
         let parts = [

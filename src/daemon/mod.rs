@@ -67,6 +67,8 @@ const CLOSE_LIMIT: Duration = Duration::from_secs(10);
 /// How long the first pass may keep those waiting who start after the daemon: a remote that is away must not hold up
 /// the start of a host.
 const FIRST_PASS: Duration = Duration::from_secs(120);
+/// How often it is looked how the first pass after a reload fares.
+const BEGINNING: Duration = Duration::from_millis(250);
 
 /// What `run` is told.
 #[derive(Clone, Default)]
@@ -154,6 +156,7 @@ pub async fn run(run: &Run, environment: Environment) -> Result<(), Failure> {
     tracing::info!(state = %daemon.instance().session.config.state_dir.display(), "daemon is running");
     let clock = SystemClock;
     let began = tokio::time::Instant::now();
+    let mut reloaded = began;
     let (mut is_ready, mut refused) = (false, "");
     let outcome = 'run: loop {
         let (instance, now) = (daemon.instance(), clock.now());
@@ -169,7 +172,12 @@ pub async fn run(run: &Run, environment: Environment) -> Result<(), Failure> {
             }
         }
         service.status(&format!("{refused}{}", instance.summary()));
-        let pause = if is_ready { service.pause() } else { Duration::from_millis(50) };
+        // After a reload it is told at once how it stands under the new configuration, and not when the watchdog is due.
+        let pause = match (is_ready, instance.is_ready()) {
+            (false, _) => Duration::from_millis(50),
+            (true, false) if reloaded.elapsed() < FIRST_PASS => service.pause().min(BEGINNING),
+            (true, _) => service.pause(),
+        };
         tokio::select! {
             _ = terminate.recv() => break Ok(()),
             _ = interrupt.recv() => break Ok(()),
@@ -189,7 +197,10 @@ pub async fn run(run: &Run, environment: Environment) -> Result<(), Failure> {
                     }
                 };
                 refused = match is_taken {
-                    Ok(true) => "",
+                    Ok(true) => {
+                        reloaded = tokio::time::Instant::now();
+                        ""
+                    }
                     Ok(false) => "reload refused, see the log; ",
                     Err(failure) => break Err(failure),
                 };

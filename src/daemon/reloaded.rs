@@ -109,6 +109,20 @@ async fn events(instance: &Instance, kind: &str) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_not_looked_at_since_a_reload_is_not_said_to_be_nothing() {
+    let between = Between::new().await;
+    let next = between.goes_on().await;
+    // It may have got that far already.
+    let said = next.summary();
+    let waits = ["no source was read yet", "the first pass has not ended", "1 in sync"];
+    assert!(waits.iter().any(|word| said.contains(word)), "{said}");
+    until("ready", || next.is_ready()).await;
+    assert!(next.summary().ends_with("; scopes: 1 in sync"), "{}", next.summary());
+    next.stop();
+    next.ended().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_rewind_that_a_push_consents_to_while_a_reload_goes_on_is_done_after_it() {
     let between = Between::new().await;
     let place = &between.place;

@@ -59,6 +59,16 @@ pub(super) fn check_rules(loading: &mut Loading<'_>, taken: &[Taken]) -> BTreeSe
     refused
 }
 
+/// Whether the host lets the source of `unit` manage what that declares in `scope`.
+pub(super) fn may_manage(loading: &Loading<'_>, unit: &Unit, scope: &Scope) -> bool {
+    let Allow::Rules(rules) = &loading.sides[unit.source].request.rules.allow else { return true };
+    let group = unit.document.group();
+    rules.iter().any(|rule| {
+        lets_through(rule, scope, unit)
+            && !rule.deny.iter().any(|pattern| pattern.matches(&unit.address, group))
+    })
+}
+
 fn lets_through(rule: &AllowRule, scope: &Scope, unit: &Unit) -> bool {
     let kind = format!("{}/{}", unit.document.group(), unit.document.kind);
     reaches(rule, scope)

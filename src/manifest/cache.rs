@@ -82,6 +82,8 @@ pub(super) struct Product {
     pub(super) problems: Vec<Problem>,
     /// A secret could not be had: what is wrong may be that alone.
     pub(super) lacks_secret: bool,
+    /// It belongs to the entry, although nothing may come of it.
+    pub(super) is_taken: bool,
 }
 
 /// The resources of one scope, each declared once, and what they were made from.
@@ -126,5 +128,6 @@ impl Product {
             && self.exclusive.is_empty()
             && self.problems.is_empty()
             && self.unselected.is_empty()
+            && !self.is_taken
     }
 }

@@ -1,7 +1,7 @@
 //! What a backend may look at while it normalizes, with every use recorded.
 
 use super::{
-    EntryView, Mode, annotations,
+    EntryView, Mode, allowed, annotations,
     read::{Loading, Unit},
     standing::{self, Standing},
     substitute::Put,
@@ -27,6 +27,8 @@ pub(super) struct Uses {
     secrets: BTreeMap<(ManifestKey, SecretRef), Option<SecretMark>>,
     outputs: BTreeMap<Reference, Option<Arc<str>>>,
     siblings: BTreeMap<Arc<str>, Hash>,
+    /// Of other sources, by kind and scope.
+    beside: BTreeMap<(Arc<str>, Scope), Hash>,
     /// Selectors of hosts.
     selectors: BTreeMap<Arc<str>, bool>,
     /// Hash of the scopes, if they were asked for.
@@ -57,7 +59,11 @@ impl Uses {
             })
             && self.outputs.iter().all(|(reference, value)| loading.output(reference).text() == *value)
             && self.selectors.iter().all(|(text, is_this)| selects(loading, text).ok() == Some(*is_this))
-            && self.siblings.iter().all(|(kind, hash)| siblings_hash(loading, unit, kind) == *hash)
+            && self.siblings.iter().all(|(kind, hash)| hash_of(siblings(loading, unit, kind)) == *hash)
+            && self
+                .beside
+                .iter()
+                .all(|((kind, scope), hash)| hash_of(beside(loading, unit, kind, scope)) == *hash)
     }
 }
 
@@ -102,9 +108,24 @@ fn siblings<'a>(loading: &'a Loading<'_>, unit: &'a Unit, kind: &str) -> impl It
     })
 }
 
-fn siblings_hash(loading: &Loading<'_>, unit: &Unit, kind: &str) -> Hash {
+/// Those of the other sources that the host lets manage `scope`: nobody's settings count where nothing else of them would.
+fn beside<'a>(
+    loading: &'a Loading<'_>,
+    unit: &'a Unit,
+    kind: &str,
+    scope: &Scope,
+) -> impl Iterator<Item = &'a Unit> {
+    loading.units.iter().filter(move |other| {
+        other.source != unit.source
+            && &*other.document.kind == kind
+            && matches!(other.standing, Standing::Offered { .. })
+            && allowed::may_manage(loading, other, scope)
+    })
+}
+
+fn hash_of<'a>(units: impl Iterator<Item = &'a Unit>) -> Hash {
     let mut bytes = Vec::new();
-    for other in siblings(loading, unit, kind) {
+    for other in units {
         bytes.extend_from_slice(other.key.0.as_bytes());
         bytes.extend_from_slice(&other.resolved.input.0);
     }
@@ -177,9 +198,15 @@ impl Inputs for Recorder<'_, '_> {
     }
 
     fn siblings(&self, kind: &str) -> Vec<&Manifest> {
-        let hash = siblings_hash(self.loading, self.unit, kind);
+        let hash = hash_of(siblings(self.loading, self.unit, kind));
         self.uses.borrow_mut().siblings.insert(kind.into(), hash);
         siblings(self.loading, self.unit, kind).map(|other| self.loading.manifest(other)).collect()
+    }
+
+    fn beside(&self, kind: &str, scope: &Scope) -> Vec<&Manifest> {
+        let hash = hash_of(beside(self.loading, self.unit, kind, scope));
+        self.uses.borrow_mut().beside.insert((kind.into(), scope.clone()), hash);
+        beside(self.loading, self.unit, kind, scope).map(|other| self.loading.manifest(other)).collect()
     }
 
     fn selects(&self, selector: &str) -> Result<bool, Error> {

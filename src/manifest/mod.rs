@@ -364,10 +364,12 @@ pub fn on_host(path: &Arc<str>, host: &Host) -> Arc<str> {
     resolve::host_text(path, host).map_or_else(|_| path.clone(), Arc::from)
 }
 
-/// What is wrong with where the manifests of a source are looked for.
+/// What is wrong with where the manifests of a source are looked for, and the files of its variables.
 pub fn misplaced(files: &dyn Files, rules: &SourceRules, host: &Host) -> Vec<Problem> {
     let paths: Vec<String> = rules.paths.iter().map(|path| on_host(path, host).to_string()).collect();
-    select::choose(files, &paths, &rules.ignore).problems
+    let mut problems = select::choose(files, &paths, &rules.ignore).problems;
+    vars::read(&rules.vars, files, &mut problems);
+    problems
 }
 
 /// Checks the manifests in `files` without a configuration, chosen by `rules`.

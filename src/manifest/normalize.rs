@@ -212,12 +212,23 @@ fn attempt(
     if let Some(merged) = &unit.merged {
         problems.iter_mut().for_each(|problem| merged.settle(problem));
     }
-    let Normalized { resources, places, exclusive, ignored, remotes, unselected, .. } = normalized;
+    let Normalized { resources, places, exclusive, ignored, remotes, unselected, is_taken, .. } = normalized;
     let lacks_secret = uses.lack_secret() && problems.iter().any(Problem::is_error);
     let runs = cache::runs(&resources);
     (
         uses,
-        Product { resources, runs, places, exclusive, ignored, remotes, unselected, problems, lacks_secret },
+        Product {
+            resources,
+            runs,
+            places,
+            exclusive,
+            ignored,
+            remotes,
+            unselected,
+            problems,
+            lacks_secret,
+            is_taken,
+        },
     )
 }
 

@@ -8,6 +8,7 @@ use crate::{
     config::{Place, Receiver, Topic, Way},
     http::{self, CallError},
     render::time::rfc3339,
+    store::Stamp,
 };
 use reconciled_provider::{Error, SecretRef, Secrets};
 use reqwest::{RequestBuilder, Url, header::HeaderValue};
@@ -164,6 +165,17 @@ fn slack(message: &Message, link: Option<&Url>) -> Value {
     })
 }
 
+/// Why the template of a receiver fails, with the message of a test or with one of a topic that it is told; none where it does not,
+/// or there is none.
+pub fn template_error(receiver: &Receiver) -> Option<String> {
+    let Way::Webhook { template: Some(template), .. } = &receiver.way else { return None };
+    let message = super::sample("instance", Stamp::default());
+    let topics = receiver.on.iter().map(|topic| topic.word().to_owned());
+    let mut messages =
+        topics.chain([message.topic.clone()]).map(|topic| Message { topic, ..message.clone() });
+    messages.find_map(|message| rendered(template, &message).err()).map(|error| error.text)
+}
+
 fn rendered(template: &str, message: &Message) -> Result<String, SendError> {
     let mut environment = minijinja::Environment::new();
     environment.set_undefined_behavior(minijinja::UndefinedBehavior::Strict);
@@ -241,7 +253,7 @@ pub(super) fn hex(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{notify::message::sample, store::Stamp};
+    use crate::notify::message::sample;
 
     #[test]
     fn a_template_is_strict_and_sees_the_message() {

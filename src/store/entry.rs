@@ -40,7 +40,8 @@ impl<'de> Deserialize<'de> for Stamp {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Stamp, D::Error> {
         use time::{OffsetDateTime, format_description::well_known::Rfc3339};
         let text = String::deserialize(deserializer)?;
-        let time = OffsetDateTime::parse(&text, &Rfc3339).map_err(de::Error::custom)?;
+        let time = OffsetDateTime::parse(&text, &Rfc3339)
+            .map_err(|error| de::Error::custom(format_args!("`{text}` is no time of RFC 3339: {error}")))?;
         let seconds = u64::try_from(time.unix_timestamp()).map_err(de::Error::custom)?;
         Ok(Stamp(Duration::from_secs(seconds)))
     }

@@ -11,8 +11,10 @@ mod acme_late;
 mod acme_web;
 mod ahead;
 mod answers;
+mod asked;
 #[path = "../../providers/dns/tests/it/asker.rs"]
 mod asker;
+mod beside;
 mod certificates;
 mod certificates_apart;
 mod certificates_helped;
@@ -20,6 +22,7 @@ mod certificates_moved;
 mod certificates_outage;
 mod certificates_secret;
 mod certificates_served;
+mod checked;
 mod consented;
 mod control;
 mod counted;

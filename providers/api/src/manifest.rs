@@ -107,6 +107,11 @@ pub trait Inputs {
     }
     /// The other manifests of `kind` in the same source.
     fn siblings(&self, kind: &str) -> Vec<&Manifest>;
+    /// The manifests of `kind` in the other sources that may manage `scope`, in the order of the configuration: what one of them
+    /// says of a scope that it declares counts for what this manifest contributes to it.
+    fn beside(&self, _kind: &str, _scope: &Scope) -> Vec<&Manifest> {
+        Vec::new()
+    }
     /// Whether a selector of hosts, as `reconciled/hosts` has it, is for this host. Where no host is at hand every one is.
     ///
     /// Errors: it is no selector.
@@ -138,4 +143,6 @@ pub struct Normalized {
     pub unselected: Vec<(Arc<Scope>, ResourceId)>,
     /// What is wrong with it; one bad record is one problem, the others stand.
     pub problems: Vec<Problem>,
+    /// It belongs to the entry, also where nothing comes of it: what it contributes to is declared.
+    pub is_taken: bool,
 }

@@ -89,6 +89,8 @@ fn fits_data(pattern: &str, kind: &str, value: &str) -> bool {
 #[derive(Default)]
 pub(crate) struct Ignored {
     rules: Vec<(Rule, Place)>,
+    /// Of the manifest that writes them.
+    source: Option<Arc<str>>,
 }
 
 impl Ignored {
@@ -114,12 +116,20 @@ impl Ignored {
                 }
             }
         }
-        Ignored { rules }
+        Ignored { rules, source: Some(manifest.key.source().into()) }
     }
 
     /// The rules as text, for the engine to hand back.
     pub(crate) fn texts(&self) -> impl Iterator<Item = Arc<str>> {
         self.rules.iter().filter_map(|(rule, _)| serde_json::to_string(rule).ok()).map(Arc::from)
+    }
+
+    /// What stands at the place of a rule that names something of `manifest`.
+    pub(crate) fn word(&self, manifest: &Manifest) -> String {
+        match self.source.as_deref().filter(|source| *source != manifest.key.source()) {
+            Some(source) => format!("the rule of source `{source}` that names it"),
+            None => "the rule that names it".into(),
+        }
     }
 
     /// Where a rule stands that names this declared record.

@@ -204,8 +204,8 @@ fn record_set(manifest: &Manifest, inputs: &dyn Inputs, served: &Served) -> Norm
         return out;
     };
     let scope = record::scope(entry, &zone);
-    let declared = declaration(inputs, &zone);
-    let is_declared = declared.is_some() || inputs.scopes().contains(&scope);
+    let is_own = declaration(inputs.siblings(ZONE), inputs, &zone).is_some();
+    let is_declared = is_own || inputs.scopes().contains(&scope);
     if !is_declared && !is_named && !is_sole {
         return Normalized::default();
     }
@@ -218,7 +218,8 @@ fn record_set(manifest: &Manifest, inputs: &dyn Inputs, served: &Served) -> Norm
     if !is_declared && !inputs.is_apart() {
         return out;
     }
-    let inherited = declared.unwrap_or_default();
+    out.is_taken = is_declared;
+    let inherited = if is_declared { inherited(inputs, &scope, &zone) } else { Inherited::default() };
     let own = common_ttl(manifest, spec.ttl.as_ref(), &mut out.problems);
     let ttl = own.or(inherited.ttl).unwrap_or(DEFAULT_TTL);
     let scope = Arc::new(scope);
@@ -258,9 +259,14 @@ struct Inherited {
     ignored: Ignored,
 }
 
-/// The `Zone` of that name which this entry serves, if a manifest of the same source declares it.
-fn declaration(inputs: &dyn Inputs, zone: &Name) -> Option<Inherited> {
-    let zones = inputs.siblings(ZONE);
+/// What the `Zone` of that name says which this entry serves: that of the same source, else the first one of another.
+fn inherited(inputs: &dyn Inputs, scope: &Scope, zone: &Name) -> Inherited {
+    let own = declaration(inputs.siblings(ZONE), inputs, zone);
+    own.or_else(|| declaration(inputs.beside(ZONE, scope), inputs, zone)).unwrap_or_default()
+}
+
+/// The `Zone` of that name which this entry serves, if one of these manifests declares it.
+fn declaration(zones: Vec<&Manifest>, inputs: &dyn Inputs, zone: &Name) -> Option<Inherited> {
     let manifest = zones.iter().find(|manifest| {
         let text = manifest.spec.get("zone").and_then(|node| node.as_str()).unwrap_or(&manifest.name);
         &*manifest.api_version == API_VERSION

@@ -2,13 +2,14 @@
 //!
 //! Guarantees:
 //! - each request is `started` before and `finished` after it, with exactly its actions;
-//! - what is refused fails alone and the rest is sent: by what the answer names, else by halves;
+//! - what is refused fails alone and the rest is sent: by what the answer names, else by halves, down to single record sets
+//!   where nothing changes places at their name;
 //! - before each request but the first the backend looks again at what it touches: what somebody changed meanwhile fails
 //!   alone, as a conflict;
 //! - a plan that cannot work costs few calls: so many refusals, or fewer in a row, end the batch with the last reason;
 //! - a request without an answer ends as `Unknown`, and so does the batch: the next pass observes first.
 
-use super::{Chunk, Item, Unit, about, ids, items, remove};
+use super::{Chunk, Item, Unit, about, ids, is_swap, items, remove};
 use crate::{http, merge};
 use async_trait::async_trait;
 use reconciled_provider::{ActionId, Cx, Error, ErrorKind, Journal, Outcome};
@@ -95,8 +96,20 @@ fn probe<'b, T>(stack: &mut [Chunk<'b, T>], probes: usize) -> Option<Chunk<'b, T
     Some(vec![rest.remove(at)])
 }
 
-/// The two halves of a chunk, the second one first.
+/// True where a part of a chunk may be sent without the rest.
+fn is_divisible<T>(chunk: &Chunk<'_, T>) -> bool {
+    match &chunk[..] {
+        [unit] => unit.len() > 1 && !is_swap(unit),
+        units => units.len() > 1,
+    }
+}
+
+/// The two halves of a chunk, the second one first; those of its unit where there is but one.
 fn halves<T>(mut chunk: Chunk<'_, T>) -> [Chunk<'_, T>; 2] {
+    if let [unit] = &mut chunk[..] {
+        let second = unit.split_off(unit.len() / 2);
+        return [vec![second], chunk];
+    }
     let second = chunk.split_off(chunk.len() / 2);
     [second, chunk]
 }
@@ -189,7 +202,7 @@ impl<'a, S> Delivery<'a, S> {
                     finish(self.journal, outcomes).await?;
                     stack.push(chunk);
                 }
-                Answer::Refused(_) if chunk.len() > 1 => stack.extend(halves(chunk)),
+                Answer::Refused(_) if is_divisible(&chunk) => stack.extend(halves(chunk)),
                 Answer::Refused(error) if !is_last_word => {
                     self.in_a_row += 1;
                     refused.push((chunk, error));

@@ -177,6 +177,14 @@ pub(crate) fn observed(action: &Action) -> Option<&Observed> {
     }
 }
 
+/// True where a part of a unit without the rest would leave a name without what it is for, or cannot be: a CNAME has its
+/// name for itself, and in the place of an address that goes something else shall come.
+pub(crate) fn is_swap<T>(unit: &Unit<'_, T>) -> bool {
+    let is_alone = |item: &Item<'_, T>| matches!(item.kind(), "CNAME" | "ALIAS");
+    let leaves = |item: &Item<'_, T>| item.is_delete() && matches!(item.kind(), "A" | "AAAA");
+    unit.iter().any(|item| is_alone(item) || leaves(item))
+}
+
 fn is_delete(op: &Op) -> bool {
     matches!(op, Op::Delete { .. })
 }

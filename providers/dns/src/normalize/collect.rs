@@ -92,7 +92,8 @@ impl<'a> Collected<'a> {
         if let Some(place) = self.cx.ignored.place_of(&id, &spec) {
             let name = relative(declared.name.as_str(), self.cx.zone.as_str());
             let message = format!("{name} {} is declared, and ignored by its zone", declared.kind.word());
-            let problem = declared.site.error(message).related(place.clone(), "the rule that names it");
+            let word = self.cx.ignored.word(self.cx.manifest);
+            let problem = declared.site.error(message).related(place.clone(), word);
             problems.push(problem.hint("remove the declaration, or narrow the rule of `ignore`"));
             return None;
         }

@@ -5,7 +5,7 @@
 //! ExternalDNS would do beside that (labels as marks, routing by set identifier but at Route 53) is not done, and not passed
 //! over in silence where it would change an answer.
 
-use super::{Context, DEFAULT_TTL, Inherited, Served, collect::Collected, declaration, records, routed};
+use super::{Context, DEFAULT_TTL, Inherited, Served, collect::Collected, inherited, records, routed};
 use crate::{
     cloudflare,
     kind::{CloudflareSpec, Data, DnsEndpointSpec, EndpointSpec, Property, RecordSpec, ZONE},
@@ -27,6 +27,8 @@ pub(super) fn endpoints(manifest: &Manifest, inputs: &dyn Inputs, served: &Serve
     let (spec, problems) = manifest.spec::<DnsEndpointSpec>();
     let mut out = Normalized { problems, ..Normalized::default() };
     let Some(spec) = spec else { return out };
+    // What goes nowhere yet is for whoever has the zone, once it is known.
+    out.is_taken = spec.endpoints.iter().all(|at| !at.value.dns_name.unknown.is_empty());
     let zones = Zones::of(manifest, inputs);
     let mut by_zone: BTreeMap<Arc<str>, Vec<At<RecordSpec>>> = BTreeMap::new();
     for at in spec.endpoints.iter() {
@@ -45,7 +47,7 @@ pub(super) fn endpoints(manifest: &Manifest, inputs: &dyn Inputs, served: &Serve
     for (name, list) in by_zone {
         let Ok(zone) = Name::zone(&name) else { continue };
         let scope = Arc::new(record::scope(inputs.entry(), &zone));
-        let Inherited { ttl, has_apex, ignored } = declaration(inputs, &zone).unwrap_or_default();
+        let Inherited { ttl, has_apex, ignored } = inherited(inputs, &scope, &zone);
         let ttl = ttl.unwrap_or(DEFAULT_TTL);
         let cx = Context { manifest, inputs, served, zone: &zone, scope, ttl, has_apex, ignored: &ignored };
         let mut collected = Collected::new(&cx, list.len());

@@ -3,7 +3,7 @@
 //! A PTR goes to the longest reverse zone of the same entry that holds its name. Where there is none, the record
 //! says so instead of going without.
 
-use super::{Context, declaration, refusal};
+use super::{Context, inherited, refusal};
 use crate::{
     ignore::Ignored,
     kind::{Data, RecordSpec},
@@ -90,7 +90,7 @@ impl Reverse {
         for (id, mut pointer) in self.0 {
             let spec = Spec::known(record::encode(pointer.ttl, &mut pointer.hosts));
             let rules = zones.entry(pointer.scope.name.clone()).or_insert_with_key(|zone| {
-                let zone = Name::zone(zone).ok().and_then(|zone| declaration(cx.inputs, &zone));
+                let zone = Name::zone(zone).ok().map(|zone| inherited(cx.inputs, &pointer.scope, &zone));
                 zone.map(|zone| zone.ignored).unwrap_or_default()
             });
             if let Some(place) = rules.place_of(&id, &spec) {
@@ -98,7 +98,7 @@ impl Reverse {
                 let message =
                     format!("`reverse` declares {name} of {}, which ignores it", pointer.scope.name);
                 let problem = cx.manifest.error(pointer.span, message);
-                let problem = problem.related(place.clone(), "the rule that names it");
+                let problem = problem.related(place.clone(), rules.word(cx.manifest));
                 out.problems.push(problem.hint("leave `reverse` out, or narrow the rule of `ignore`"));
                 continue;
             }

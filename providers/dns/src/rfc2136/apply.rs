@@ -7,7 +7,8 @@
 //!   answer. Where that is not the next one, somebody may have written between the two, or the server makes serials of the
 //!   time: the zone is transferred again, the next message depends on what that holds, and of what is left to send, what
 //!   somebody changed fails alone, as a conflict;
-//! - a name is never split over two messages, so CNAME ↔ A is one step;
+//! - a name is split over two messages only where something of it is refused and nothing changes places there, so CNAME ↔ A
+//!   is one step;
 //! - what the server refuses is found by halves, asked for once more after the rest, and fails alone. An update
 //!   without changes tells first whether anything may be written at all, so that a key without rights does not cost
 //!   a message for each record.

@@ -326,6 +326,41 @@ async fn what_bind_checks_is_no_lack_of_rights() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_is_refused_takes_nothing_else_at_its_name_with_it() {
+    let server = Dnsd::with_example(Kind::Bind).await;
+    let (provider, cx) = (server.provider(), server.cx());
+    // BIND checks the names of hosts: one with an underscore has no address.
+    let list = records(&[
+        "name: _t._tcp, type: AAAA, values: ['2001:db8::1']",
+        "name: _t._tcp, type: TXT, values: [x]",
+        "name: _t._tcp, type: URI, values: ['10 1 https://example.net/']",
+    ]);
+    let (batch, notes, result) = apply(&*provider, &cx, ZONE, &wanted(&*provider, &list), &[]).await;
+    result.unwrap();
+    assert_eq!(notes.counts(), [("done", 2), ("failed", 1)].into());
+    assert!(notes.outcome(&batch, "_t._tcp.example.com./AAAA").contains("REFUSED"));
+    assert_eq!(notes.started.lock().unwrap().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_address_does_not_go_where_what_comes_in_its_place_is_refused() {
+    let server = Dnsd::with_example(Kind::Bind).await;
+    let (provider, cx) = (server.provider(), server.cx());
+    let before = wanted(&*provider, &records(&["name: h, type: A, values: [192.0.2.1]"]));
+    converge(&*provider, &cx, ZONE, &before, &[]).await;
+    let after = wanted(
+        &*provider,
+        // BIND refuses an MX whose host in the zone is not there.
+        &records(&["name: h, type: MX, values: [10 gone.example.com.]", "name: h, type: TXT, values: [x]"]),
+    );
+    let (_, notes, result) = apply(&*provider, &cx, ZONE, &after, &["h.example.com./A"]).await;
+    result.unwrap();
+    assert_eq!(notes.counts(), [("failed", 3)].into());
+    let seen = observe(&*provider, &cx, ZONE).await.unwrap();
+    assert!(seen.resources.iter().any(|observed| &*observed.id.0 == "h.example.com./A"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_message_that_the_server_cannot_read_is_no_lack_of_rights() {
     let server = Dnsd::with_example(Kind::Bind).await;
     let relay = Relay::to(server.port, vec![Fault::Say(1)]);

@@ -1,0 +1,67 @@
+//! What `check` finds wrong that no daemon has met yet.
+
+use crate::env::{Env, zone};
+use std::fs;
+
+/// A desk with a zone, whose configuration `change` changes.
+fn desk(change: impl FnOnce(&str) -> String) -> Env {
+    let env = Env::zonefile();
+    env.push("zone.yaml", &zone("example.com", "zones", &["{name: www, type: A, values: [192.0.2.1]}"]));
+    env.run(&["check"]).exits(0).says(&["all is well"]);
+    let config = fs::read_to_string(env.path("config.yaml")).unwrap();
+    env.write("config.yaml", &change(&config));
+    env
+}
+
+#[test]
+fn a_group_that_is_not_there_fails() {
+    let env = desk(|config| format!("api: {{group: nosuchgroup}}\n{config}"));
+    env.run(&["check"])
+        .exits(1)
+        .says(&["FAIL  api.group: there is no group `nosuchgroup`", "groupadd --system nosuchgroup"]);
+}
+
+#[test]
+fn a_file_of_variables_that_is_not_there_fails() {
+    let env = desk(|config| config.replace("{name: infra,", "{name: infra, vars: [nosuch.yaml],"));
+    env.run(&["check"]).exits(1).says(&["FAIL  source infra: nosuch.yaml"]);
+    env.push("nosuch.yaml", "a: 1\n");
+    env.run(&["check"]).exits(0).says(&["ok    source infra"]);
+}
+
+#[test]
+fn a_program_of_zone_files_that_cannot_be_run_fails() {
+    let with = |program: &str| {
+        let check = format!("type: zonefile, check: [{program}, \"{{zone}}\", \"{{file}}\"],");
+        desk(|config| config.replace("type: zonefile,", &check))
+    };
+    let env = with("nosuchprog");
+    env.run(&["check"]).exits(1).says(&["FAIL  provider zones check: there is no program `nosuchprog`"]);
+    with("/nonexistent/prog").run(&["check"]).exits(1).says(&["there is no program `/nonexistent/prog`"]);
+    with("/etc/passwd").run(&["check"]).exits(1).says(&["`/etc/passwd` is not executable"]);
+    with("/bin/true").run(&["check"]).exits(0);
+    with("true").run(&["check"]).exits(0);
+}
+
+#[test]
+fn a_template_that_names_what_is_not_given_fails() {
+    let with = |template: &str| {
+        let receiver = format!(
+            "notify: [{{name: own, type: webhook, url: 'http://127.0.0.1:9/', on: [held], template: '{template}'}}]\n"
+        );
+        desk(|config| format!("{receiver}{config}"))
+    };
+    with("{{ instnace }}")
+        .run(&["check"])
+        .exits(1)
+        .says(&["FAIL  receiver own template: the template fails"]);
+    with("{{ topic }}{% if topic == \"held\" %}{{ nosuch }}{% endif %}").run(&["check"]).exits(1);
+    with("{{ title | tojson }}").run(&["check"]).exits(0);
+}
+
+#[test]
+fn a_pattern_that_never_ends_is_an_error_with_its_place() {
+    let env = desk(|config| config.replace("{name: infra,", "{name: infra, ignore: [\"[\"],"));
+    env.run(&["check"]).exits(1).says(&["`[` is no pattern as of a .gitignore", "config.yaml:"]);
+    env.run(&["plan"]).exits(1).says(&["`[` is no pattern as of a .gitignore"]);
+}
