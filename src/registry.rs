@@ -140,9 +140,9 @@ pub fn build(entry: &ProviderEntry, config: &Config) -> Result<Arc<dyn Provider>
     })
 }
 
-pub use reconciled_cloud::{Row, TakenOver};
+pub use reconciled_cloud::{GivenBack, Row, TakenOver};
 
-/// Writes a state file of Terraform of those of `rows` that entries of `config` carry. Returns how many.
+/// Writes a state file of Terraform of those of `rows` that entries of `config` carry.
 ///
 /// Errors: the schemas of a provider cannot be had.
 pub async fn give_back(
@@ -150,7 +150,7 @@ pub async fn give_back(
     cx: &Cx,
     rows: &[Row],
     with_secrets: bool,
-) -> Result<(Vec<u8>, usize), Error> {
+) -> Result<GivenBack, Error> {
     reconciled_cloud::give_back(cx, &terraform::entries(config), rows, with_secrets).await
 }
 
@@ -171,9 +171,14 @@ pub async fn take_over(
     reconciled_cloud::take_over(cx, &terraform::entries(config), file, with_secrets).await
 }
 
+/// True for an entry whose provider is a program made for Terraform.
+pub fn is_terraform(entry: &ProviderEntry) -> bool {
+    *entry.type_name == *reconciled_cloud::INFO.type_name
+}
+
 /// The groups that an entry's kinds may have, where only its program tells the kinds themselves.
 pub fn groups(entry: &ProviderEntry) -> Vec<Arc<str>> {
-    match &*entry.type_name == reconciled_cloud::INFO.type_name {
+    match is_terraform(entry) {
         true => terraform::groups(entry),
         false => Vec::new(),
     }

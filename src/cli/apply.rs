@@ -12,7 +12,10 @@ use crate::{
     config::{Environment, Period},
     consent,
     operation::{Form, document, look_and_load, unmatched},
-    render::plan::{Document, GuardDomain, State, TextOptions, markdown, text},
+    render::{
+        plan::{Condition, ConditionKind as Kind, Document, GuardDomain, State, TextOptions, markdown, text},
+        time::rfc3339,
+    },
     session::{Failure, Outlook, Session, Writing},
     store::{DegradedEntry, Parts},
 };
@@ -88,14 +91,14 @@ pub(super) async fn run(
     }
     let nothing = unmatched(&session, reader, &outlook.desired, Some(&plan), &ask.selection).await?;
     nothing.iter().for_each(|one| out.talk(&one.warning()));
-    if !consents(&plan, apply, out) {
+    // Where something could not even be read there is an error to report, not progress to wait for.
+    let timeout = if plan.failures.is_empty() { timeout } else { Period(Duration::ZERO) };
+    if !consents(&plan, apply, session.clock.now() + timeout.0, out) {
         writing.db.close().await;
         return Ok(Exit::Error);
     }
     // What was shown is not needed while it is carried out.
     plan.resource_changes = Vec::new();
-    // Where something could not even be read there is an error to report, not progress to wait for.
-    let timeout = if plan.failures.is_empty() { timeout } else { Period(Duration::ZERO) };
     let began = session.clock.now();
     let work = carry_out(&session, &writing, &mut outlook, survey, &options, timeout);
     let result = out.during("applying", &session, work).await;
@@ -108,22 +111,39 @@ pub(super) async fn run(
     Ok(exit)
 }
 
-/// Shows the plan; false where a person was asked and does not want it.
-pub(super) fn consents(plan: &Document, apply: &ApplyArgs, out: &mut Out) -> bool {
-    let is_asked = plan.has_changes() && !apply.yes && apply.planfile.is_none();
+/// Shows the plan; false where a person was asked and does not want it. It is carried out `until` then.
+pub(super) fn consents(plan: &Document, apply: &ApplyArgs, until: Duration, out: &mut Out) -> bool {
+    let question = question(plan.has_changes(), &plan.conditions, until)
+        .filter(|_| !apply.yes && apply.planfile.is_none());
     let as_text = |colour| text(plan, &TextOptions { colour, ..TextOptions::default() });
     match apply.output {
         Format::Text => out.data(&as_text(out.colour)),
         Format::Markdown => out.data(&markdown(plan)),
         // What is written is how it ended; nobody says yes to what was not shown.
-        Format::Json if is_asked => out.talk(&as_text(false)),
+        Format::Json if question.is_some() => out.talk(&as_text(false)),
         Format::Json => {}
     }
-    if is_asked && !out.ask("Apply these changes?") {
+    if question.is_some_and(|question| !out.ask(question)) {
         out.talk("nothing was changed");
         return false;
     }
     true
+}
+
+/// What a person is asked before anything is written; none where nothing can be. What waits is planned anew and written once
+/// it can be: that is no part of what is shown, so it is told in the question.
+fn question(has_changes: bool, conditions: &[Condition], until: Duration) -> Option<&'static str> {
+    let last = rfc3339(until);
+    let comes = |one: &Condition| {
+        let is_in_time = one.next_try.as_ref().is_none_or(|next| *next <= last);
+        one.kind == Kind::Waiting && is_in_time
+    };
+    match (has_changes, conditions.iter().any(comes)) {
+        (true, false) => Some("Apply these changes?"),
+        (true, true) => Some("Apply these changes, and do what waits as soon as it can be done?"),
+        (false, true) => Some("Nothing is changed now; do what waits as soon as it can be done?"),
+        (false, false) => None,
+    }
 }
 
 /// What was written since `began` and does not do its work, or not yet, by the word of its remote: `Degraded` first.
@@ -374,4 +394,37 @@ fn report(
         }
     }
     Ok(exit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_person_is_asked_before_what_waits_is_written_too() {
+        let one = |kind, next_try: Option<u64>| Condition {
+            scope: "notes/one".into(),
+            id: Some("one".into()),
+            address: Some("Note/one".into()),
+            kind,
+            reason: "NotYetVisible".into(),
+            message: "waits until it is seen".into(),
+            hint: None,
+            next_try: next_try.map(|at| rfc3339(Duration::from_secs(at))),
+        };
+        let ask = |has_changes, conditions: &[Condition]| {
+            question(has_changes, conditions, Duration::from_secs(1_000))
+        };
+        let waits = "Nothing is changed now; do what waits as soon as it can be done?";
+        assert_eq!(ask(false, &[one(Kind::Waiting, None)]), Some(waits));
+        assert_eq!(ask(false, &[one(Kind::Stalled, None), one(Kind::Waiting, Some(999))]), Some(waits));
+        let both = "Apply these changes, and do what waits as soon as it can be done?";
+        assert_eq!(ask(true, &[one(Kind::Waiting, None)]), Some(both));
+        assert_eq!(ask(true, &[]), Some("Apply these changes?"));
+        // Nothing of these is written before the run ends.
+        for left in [one(Kind::Waiting, Some(1_001)), one(Kind::Stalled, None), one(Kind::Suspended, None)] {
+            assert_eq!(ask(false, &[left]), None);
+        }
+        assert_eq!(ask(false, &[]), None);
+    }
 }

@@ -115,10 +115,19 @@ pub enum Command {
 impl Args {
     /// Reads the arguments. For a verb that there is not, none is suggested that only other programs start.
     pub(super) fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Args, clap::Error> {
+        let mut arguments: Vec<OsString> = arguments.into_iter().collect();
+        // `help VERB` is what others have for `VERB --help`.
+        if arguments.get(1).is_some_and(|verb| verb == "help") {
+            arguments.remove(1);
+            arguments.truncate(2);
+            arguments.push("--help".into());
+        }
+        let is_apply = arguments.iter().any(|word| word == "apply");
         let mut error = match Args::try_parse_from(arguments) {
             Ok(args) => return Ok(args),
             Err(error) => error,
         };
+        other_words(&mut error, is_apply);
         let verbs = Args::command();
         let hidden: Vec<&str> =
             verbs.get_subcommands().filter(|verb| verb.is_hide_set()).map(clap::Command::get_name).collect();
@@ -158,6 +167,24 @@ impl Args {
             Some(_) => Err(Failure::hinted(format!("this does not go with --server: {why}"), "leave it out")),
             None => Ok(()),
         }
+    }
+}
+
+/// What other programs call what there is here.
+fn other_words(error: &mut clap::Error, is_apply: bool) {
+    let word = |kind| match error.get(kind) {
+        Some(ContextValue::String(word)) => word.clone(),
+        _ => String::new(),
+    };
+    let (verb, argument) = (word(ContextKind::InvalidSubcommand), word(ContextKind::InvalidArg));
+    if ["list", "ls", "get", "show"].contains(&&*verb) {
+        error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(vec!["status".into()]));
+    }
+    if is_apply && ["--force", "--doit", "--auto-approve", "--no-confirm", "-f"].contains(&&*argument) {
+        error.remove(ContextKind::SuggestedArg);
+        let tip =
+            "to apply without asking: 'reconciled apply --yes'; what is held waits for 'reconciled approve'";
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     }
 }
 
@@ -248,6 +275,21 @@ pub struct ApplyArgs {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn words_of_other_programs_lead_to_ours() {
+        let read = |words: &[&str]| {
+            let words = ["reconciled"].iter().chain(words).map(OsString::from);
+            Args::read(words).unwrap_err().to_string()
+        };
+        assert_eq!(read(&["help"]), read(&["--help"]));
+        assert_eq!(read(&["help", "sync"]), read(&["sync", "--help"]));
+        for flag in ["--force", "--doit"] {
+            let text = read(&["apply", flag]);
+            assert!(text.contains("apply --yes") && !text.contains("similar"), "{text}");
+        }
+        assert!(read(&["list"]).contains("'status'"), "{}", read(&["list"]));
+    }
 
     #[test]
     fn what_only_programs_start_is_not_suggested_to_people() {

@@ -21,7 +21,7 @@ use crate::{
 };
 use clap::{Args as ClapArgs, ValueEnum};
 use reconciled_engine::plan::STILL_THERE;
-use reconciled_provider::{Clock, Kinds, Pattern};
+use reconciled_provider::{Clock, Kinds};
 use std::{
     collections::HashSet,
     fmt::Write as _,
@@ -149,12 +149,7 @@ async fn address(
     environment: Environment,
     out: &mut Out,
 ) -> Result<Exit, Failure> {
-    what.parse::<Pattern>().map_err(|error| {
-        Failure::hinted(
-            format!("`{what}` is no address: {error}"),
-            "write KIND/NAME or KIND/NAME#PART, such as Zone/example.com#www/A",
-        )
-    })?;
+    operation::pattern(what)?;
     let ask = ExplainAsk { address: what.into() };
     let found: Explanation = match Host::find(args, &environment, out).await? {
         Host::Daemon(client) => client.get("/v1/explain", &ask).await?,
@@ -166,7 +161,10 @@ async fn address(
             format!(
                 "nothing is known of `{what}`: it is neither declared nor tracked, and no pass reported it"
             ),
-            "to see what is declared and what is there: reconciled plan --show-foreign",
+            match &found.near {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => "to see what is declared and what is there: reconciled plan --show-foreign".into(),
+            },
         ));
     }
     match explain.output {
@@ -242,6 +240,10 @@ fn text(what: &str, found: &Explanation, now: Duration) -> String {
             Some(Wanted { file, line, source, commit }) => {
                 let commit = if commit.is_empty() { "no commit" } else { commit };
                 let _ = writeln!(text, "    wanted by {file}:{line} of source {source} at {commit}");
+            }
+            None if let Some(by) = &one.foreign_to => {
+                let _ =
+                    writeln!(text, "    foreign: nobody declared it; {by} is exclusive, and would delete it");
             }
             None => text.push_str("    no longer declared\n"),
         }

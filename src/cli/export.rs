@@ -45,21 +45,22 @@ pub(super) async fn run(
             rows.push(registry::Row { scope: scope.clone(), id: row.tracked.id.clone(), private });
         }
     }
-    let (text, count) =
+    let given =
         registry::give_back(&session.config, &session.surveyor.cx, &rows, export.with_secrets).await?;
     let path = &export.tfstate;
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
-    file.and_then(|mut file| file.write_all(&text)).map_err(|error| {
+    file.and_then(|mut file| file.write_all(&given.text)).map_err(|error| {
         let failure = format!("write {}: {error}", path.display());
         match error.kind() {
             std::io::ErrorKind::AlreadyExists => Failure::hinted(failure, "name another file"),
             _ => Failure::plain(failure),
         }
     })?;
-    out.talk(&format!("{} written to {}", counted(count, "resource"), path.display()));
-    match export.with_secrets {
-        true => out.talk("the file holds secrets in clear: keep it where only you can read it"),
-        false => {
+    out.talk(&format!("{} written to {}", counted(given.count, "resource"), path.display()));
+    match (given.has_secrets, export.with_secrets) {
+        (false, _) => {}
+        (true, true) => out.talk("the file holds secrets in clear: keep it where only you can read it"),
+        (true, false) => {
             out.talk("hint: secrets were left out, and Terraform would set them anew: add --with-secrets")
         }
     }

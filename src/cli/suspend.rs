@@ -106,7 +106,7 @@ pub(super) async fn run(
         out.say(&format!("{} {} suspended{until}, {most}{tracked} tracked", suspension.id, suspension.what));
     })?;
     if suspended.tracked == 0 && suspend.address.is_some() {
-        out.talk("warning: nothing that is tracked has such an address; what is made later and has it is not written either");
+        out.talk("warning: nothing that is tracked has such an address; what is there all the same and an exclusive zone would delete is left alone, and what is made later and has it is not written either");
     }
     if suspended.is_writing {
         out.talk("what was sent before is still being answered; nothing new is sent");

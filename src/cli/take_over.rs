@@ -57,6 +57,7 @@ pub(super) async fn run(
     if let Some(dir) = &import.secrets {
         write_secrets(dir, &taken.secrets, out)?;
     }
+    let is_barred = is_barred(&session).await?;
     let count = counted(taken.count, "resource");
     match &import.out {
         Some(dir) => {
@@ -67,10 +68,17 @@ pub(super) async fn run(
                 dir.display()
             ));
             let dir = dir.display();
-            out.talk(&format!(
-                "next: look at it with `reconciled plan --dir {dir}`, where all of it reads `= adopt`;"
-            ));
+            let what = match is_barred {
+                true => "all of it reads `= adopt`, but for what was forgotten here",
+                false => "all of it reads `= adopt`",
+            };
+            out.talk(&format!("next: look at it with `reconciled plan --dir {dir}`, where {what};"));
             out.talk("      then commit the files to the source, and run `terraform` for them no more");
+            if is_barred {
+                out.talk(
+                    "      and for what was forgotten, say so once it is in force: reconciled adopt ADDRESS",
+                );
+            }
         }
         None => {
             out.data(&taken.files.into_values().collect::<Vec<_>>().join("---\n"));
@@ -84,6 +92,14 @@ pub(super) async fn run(
         ));
     }
     Ok(exit)
+}
+
+/// True where something of a provider of Terraform was forgotten, and waits for a word before it is taken over again.
+async fn is_barred(session: &Session) -> Result<bool, Failure> {
+    let bars = session.reader().await?.bars().await?;
+    let entries = &session.config.providers;
+    let is_theirs = |name: &str| entries.iter().any(|one| *one.name == *name && registry::is_terraform(one));
+    Ok(bars.iter().any(|(scope, _)| is_theirs(&scope.provider)))
 }
 
 /// Each in a file of its own that only its owner reads; the entries to declare them are told.

@@ -9,12 +9,14 @@ use super::{
 };
 use crate::{
     client::Client,
+    clock::SystemClock,
     config::Period,
     daemon::Following,
     operation::{ApproveAsk, Approved, Form, PlanAnswer, PlanAsk, Selected, SyncAsk},
     render::plan::{Action, Blocked, ConditionKind, Document, GuardDomain, ResourceChange, Source, State},
     session::Failure,
 };
+use reconciled_provider::Clock;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Shows the daemon's plan, asks, and has it carried out.
@@ -53,7 +55,7 @@ pub(super) async fn apply(
             let _: Approved = client.post("/v1/approve", &ask).await?;
         }
     }
-    if !consents(&document, apply, out) {
+    if !consents(&document, apply, SystemClock.now() + timeout.0, out) {
         return Ok(Exit::Error);
     }
     let ask = SyncAsk {

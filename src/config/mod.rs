@@ -12,6 +12,7 @@ mod implied;
 mod lenient;
 mod locate;
 mod notify;
+mod periods;
 mod printed;
 mod provider;
 mod reach;
@@ -237,6 +238,7 @@ fn whole(
     check_former("provider", &former, file, problems);
     check_secrets(root, &secrets, &sources, file, problems);
     check_allow(root, &sources, &providers, file, problems);
+    periods::check(root, file, problems);
     let mut raw = raw?;
     let telemetry = raw.telemetry.take().unwrap_or_default().read(root, file, problems);
     let listen = raw.api.as_ref().and_then(RawApi::address);

@@ -65,6 +65,21 @@ fn common_keys_are_taken_from_an_entry_and_the_rest_is_left_for_its_backend() {
 }
 
 #[test]
+fn times_that_are_none_and_an_empty_name_are_refused_where_they_stand() {
+    let check = |text: &str, place: &str, expect: &str| {
+        let said = problems(text);
+        assert!(said.contains(expect) && said.contains(&format!("config.yaml:{place}\n")), "{said}");
+        assert!(said.contains("hint: write "), "{said}");
+    };
+    check("instance: \"\"\n", "1:11", "`instance` is empty");
+    let all = "all the time";
+    check("providers:\n- {name: z, type: zonefile, resync: 1ms}\n", "2:37", all);
+    check("hook: {planTimeout: 0s}\n", "1:21", "ever be shown its plan");
+    check("audit: {keep: 0d}\n", "1:15", "no event would be kept");
+    assert_eq!(problems("instance: a\nhook: {planTimeout: 500ms}\naudit: {keep: 1d}\n"), "");
+}
+
+#[test]
 fn all_problems_are_found_at_once_with_place_and_remedy() {
     assert_snapshot!(problems(
         "instanec: x\nguard: {maxDeletes: many}\nsources:\n- {name: Infra, url: /a, interval: 60, allow: al}\n- {name: b}\n- {name: b, url: /c, ref: {tag: a, branch: b}, allow: [{provider: pdsn}]}\n\

@@ -10,7 +10,7 @@ use reconciled_engine::{
     plan::Selection,
     scheduler::{Stance, Standing},
 };
-use reconciled_provider::{Pattern, Scope};
+use reconciled_provider::{Pattern, Scope, problem::did_you_mean};
 use std::{collections::BTreeSet, sync::Arc};
 
 /// The scopes in which something is held that somebody consented to.
@@ -54,6 +54,20 @@ pub(super) fn named(instance: &Instance, name: &str) -> Result<Arc<str>, Failure
     })
 }
 
+/// Refuses the name of a provider that there is not.
+fn is_configured(instance: &Instance, name: &str) -> Result<(), Failure> {
+    let providers = &instance.session.config.providers;
+    let names: Vec<&str> = providers.iter().map(|entry| &*entry.name).collect();
+    if names.contains(&name) {
+        return Ok(());
+    }
+    let hint = match did_you_mean(name, names.iter().copied()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("configured providers: {}", names.join(", ")),
+    };
+    Err(Failure::hinted(format!("no provider is called `{name}`"), hint))
+}
+
 /// The scopes that `ask` means, and what of it means nothing.
 pub(super) async fn meant(
     instance: &Instance,
@@ -67,6 +81,9 @@ pub(super) async fn meant(
         };
         source.is_none() || desired.in_scope(scope).iter().any(from)
     };
+    if let Some(name) = &ask.provider {
+        is_configured(instance, name)?;
+    }
     let of_provider = |scope: &Scope| ask.provider.as_deref().is_none_or(|name| *scope.provider == *name);
     let patterns = ask.addresses.iter().map(|text| pattern(text)).collect::<Result<Vec<Pattern>, _>>()?;
     let mut tracked = BTreeSet::new();

@@ -390,6 +390,13 @@ impl Resolver<'_, '_> {
         }
         // A file of variables that cannot be read is one problem, not one for each use.
         if !variables.incomplete {
+            if let Some(shape) = variables.shape(name) {
+                let problem =
+                    Problem::error(format!("the variable `{name}` is {shape}, and no single value"));
+                let hint = "only templates take lists and mappings: `{% for one in vars.NAME %}`; here, write one value, such as `${vars.NAME.KEY}` of a mapping";
+                self.problems.push((problem.hint(hint), span));
+                return Put::Failed;
+            }
             let problem = Problem::error(format!("there is no variable `{name}`"));
             let problem = match did_you_mean(name, variables.values.keys().map(String::as_str)) {
                 Some(near) => problem.hint(format!("did you mean `{near}`?")),

@@ -36,6 +36,18 @@ pub(super) fn read(vars: &Vars, files: &dyn Files, problems: &mut Vec<Problem>) 
 }
 
 impl Variables {
+    /// What is set under a dotted name and is no single value.
+    pub(super) fn shape(&self, name: &str) -> Option<&'static str> {
+        let mut names = name.split('.');
+        let first = self.tree.get(names.next()?)?;
+        match names.try_fold(first, |within, name| within.get(name))? {
+            serde_json::Value::Array(_) => Some("a list"),
+            serde_json::Value::Object(_) => Some("a mapping"),
+            serde_json::Value::Null => Some("empty"),
+            _ => None,
+        }
+    }
+
     fn add_file(&mut self, path: &Arc<str>, files: &dyn Files) -> Result<(), Box<Problem>> {
         let file = super::read_text(files, path)?;
         for node in parse(&file, Limits::default())? {
@@ -64,7 +76,7 @@ impl Variables {
                     self.values.insert(name, (text.clone(), kind.clone()));
                 }
                 NodeValue::Map(_) => self.add(&name, value),
-                // A list cannot stand in a scalar; naming it is an unknown variable.
+                // A list cannot stand in a scalar.
                 NodeValue::Seq(_) | NodeValue::Null => {}
             }
         }

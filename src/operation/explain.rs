@@ -7,7 +7,7 @@ use super::{
     aside::Aside,
     health::{Known, ResourceEntry},
     pattern,
-    read::{concerns, is_meant as is_meant_here, means},
+    read::{concerns, is_meant as is_meant_here, means, near},
 };
 use crate::{
     session::{Failure, Session},
@@ -63,6 +63,9 @@ pub struct Explanation {
     pub elsewhere: Vec<Elsewhere>,
     /// What could not be looked at, and why.
     pub messages: Vec<String>,
+    /// Where nothing is known: what may be meant.
+    #[serde(default)]
+    pub near: Option<String>,
 }
 
 /// One resource as it is now.
@@ -75,6 +78,9 @@ pub struct Now {
     pub scope: String,
     /// Who wants it; none when nothing declares it.
     pub wanted: Option<Wanted>,
+    /// It was never ours: where it is declared that the scope holds nothing else, and by which it goes.
+    #[serde(default)]
+    pub foreign_to: Option<String>,
     /// What it shall be, one field a line; empty when that is not known yet.
     pub declared: Vec<String>,
     /// What it is at the remote, one field a line; none when it is not there.
@@ -163,7 +169,12 @@ pub async fn explain(
         history,
         ..Explanation::default()
     };
-    let Some((session, desired)) = look.filter(|_| !scopes.is_empty()) else { return Ok(answer) };
+    let Some((session, desired)) = look.filter(|_| !scopes.is_empty()) else {
+        if answer.is_empty() {
+            answer.near = near(reader, look.map(|(_, desired)| desired), &ask.address).await?;
+        }
+        return Ok(answer);
+    };
     // A version that stands would spare the very reading that is asked for.
     let asked = Some(scopes.clone());
     let options = SurveyOptions { only: Some(scopes), asked, refresh: true, ..SurveyOptions::default() };
@@ -174,6 +185,9 @@ pub async fn explain(
             Ok(view) => answer.now.extend(now(scope, view, (desired, &pins), observer, &meant)),
             Err(error) => answer.messages.push(format!("{scope} cannot be looked at: {}", error.chain())),
         }
+    }
+    if answer.is_empty() {
+        answer.near = near(reader, Some(desired), &ask.address).await?;
     }
     Ok(answer)
 }
@@ -267,6 +281,7 @@ fn now(
                     source: manifest.key.source().to_string(),
                     commit: pin.map_or(in_force, |pin| pin.commit.to_string()),
                 }),
+                foreign_to: None,
                 declared: match &resource.spec {
                     Spec::Known { bytes, .. } => lines(observer, &resource.id, bytes),
                     Spec::Waiting { .. } => Vec::new(),
@@ -283,6 +298,7 @@ fn now(
         address: row.address.to_string(),
         scope: scope.to_string(),
         wanted: None,
+        foreign_to: None,
         declared: Vec::new(),
         remote: remote(&row.tracked.id),
         is_in_doubt: is_in_doubt(&row.tracked.id),
@@ -297,12 +313,22 @@ fn now(
         address: step.address.to_string(),
         scope: scope.to_string(),
         wanted: None,
+        foreign_to: Some(wants_alone(scope, desired)),
         declared: Vec::new(),
         remote: remote(&step.id),
         is_in_doubt: false,
         change: Some(change_of(step)),
     }));
     all
+}
+
+/// Who declares that a scope holds nothing but what is declared, and where.
+fn wants_alone(scope: &Scope, desired: &Desired) -> String {
+    let wanting = desired.exclusive.get(scope).map_or(&[][..], Vec::as_slice);
+    let manifests = wanting.iter().filter_map(|index| desired.manifests.get(*index as usize));
+    let all: Vec<String> =
+        manifests.map(|one| format!("{} ({}:{})", one.address, one.file, one.line)).collect();
+    all.join(", ")
 }
 
 fn change_of(step: &Step) -> String {

@@ -58,10 +58,39 @@ pub use sync::{RequestEntry, SyncAsk, SyncLine, SyncOutcome};
 pub(crate) use target::{KEPT, files as target_files, program, stale};
 pub(crate) use unmatched::{Unmatched, unmatched};
 
+use crate::registry;
 use crate::session::Failure;
 use reconciled_provider::{Pattern, address::AddressError};
 
 /// An address pattern, as typed.
 pub fn pattern(text: &str) -> Result<Pattern, Failure> {
-    text.parse().map_err(|error: AddressError| Failure::plain(error.to_string()))
+    text.parse().map_err(|error: AddressError| match capital(text) {
+        Some(near) => Failure::hinted(error.to_string(), format!("did you mean `{near}`?")),
+        None => Failure::plain(error.to_string()),
+    })
+}
+
+/// The address that is meant where its kind is written small.
+fn capital(text: &str) -> Option<String> {
+    let (word, rest) = text.split_once('/')?;
+    let kinds = registry::kinds().0;
+    let kind = kinds.iter().find(|kind| kind.name.eq_ignore_ascii_case(word))?;
+    let near = format!("{}/{rest}", kind.name);
+    near.parse::<Pattern>().is_ok().then_some(near)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kind_that_is_written_small_is_told_as_it_is_written() {
+        let check = |text: &str, expect: Option<&str>| {
+            assert_eq!(pattern(text).unwrap_err().hint().as_deref(), expect);
+        };
+        check("zone/example.com", Some("did you mean `Zone/example.com`?"));
+        check("recordset/www#a/A", Some("did you mean `RecordSet/www#a/A`?"));
+        check("nothing/x", None);
+        check("nothing", None);
+    }
 }

@@ -99,8 +99,22 @@ pub async fn add_unknown(
     if is_known || is_declared {
         return Ok(());
     }
+    answer.unknown = Some(Unknown { near: near(reader, desired, text).await? });
+    Ok(())
+}
+
+/// What is tracked or declared and called almost as `text`.
+pub(super) async fn near(
+    reader: &Reader,
+    desired: Option<&Desired>,
+    text: &str,
+) -> Result<Option<String>, Failure> {
+    if text.contains(['*', '?']) {
+        return Ok(None);
+    }
     let rows = reader.rows(None).await?;
     let known = rows.iter().map(|row| row.address.clone());
+    let manifests = desired.map(|desired| &*desired.manifests).unwrap_or_default();
     let declared = manifests.iter().map(|manifest| manifest.address.to_string());
     let all: BTreeSet<String> = known.chain(declared).collect();
     // Who asks for a manifest means one.
@@ -108,8 +122,7 @@ pub async fn add_unknown(
         true => address.as_str(),
         false => address.split('#').next().unwrap_or(address),
     });
-    answer.unknown = Some(Unknown { near: did_you_mean(text, candidates).map(str::to_owned) });
-    Ok(())
+    Ok(did_you_mean(text, candidates).map(str::to_owned))
 }
 
 /// Answers [`StatusAsk`].

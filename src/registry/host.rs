@@ -8,7 +8,7 @@ use crate::{
 use reconciled_local::hostd::{Allowed, refuse, serve};
 use reconciled_provider::{Problem, Provider};
 use std::{path::Path, sync::Arc, time::Duration};
-use tokio::net::UnixListener;
+use tokio::{net::UnixListener, time::timeout};
 
 /// How long the helper stays when nobody asks: it is started in no time.
 const IDLE: Duration = Duration::from_secs(60);
@@ -49,15 +49,20 @@ pub(super) fn build(entry: &ProviderEntry, config: &Config) -> Result<Arc<dyn Pr
 /// Answers the daemon on `socket` as the helper that `config` describes, until nobody has asked for a while.
 pub async fn serve_host(socket: UnixListener, config: &Path) -> Result<(), Failure> {
     let lost = |error| Failure::plain(format!("listen for the daemon: {error}"));
-    let allowed = loop {
+    let mut first = None;
+    loop {
         let problems = match Allowed::read(config) {
-            Ok(allowed) => break allowed,
+            Ok(allowed) => return serve(socket, first, allowed, IDLE).await.map_err(lost),
             Err(problems) => problems,
         };
-        // Who asks is told why nothing is done; it is read again for each, so that it counts once it is mended.
-        if !refuse(&socket, &Allowed::unusable(&problems), IDLE).await.map_err(lost)? {
-            return Err(Failure::Problems(problems));
+        // Who asks is told why nothing is done.
+        if let Some(stream) = first.take() {
+            refuse(stream, &Allowed::unusable(&problems)).await;
         }
-    };
-    serve(socket, allowed, IDLE).await.map_err(lost)
+        // It is read again after somebody came and not before: it may be mended while nobody asks.
+        let Ok(accepted) = timeout(IDLE, socket.accept()).await else {
+            return Err(Failure::Problems(problems));
+        };
+        first = Some(accepted.map_err(lost)?.0);
+    }
 }

@@ -31,6 +31,15 @@ fn what_is_suspended_is_looked_at_and_not_written_also_by_the_next_daemon() {
     env.push("zone.yaml", &zone(ZONE, "pdns", &[WWW]));
     let daemon = Daemon::start(&env);
     sync(&env).exits(0);
+    env.run(&["sync", "--provider", "pdsn"])
+        .exits(1)
+        .says(&["no provider is called `pdsn`", "did you mean `pdns`?"]);
+    env.run(&["explain", "Zone/exampl.com"]).exits(1).says(&["did you mean `Zone/example.com`?"]);
+    for verb in [&["explain"][..], &["plan", "--target"], &["status"]] {
+        let said = env.run(&[verb, &["zone/example.com"]].concat()).exits(1);
+        let said = said.says(&["`zone/example.com` is not an address", "did you mean `Zone/example.com`?"]);
+        assert_eq!(said.all().matches("is not an address").count(), 1, "{}", said.all());
+    }
     env.run(&["suspend", "--all", "--reason", "moving the database"]).exits(0).says(&[
         "using daemon",
         "--all suspended, 2 tracked",

@@ -8,7 +8,7 @@ use reconciled_local::hands::{
 use std::{
     fs,
     os::{fd::OwnedFd, unix::fs::PermissionsExt},
-    process::{Command, Stdio},
+    process::{Child, Command, Stdio},
 };
 use tokio::net::UnixStream;
 
@@ -156,31 +156,67 @@ fn a_configuration_that_others_can_write_is_not_believed() {
     assert!(!machine.path("/etc/app/a").exists());
 }
 
+/// A helper with this configuration, as root of a namespace of its own that `script` prepares.
+struct Lone {
+    dir: tempfile::TempDir,
+    helper: Child,
+}
+
+impl Drop for Lone {
+    fn drop(&mut self) {
+        let _ = self.helper.kill();
+        let _ = self.helper.wait();
+    }
+}
+
+impl Lone {
+    fn start(config: &str, script: &str) -> Lone {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().canonicalize().unwrap().join("hostd.yaml");
+        fs::write(&path, config).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        let listener = std::os::unix::net::UnixListener::bind(dir.path().join("hostd.sock")).unwrap();
+        let helper = Command::new("unshare")
+            .args(["--user", "--map-root-user", "sh", "-c", script, "-"])
+            .arg(env!("CARGO_BIN_EXE_reconciled"))
+            .arg("--config")
+            .arg(&path)
+            .arg("hostd")
+            .stdin(OwnedFd::from(listener))
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        Lone { dir, helper }
+    }
+    /// What it answers first.
+    async fn ask(&self, ask: Ask) -> Option<Answer> {
+        let stream = UnixStream::connect(self.dir.path().join("hostd.sock")).await.unwrap();
+        let (read, mut to) = stream.into_split();
+        send(&mut to, &Question { version: VERSION, ask }).await.unwrap();
+        Frames::of(read).words().await.unwrap()
+    }
+}
+
+#[tokio::test]
+async fn a_configuration_that_was_mended_counts_for_the_next_one_who_asks() {
+    let lone = Lone::start("paths: [/etc]\nfoo: 1\n", "exec \"$@\"");
+    for _ in 0..2 {
+        let answer = lone.ask(Ask::Look(Vec::new())).await;
+        let Some(Answer::Failed(why)) = answer else { panic!("{answer:?}") };
+        let error = reconciled_provider::Error::from(why);
+        assert!(error.message.contains("unknown field `foo`"), "{error:?}");
+    }
+    fs::write(lone.dir.path().join("hostd.yaml"), "paths: [/etc]\n").unwrap();
+    let answer = lone.ask(Ask::Look(Vec::new())).await;
+    assert!(matches!(answer, Some(Answer::Done)), "{answer:?}");
+}
+
 #[tokio::test]
 async fn a_helper_that_the_kernel_tells_nothing_says_so_before_it_says_that_it_listens() {
-    let dir = tempfile::tempdir().unwrap();
-    let config = dir.path().canonicalize().unwrap().join("hostd.yaml");
-    fs::write(&config, "paths: [/etc]\n").unwrap();
-    fs::set_permissions(&config, fs::Permissions::from_mode(0o600)).unwrap();
-    let socket = dir.path().join("hostd.sock");
-    let listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
     // The limit counts by user, and each namespace of users has one of its own.
     let script = "echo 0 >/proc/sys/user/max_inotify_instances && exec \"$@\"";
-    let mut helper = Command::new("unshare")
-        .args(["--user", "--map-root-user", "sh", "-c", script, "-", env!("CARGO_BIN_EXE_reconciled")])
-        .arg("--config")
-        .arg(&config)
-        .arg("hostd")
-        .stdin(OwnedFd::from(listener))
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let (read, mut to) = UnixStream::connect(&socket).await.unwrap().into_split();
-    let question = Question { version: VERSION, ask: Ask::ListenFiles(1, Watched::default()) };
-    send(&mut to, &question).await.unwrap();
-    let answer = Frames::of(read).words().await.unwrap();
-    helper.kill().unwrap();
-    helper.wait().unwrap();
+    let lone = Lone::start("paths: [/etc]\n", script);
+    let answer = lone.ask(Ask::ListenFiles(1, Watched::default())).await;
     let Some(Answer::Failed(why)) = answer else { panic!("{answer:?}") };
     let error = reconciled_provider::Error::from(why);
     assert_eq!(error.message, "the kernel tells of no changes");

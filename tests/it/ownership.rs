@@ -2,6 +2,7 @@
 
 use crate::{
     env::{Env, WIDE_GUARD, rrsets, zone},
+    pdns::Pdns,
     shared::{other_source, push_other},
 };
 use std::fs;
@@ -64,9 +65,17 @@ fn records_of_others_survive_an_exclusive_zone_and_are_taken_over_with_their_mar
     env.run(&["plan", "--target", "Zone/a.example#www/A"]).hides(&["free/A"]);
     env.run(&["explain", "Zone/a.example#free/A"])
         .exits(0)
-        .says(&["Zone/a.example#free/A", "delete (commit"]);
+        .says(&["Zone/a.example#free/A", "delete (commit"])
+        .says(&["foreign: nobody declared it; Zone/a.example (zone.yaml:1) is exclusive"])
+        .hides(&["no longer declared"]);
     env.run(&["apply", "--yes"]).exits(3);
     assert_eq!(text(&env), SHARED, "held and stalled: nothing is written");
+    // It is tracked by nobody, and a suspension keeps it all the same.
+    env.run(&["suspend", "Zone/a.example#free/A", "--reason", "asking whose it is"])
+        .exits(0)
+        .says(&["an exclusive zone would delete is left alone"]);
+    env.run(&["plan"]).exits(3).says(&["asking whose it is", "1 suspended"]);
+    env.run(&["resume", "Zone/a.example#free/A"]).exits(0);
 
     let taken = www.replace('}', ", adopt: externaldns/k8s}");
     let octo = "{name: octo, type: A, values: [192.0.2.3], adopt: octodns}";
@@ -179,4 +188,23 @@ fn what_a_source_must_not_declare_freezes_no_manifest_of_another() {
             .hides(&["zone.yaml  frozen", "source infra: the revision has errors"]);
         assert_eq!(env.zone_rrsets(ZONE), rrsets(&[("www A", &format!("300 192.0.2.{value}"))]));
     }
+}
+
+#[test]
+fn what_is_declared_since_is_counted_among_the_foreign_no_more() {
+    let server = Pdns::start();
+    let env = Env::pdns(&server);
+    let one = |name: &str, last: u8| format!("{{name: {name}, type: A, values: [192.0.2.{last}]}}");
+    let (a, b, c) = (one("a", 1), one("b", 2), one("c", 3));
+    env.push("zone.yaml", &zone("example.com", "pdns", &[&c]));
+    env.apply();
+    for (name, value) in [("a", "192.0.2.1"), ("b", "192.0.2.2"), ("d", "192.0.2.4")] {
+        server.set("example.com", name, "A", value);
+    }
+    env.apply();
+    env.run(&["plan"]).exits(0).says(&["3 foreign, left alone"]);
+    env.push("zone.yaml", &zone("example.com", "pdns", &[&a, &b, &c]));
+    env.run(&["plan"]).exits(0).says(&["2 to adopt", "1 foreign, left alone"]);
+    env.apply().says(&["1 foreign, left alone"]);
+    env.run(&["plan"]).exits(0).says(&["1 foreign, left alone"]);
 }

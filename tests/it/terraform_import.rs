@@ -142,7 +142,8 @@ fn what_goes_back_to_terraform_goes_with_its_state() {
     let export = |more: &[&str]| {
         let _ = fs::remove_file(&file);
         let args = [&["export", "--tfstate", file.to_str().unwrap()][..], more].concat();
-        env.run(&args).exits(0).says(&["1 resource written"]).hides(&["canary-of-a-thing"]);
+        let secrets = if more.is_empty() { "secrets were left out" } else { "holds secrets in clear" };
+        env.run(&args).exits(0).says(&["1 resource written", secrets]).hides(&["canary-of-a-thing"]);
         assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
         fs::read_to_string(&file).unwrap()
     };
@@ -163,8 +164,26 @@ fn what_goes_back_to_terraform_goes_with_its_state() {
     // What was given back can be taken again.
     fs::remove_dir_all(env.path("state")).unwrap();
     let out = env.path("taken");
-    env.run(&["import", file.to_str().unwrap(), "--out", out.to_str().unwrap()]).exits(0);
+    env.run(&["import", file.to_str().unwrap(), "--out", out.to_str().unwrap()])
+        .exits(0)
+        .hides(&["forgotten"]);
     env.run(&["plan", "--dir", out.to_str().unwrap()]).exits(0).says(&["= Thing/a"]).hides(&["+ ", "~ "]);
+}
+
+#[test]
+fn secrets_are_spoken_of_where_there_are_any_and_bars_where_some_were_forgotten() {
+    let env = desk("");
+    env.push("a.yaml", &thing("a", "", "name: a, content: x"));
+    env.apply();
+    let file = env.path("out.tfstate");
+    let export = ["export", "--tfstate", file.to_str().unwrap()];
+    env.run(&export).exits(0).says(&["1 resource written"]).hides(&["secrets"]);
+    env.run(&["forget", "Thing/a", "--yes"]).exits(0);
+    let out = env.path("taken");
+    env.run(&["import", file.to_str().unwrap(), "--out", out.to_str().unwrap()])
+        .exits(0)
+        .says(&["but for what was forgotten here", "reconciled adopt ADDRESS"]);
+    env.run(&["plan", "--dir", out.to_str().unwrap()]).exits(3).says(&["it was forgotten"]);
 }
 
 #[test]

@@ -38,6 +38,16 @@ pub fn without_entry<'r>(entries: &BTreeMap<Arc<str>, Config>, rows: &'r [Row]) 
     rows.iter().filter(|row| !entries.contains_key(&row.scope.provider)).filter(is_ours).collect()
 }
 
+/// A state file, and what is in it.
+pub struct GivenBack {
+    /// The file.
+    pub text: Vec<u8>,
+    /// How many resources.
+    pub count: usize,
+    /// Secrets of them are in it, or were left out of it.
+    pub has_secrets: bool,
+}
+
 /// Writes a state file of the rows that `entries` carry.
 ///
 /// Errors: schemas cannot be had, or what is remembered is no state.
@@ -46,7 +56,7 @@ pub async fn give_back(
     entries: &BTreeMap<Arc<str>, Config>,
     rows: &[Row],
     with_secrets: bool,
-) -> Result<(Vec<u8>, usize), Error> {
+) -> Result<GivenBack, Error> {
     let mut catalogs: BTreeMap<Arc<str>, Arc<Catalog>> = BTreeMap::new();
     for (name, config) in entries {
         if rows.iter().any(|row| row.scope.provider == *name) {
@@ -54,7 +64,7 @@ pub async fn give_back(
         }
     }
     let mut names: BTreeSet<(String, String)> = BTreeSet::new();
-    let (mut resources, mut count) = (Vec::new(), 0);
+    let (mut resources, mut count, mut has_secrets) = (Vec::new(), 0, false);
     for row in rows {
         let (Some(catalog), Some(config)) =
             (catalogs.get(&row.scope.provider), entries.get(&row.scope.provider))
@@ -65,12 +75,13 @@ pub async fn give_back(
         let type_name = kind::type_in(&row.id);
         let block = &catalog.resource(type_name)?.schema.block;
         let former = kept.former.iter().enumerate().map(|(number, former)| {
-            let mut one = instance(block, &former.kept, with_secrets)?;
+            let mut one = instance(block, &former.kept, with_secrets, &mut has_secrets)?;
             one["deposed"] = format!("{number:08x}").into();
             Ok(one)
         });
-        let mut instances = vec![instance(block, &kept, with_secrets)?];
-        instances.extend(former.collect::<Result<Vec<_>, Error>>()?);
+        let former = former.collect::<Result<Vec<_>, Error>>()?;
+        let mut instances = vec![instance(block, &kept, with_secrets, &mut has_secrets)?];
+        instances.extend(former);
         let name = row.id.0.split_once('.').map_or("", |(_, name)| name);
         resources.push(json!({
             "mode": "managed",
@@ -91,10 +102,10 @@ pub async fn give_back(
         "outputs": {},
         "resources": resources,
     });
-    Ok((format!("{file:#}\n").into_bytes(), count))
+    Ok(GivenBack { text: format!("{file:#}\n").into_bytes(), count, has_secrets })
 }
 
-fn instance(block: &Block, kept: &Kept, with_secrets: bool) -> Result<Json, Error> {
+fn instance(block: &Block, kept: &Kept, with_secrets: bool, has_secrets: &mut bool) -> Result<Json, Error> {
     // The text of the error would quote the state.
     let mut attributes: Json = serde_json::from_str(&kept.state)
         .map_err(|_| Error::unexpected("what is remembered of it is no state"))?;
@@ -106,12 +117,16 @@ fn instance(block: &Block, kept: &Kept, with_secrets: bool) -> Result<Json, Erro
         .collect();
     let mut private = STANDARD.encode(kept.private());
     let mut identity = kept.identity.as_ref();
-    if !with_secrets {
-        let clear = change::secrets_in(block, &attributes);
-        let hidden = kept.hidden().and(clear);
-        blank_secrets(block, &mut attributes);
-        blank(&hidden, &mut attributes);
+    let hidden = kept.hidden().and(change::secrets_in(block, &attributes));
+    let mut blanked = attributes.clone();
+    blank_secrets(block, &mut blanked);
+    blank(&hidden, &mut blanked);
+    *has_secrets |= blanked != attributes;
+    if with_secrets {
         // Nobody but the provider knows what is in there.
+        *has_secrets |= !private.is_empty();
+    } else {
+        attributes = blanked;
         private.clear();
         identity = identity.filter(|identity| !hidden.hides(&identity.value));
     }

@@ -29,7 +29,7 @@ mod takeover;
 pub mod wire;
 
 pub use config::{Config, Given};
-pub use giveback::{Row, give_back, without_entry};
+pub use giveback::{GivenBack, Row, give_back, without_entry};
 pub use mark::Mark;
 pub use provider::{INFO, open, sample};
 pub use takeover::{Handover, Left, TakenOver, take_over};

@@ -33,6 +33,24 @@ fn an_unknown_variable_is_one_problem_with_the_nearest_name() {
 }
 
 #[test]
+fn a_variable_that_is_no_single_value_is_told_apart_from_one_that_is_not_there() {
+    let check = |name: &str, expect: &str| {
+        let spec = format!("{{records: [{{name: x, value: \"${{vars.{name}}}\"}}]}}");
+        let mut setup = Setup::new(&[("a.yaml", &thing("a", &spec))]);
+        setup.rules().vars = inline("peers: [a, b]\nnet: {d: example.com, dns: [c]}\nnone:\n");
+        let said = shown(&setup.once());
+        assert!(said.contains(&format!("error: {expect}\n")), "{said}");
+        assert_eq!(said.contains("only templates take lists"), !expect.contains("there is no"), "{said}");
+    };
+    check("peers", "the variable `peers` is a list, and no single value");
+    check("net.dns", "the variable `net.dns` is a list, and no single value");
+    check("net", "the variable `net` is a mapping, and no single value");
+    check("none", "the variable `none` is empty, and no single value");
+    check("peers.a", "there is no variable `peers.a`");
+    check("no", "there is no variable `no`");
+}
+
+#[test]
 fn an_address_without_a_path_is_an_error_where_it_is_ours_and_text_where_it_is_not() {
     let spec = |value: &str| format!("{{records: [{{name: x, value: \"{value}\"}}]}}");
     let setup = Setup::new(&[("a.yaml", &thing("a", &spec("${Foo/bar} ${HOME/a} ${file/a.txt/a.bak}")))]);

@@ -109,17 +109,25 @@ pub(super) fn side(value: Option<&str>, is_unknown: bool) -> Cow<'_, str> {
     }
 }
 
-/// True when a field needs more than one line.
+/// True when a field needs more than one line: a value has several, or the sides would look the same on one.
 pub(super) fn is_long(field: &Field) -> bool {
     let long =
         |side: &Option<String>| side.as_deref().is_some_and(|v| v.trim_end_matches('\n').contains('\n'));
-    long(&field.before) || long(&field.after)
+    let looks_same =
+        side(field.before.as_deref(), false) == side(field.after.as_deref(), field.after_unknown);
+    long(&field.before) || long(&field.after) || looks_same && field.before != field.after
 }
 
 /// The lines that differ between two values, `-` before `+`, without what is equal at both ends.
 pub(super) fn changed_lines(field: &Field, width: usize) -> Vec<(char, String)> {
+    let difference = unseen(field);
+    // Where nothing but white space differs, a tab must not look like a space.
+    let shown = |line: &str| match difference {
+        Some(SPACES) => clean(&line.replace('\t', "\u{2192}")).into_owned(),
+        _ => clean(&line.replace('\t', TAB)).into_owned(),
+    };
     let lines = |side: &'_ Option<String>| -> Vec<String> {
-        side.iter().flat_map(|v| v.lines()).map(|l| cut(&clean(l), width).into_owned()).collect()
+        side.iter().flat_map(|v| v.lines()).map(|l| cut(&shown(l), width).into_owned()).collect()
     };
     let (before, mut after) = (lines(&field.before), lines(&field.after));
     if field.after_unknown {
@@ -135,11 +143,40 @@ pub(super) fn changed_lines(field: &Field, width: usize) -> Vec<(char, String)> 
             out.push((sign, format!("… {} more lines", lines.len() - LINES)));
         }
     }
-    if out.is_empty() {
-        // Cut to the same text, or different only in a tab.
-        out.push(('~', "(differs where it is not shown)".to_string()));
+    match difference {
+        Some(difference) => out.push(('~', format!("({difference})"))),
+        // Cut to the same text.
+        None if out.is_empty() => out.push(('~', "(differs where it is not shown)".to_string())),
+        None => {}
     }
     out
+}
+
+const END: &str = "differs only in a newline at the end";
+const ENDS: &str = "differs only in line ends (CRLF)";
+const SPACES: &str = "differs only in white space; a tab is shown as \u{2192}";
+
+/// A tab, as wide as it is in most terminals: stops would depend on what stands before it.
+const TAB: &str = "    ";
+
+/// What the sides differ in, where nobody would see it.
+fn unseen(field: &Field) -> Option<&'static str> {
+    let (Some(before), Some(after)) = (&field.before, &field.after) else { return None };
+    if before == after || field.after_unknown {
+        return None;
+    }
+    let (before, after) = (before.as_str(), after.as_str());
+    let same_lines = |a: &str, b: &str| a.replace("\r\n", "\n") == b.replace("\r\n", "\n");
+    let is_shorter = |a: &str, b: &str| a.strip_suffix('\n') == Some(b);
+    if is_shorter(before, after) || is_shorter(after, before) {
+        Some(END)
+    } else if same_lines(before, after) {
+        Some(ENDS)
+    } else if before.split_whitespace().eq(after.split_whitespace()) {
+        Some(SPACES)
+    } else {
+        None
+    }
 }
 
 /// `zones/example.com.yaml:12`, empty when there is no declaration.
@@ -319,4 +356,32 @@ fn planned(document: &Document) -> String {
 /// How many scopes were left out because nothing changes for them.
 fn untouched(scopes: usize) -> String {
     if scopes == 0 { String::new() } else { format!(", {} untouched", counted(scopes, "scope")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_nobody_sees_of_a_change_is_said() {
+        let check = |before: &str, after: &str, expect: &[(char, &str)]| {
+            let field = Field {
+                path: "content".into(),
+                before: Some(before.into()),
+                after: Some(after.into()),
+                after_unknown: false,
+                forces_replacement: false,
+            };
+            let lines = changed_lines(&field, 40);
+            let lines: Vec<(char, &str)> = lines.iter().map(|(sign, line)| (*sign, &**line)).collect();
+            assert_eq!(lines, expect);
+        };
+        check("a\nb", "a\nb\n", &[('~', "(differs only in a newline at the end)")]);
+        check("a\r\nb\r\n", "a\nb\n", &[('~', "(differs only in line ends (CRLF))")]);
+        let spaces = "(differs only in white space; a tab is shown as \u{2192})";
+        check("a\n\tb", "a\n b", &[('-', "\u{2192}b"), ('+', " b"), ('~', spaces)]);
+        check("a\n\tb", "a\n\tc", &[('-', "    b"), ('+', "    c")]);
+        let long = "x".repeat(50);
+        check(&format!("{long}a"), &format!("{long}b"), &[('~', "(differs where it is not shown)")]);
+    }
 }

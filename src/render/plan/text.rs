@@ -190,8 +190,7 @@ impl Text {
         let after = lines::side(field.after.as_deref(), field.after_unknown);
         let forces = if field.forces_replacement { "  # forces replacement" } else { "" };
         let line = format!("      {path}: {before} → {after}{forces}");
-        let is_cut = before == after && field.before != field.after;
-        if !lines::is_long(field) && !is_cut && line.chars().count() <= self.width() {
+        if !lines::is_long(field) && line.chars().count() <= self.width() {
             return self.line(&line);
         }
         self.line(&format!("      {path}:{forces}"));

@@ -178,6 +178,22 @@ impl<'a> Decoder<'a> {
         DecodeError::new(Some(self.node.span), message)
     }
 
+    /// The same for a number, with what to write where it is plain what was meant.
+    fn no_number(self) -> DecodeError {
+        let text = self.node.as_str().unwrap_or_default();
+        let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+        let is_number =
+            !digits.is_empty() && digits.len() <= 20 && digits.bytes().all(|b| b.is_ascii_digit());
+        let hint = match &text[digits.len()..] {
+            "" if is_number => Some(format!("write it without quotes: {digits}")),
+            "s" | "m" | "h" | "d" | "w" if is_number => {
+                Some("write a number without a unit: of a time, its seconds, such as 3600".into())
+            }
+            _ => None,
+        };
+        DecodeError { hint, ..self.wrong("a number") }
+    }
+
     /// Any value; an error says what is expected, and nothing of what is there.
     fn deserialize_unshown<'de, V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
         let message = format!("expected {}", &visitor as &dyn de::Expected);
@@ -203,9 +219,9 @@ impl<'a> Decoder<'a> {
     }
 
     fn number<T: std::str::FromStr>(self, expected: impl FnOnce() -> String) -> Result<T, DecodeError> {
-        let text = self.text().ok_or_else(|| self.wrong("a number"))?;
+        let text = self.text().ok_or_else(|| self.no_number())?;
         let text = match &self.node.value {
-            NodeValue::Scalar(_, ScalarKind::Str | ScalarKind::Bool) => return Err(self.wrong("a number")),
+            NodeValue::Scalar(_, ScalarKind::Str | ScalarKind::Bool) => return Err(self.no_number()),
             // Any number will do: [`At::unknown`] says that it is not the value.
             NodeValue::Scalar(_, ScalarKind::Unknown(_)) => "0",
             _ => text,

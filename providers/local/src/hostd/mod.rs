@@ -45,12 +45,21 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Paths that are looked at before the answers go out: each may be of the largest size.
 const AT_ONCE: usize = 16;
 
-/// Answers whoever connects to `listener`; ends when nobody was there for `idle`: the socket starts it again.
+/// Answers `first` and whoever connects to `listener`; ends when nobody was there for `idle`: the socket starts it again.
 ///
 /// Errors: those of the listener.
-pub async fn serve(listener: UnixListener, allowed: Allowed, idle: Duration) -> io::Result<()> {
+pub async fn serve(
+    listener: UnixListener,
+    first: Option<UnixStream>,
+    allowed: Allowed,
+    idle: Duration,
+) -> io::Result<()> {
     let helper = Arc::new(Helper::of(allowed));
     let mut connections = JoinSet::new();
+    if let Some(stream) = first {
+        let helper = helper.clone();
+        connections.spawn(async move { helper.attend(stream).await });
+    }
     loop {
         let is_full = connections.len() >= MOST;
         let is_empty = connections.is_empty();
@@ -66,19 +75,15 @@ pub async fn serve(listener: UnixListener, allowed: Allowed, idle: Duration) -> 
     }
 }
 
-/// Answers one connection to `listener` with `why`, whatever it asks; false when nobody came for `idle`.
+/// Answers one connection with `why`, whatever it asks.
 ///
 /// A helper that ended instead would be started by the socket for each question, until the socket gives up.
-///
-/// Errors: those of the listener.
-pub async fn refuse(listener: &UnixListener, why: &Error, idle: Duration) -> io::Result<bool> {
-    let Ok(accepted) = timeout(idle, listener.accept()).await else { return Ok(false) };
-    let (read, mut to) = accepted?.0.into_split();
+pub async fn refuse(stream: UnixStream, why: &Error) {
+    let (read, mut to) = stream.into_split();
     if question(&mut Frames::of(read)).await.is_ok() {
         warn!(error = %why.chain(), "request failed or refused");
         let _ = say(&mut to, &Answer::Failed(why.into())).await;
     }
-    Ok(true)
 }
 
 #[derive(Debug)]

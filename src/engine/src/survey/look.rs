@@ -14,8 +14,8 @@ use crate::{
 };
 use futures_util::future::{Either, select};
 use reconciled_provider::{
-    Address, ClaimState, Error, Focus, ManifestKey, Observation, Observer, Resource, ResourceId, Scope, Spec,
-    Tracked, Version, Want,
+    Address, ClaimState, Error, Focus, ManifestKey, Observation, Observer, Owner, Resource, ResourceId,
+    Scope, Spec, Tracked, Version, Want,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -175,7 +175,13 @@ impl Surveyor {
             plan.unselected = whole.steps.into_iter().filter(is_besides).collect();
         }
         if let (Focus::Only(_), Some(known)) = (&focus, &memory.version) {
-            plan.foreign_count = known.foreign;
+            // What is declared since was counted then, and is foreign no more.
+            let is_new = |id: &ResourceId| {
+                let is_declared = effective.resources.binary_search_by(|wanted| wanted.id.cmp(id)).is_ok();
+                is_declared && memory.rows.binary_search_by(|row| row.tracked.id.cmp(id)).is_err()
+            };
+            let others = seen.resources.iter().filter(|one| one.owner != Owner::System && is_new(&one.id));
+            plan.foreign_count = known.foreign.saturating_sub(others.count() as u32);
         }
         let asked = match (observer.tells_health(), options.health) {
             (true, true) => {

@@ -48,6 +48,24 @@ fn good_elements_stand_beside_bad_ones_and_all_problems_are_found() {
 }
 
 #[test]
+fn a_number_that_is_written_as_another_thing_is_told_with_what_to_write() {
+    let check = |ttl: &str, expect: Option<&str>| {
+        let file = SourceFile::new("z.yaml", format!("zone: a\nttl: {ttl}\n"));
+        let node = parse(&file, Limits::default()).unwrap().remove(0);
+        let (_, problems) = node.decode::<Zone>(&file);
+        assert_eq!(problems[0].hint.as_deref(), expect, "{ttl}");
+    };
+    let seconds = Some("write a number without a unit: of a time, its seconds, such as 3600");
+    check("1h", seconds);
+    check("'30m'", seconds);
+    check("'60'", Some("write it without quotes: 60"));
+    check("soon", None);
+    check("1x", None);
+    check("true", None);
+    check("[1]", None);
+}
+
+#[test]
 fn booleans_are_strict_and_numbers_are_not_text() {
     assert_eq!(check("zone: a\nexclusive: yes\n").1, "z.yaml:2:12: expected `true` or `false`, found `yes`");
     assert_eq!(check("zone: a\nttl: '60'\n").1, "z.yaml:2:6: expected a number, found the text `60`");
