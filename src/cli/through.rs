@@ -50,7 +50,7 @@ pub(super) async fn apply(
     }
     if let Some(file) = planfile {
         same(&file.plan, &document)?;
-        for digest in document.domains.iter().flat_map(wanted) {
+        for digest in document.domains.iter().flat_map(GuardDomain::wanted) {
             let ask = ApproveAsk { digest: digest.to_string(), reason: "plan file".into() };
             let _: Approved = client.post("/v1/approve", &ask).await?;
         }
@@ -66,13 +66,6 @@ pub(super) async fn apply(
         ..SyncAsk::default()
     };
     follow(client, &ask, json, out).await
-}
-
-/// The digests of a domain that a person may consent to.
-fn wanted(domain: &GuardDomain) -> Vec<&str> {
-    let now = domain.digest.as_deref().filter(|_| domain.state == State::Held);
-    let later = domain.foreseen.as_ref().filter(|foreseen| foreseen.approval.is_none());
-    now.into_iter().chain(later.map(|foreseen| &*foreseen.digest)).collect()
 }
 
 /// Where the plan changes something, and where something keeps it from being in sync: how that ends is what is asked.

@@ -212,7 +212,7 @@ const EIGHT: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
 async fn eight_claims_at_one_name_stand_beside_a_foreign_value_and_go_without_a_hold() {
     let desk = Desk::new("maxDeletes: 0, maxUpdates: 0").await;
     // Somebody else proves something at the same name.
-    let file = fs::read_dir(desk.at("zones")).unwrap().next().unwrap().unwrap().path();
+    let file = desk.at("zones/example.com.zone");
     let text = fs::read_to_string(&file).unwrap();
     fs::write(&file, format!("{text}{NAME} 60 IN TXT \"foreign\"\n")).unwrap();
     commit(&desk.at("infra"), &["www", "api", "old"], &EIGHT);

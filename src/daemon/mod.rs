@@ -9,6 +9,7 @@
 //! the same open state, or refuses and keeps the old one. After the wish to stop nothing new is written; what is
 //! in flight ends or stays in the journal.
 
+mod arrival;
 #[cfg(test)]
 mod claims;
 mod control;

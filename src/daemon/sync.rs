@@ -5,17 +5,18 @@
 
 use super::{
     Daemon, Following, Instance, News,
+    arrival::{Arrived, arrived, is_commit, is_in_force, is_refused, missing},
     follow::held,
     meant::{busy, left_over, meant, named, released, sole},
     stopping,
     wishes::{What, Wish},
 };
 use crate::{
-    config::{Approver, GitRef},
+    config::Approver,
     failpoint,
     operation::{PushFollow, Pushed, SyncAsk, SyncLine, SyncOutcome, followed, is_line, take},
     render::{clean, cut},
-    session::{Called, Failure},
+    session::Failure,
 };
 use reconciled_engine::{
     Store,
@@ -459,69 +460,6 @@ fn worst(scopes: &BTreeSet<Scope>, standing: &BTreeMap<Scope, Standing>) -> Sync
     } else {
         SyncOutcome::Converged
     }
-}
-
-/// How a commit that is waited for stands to what the source offers.
-enum Arrived {
-    /// It is what is offered.
-    Offered,
-    /// It came before what is offered.
-    Before,
-}
-
-/// None while the source does not offer the commit or a later one.
-///
-/// Errors: its digits mean several.
-async fn arrived(instance: &Instance, source: &Arc<str>, rev: &str) -> Result<Option<Arrived>, Failure> {
-    let sources = instance.follower.sources();
-    let Some(offered) = sources.get(source).map(|s| s.offered.as_str()).filter(|o| !o.is_empty()) else {
-        return Ok(None);
-    };
-    if offered == rev {
-        return Ok(Some(Arrived::Offered));
-    }
-    match instance.session.called(source, rev, offered).await? {
-        Called::It => Ok(Some(Arrived::Offered)),
-        Called::Earlier => Ok(Some(Arrived::Before)),
-        Called::Nothing | Called::Other => Ok(None),
-        Called::Several(commits) => Err(Failure::hinted(
-            format!("`{rev}` means {} commits of source {source}: {}", commits.len(), commits.join(", ")),
-            "write more of its digits",
-        )),
-    }
-}
-
-/// What is said of a commit that a source was asked for in vain; none where the source could not be asked.
-fn missing(instance: &Instance, source: &Arc<str>, rev: &str) -> Option<String> {
-    let sources = instance.follower.sources();
-    let following = sources.get(source).filter(|following| following.behind.is_none())?;
-    let config = instance.session.config.sources.iter().find(|config| config.name == *source)?;
-    let follows = match &config.reference {
-        GitRef::Branch(name) => format!("branch {name}"),
-        GitRef::Tag(name) => format!("tag {name}"),
-        GitRef::Semver(range) => format!("tags {range}"),
-        GitRef::Commit(id) => format!("commit {id}"),
-    };
-    let is_at = &following.label;
-    Some(format!(
-        "error: no commit that source {source} offers begins with `{rev}`: it follows {follows}, and is at {is_at}\n\
-         hint: see that it is pushed there: git branch --all --contains {rev}"
-    ))
-}
-
-fn is_in_force(instance: &Instance, source: &Arc<str>, rev: &str) -> bool {
-    instance.follower.sources().get(source).is_some_and(|following| following.commit.starts_with(rev))
-}
-
-/// True when a source offers nothing until a person does something, such as a commit that is not signed.
-fn is_refused(instance: &Instance, source: &Arc<str>) -> bool {
-    let sources = instance.follower.sources();
-    sources.get(source).and_then(|following| following.behind_since).is_some_and(|(_, for_person)| for_person)
-}
-
-/// A commit as people write it: its first digits.
-fn is_commit(text: &str) -> bool {
-    (7..=40).contains(&text.len()) && text.chars().all(|digit| digit.is_ascii_hexdigit())
 }
 
 async fn looked_at(

@@ -58,8 +58,7 @@ pub use sync::{RequestEntry, SyncAsk, SyncLine, SyncOutcome};
 pub(crate) use target::{KEPT, files as target_files, program, stale};
 pub(crate) use unmatched::{Unmatched, unmatched};
 
-use crate::registry;
-use crate::session::Failure;
+use crate::{registry, session::Failure};
 use reconciled_provider::{Pattern, address::AddressError};
 
 /// An address pattern, as typed.

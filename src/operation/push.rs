@@ -16,7 +16,7 @@ use crate::{
     config::{Approver, Config, GitRef, OnHold, SourceConfig},
     consent::{Barred, Concerned, barring},
     manifest,
-    render::plan::{Document, State},
+    render::plan::{Document, GuardDomain},
     session::{self, Failure, Session},
     source::{AmendedTree, Limits, Oid, RawObjects, SourceError, Tree},
     store::{Db, Reader},
@@ -362,12 +362,13 @@ pub async fn push(
     };
     let document = document_from(session, reader, survey, &outlook, in_force, &ask.form).await?;
     let is_new = |digest: &Arc<str>| before.iter().all(|hold| hold.digest.to_string() != **digest);
-    let now = document.domains.iter().filter(|domain| domain.state == State::Held);
-    let now = now.filter_map(|domain| domain.digest.clone());
-    let later = document.domains.iter().filter_map(|domain| domain.foreseen.as_ref());
-    let later = later.filter(|foreseen| foreseen.approval.is_none());
-    let later = later.map(|foreseen| foreseen.digest.clone());
-    let held = now.chain(later).filter(is_new).collect();
+    let held = document
+        .domains
+        .iter()
+        .flat_map(GuardDomain::wanted)
+        .filter(|digest| is_new(digest))
+        .cloned()
+        .collect();
     // Nothing is said of sources that are none of the pusher's business, and of two that read the same tree once.
     let mut messages: Vec<String> = Vec::new();
     for message in meant.iter().flat_map(|source| outlook.messages_of(&source.name)) {

@@ -1,9 +1,11 @@
 //! `status`: one header, then what is not in sync, grouped by what it needs.
 
+mod stopped;
 mod tracked;
 
 pub use tracked::{facts, rests, rows, tracked};
 
+use self::stopped::{rolled_back, suspension};
 use super::{
     clean,
     time::{age, span},
@@ -12,8 +14,8 @@ use crate::{
     operation::{SourceHealth, UNSEEN, said},
     session::FROZEN,
     store::{
-        ConditionEntry, DegradedEntry, DriftEntry, Elsewhere, HoldEntry, PinEntry, Stamp, Status,
-        SuspensionEntry, UnassignedEntry,
+        ConditionEntry, DegradedEntry, DriftEntry, Elsewhere, HoldEntry, Stamp, Status, SuspensionEntry,
+        UnassignedEntry,
     },
 };
 use reconciled_engine::{HealthState, plan::STILL_THERE};
@@ -25,8 +27,6 @@ use std::{
 
 /// Characters of a digest that people type.
 const DIGEST: usize = 8;
-/// Resources of one rollback that are named.
-const PINS: usize = 4;
 /// Drifts that are named, and resources that are degraded.
 const NAMED: usize = 10;
 
@@ -236,84 +236,6 @@ fn named<T>(all: &[T], entry: impl Fn(&T) -> String) -> Vec<String> {
     entries
 }
 
-/// One suspension: who, why, until when, and how much waits for it.
-fn suspension(one: &SuspensionEntry, waiting: usize, now: Duration) -> String {
-    if one.is_window {
-        return window(one, waiting, now);
-    }
-    let until = match one.until.map(|until| until.0.checked_sub(now).filter(|left| !left.is_zero())) {
-        None => String::new(),
-        Some(Some(left)) => format!(", {} to go", span(left)),
-        Some(None) => ", over".into(),
-    };
-    let mut out = format!("  {}  {}", clean(&one.id), clean(&one.what));
-    for address in &one.except {
-        let _ = write!(out, " --except {}", clean(address));
-    }
-    let _ = writeln!(out, "  {}{until}, by {}", age(now, one.since.0), clean(&one.actor));
-    let _ = writeln!(out, "    {}", clean(&one.reason));
-    if waiting > 0 {
-        let what = if waiting == 1 { "change waits" } else { "changes wait" };
-        let _ = writeln!(out, "    {waiting} {what} for it");
-    }
-    if until == ", over" {
-        let _ =
-            writeln!(out, "    what was changed by hand meanwhile is held until it is approved or resumed");
-    }
-    let _ = writeln!(out, "    hint: {}", clean(&one.hint));
-    out
-}
-
-/// What is kept at an earlier revision: one entry for each rollback, its resources by name as far as they are few.
-fn rolled_back(pins: &[PinEntry], now: Duration) -> Vec<String> {
-    let same = |a: &PinEntry, b: &PinEntry| {
-        (&a.label, &a.actor, &a.reason, a.since) == (&b.label, &b.actor, &b.reason, b.since)
-    };
-    let entry = |group: &[PinEntry]| {
-        let one = &group[0];
-        let until = one.until.map(|until| match until.0.saturating_sub(now) {
-            Duration::ZERO => ", over, and not looked at since".to_owned(),
-            left => format!(", {} to go", span(left)),
-        });
-        let mut names: Vec<&str> = group.iter().map(|pin| pin.address.as_str()).take(PINS).collect();
-        let more = format!("and {} more", group.len().saturating_sub(PINS));
-        if group.len() > PINS {
-            names.push(&more);
-        }
-        let what = match group {
-            [one] => one.address.clone(),
-            _ => format!("--source {}", one.source),
-        };
-        format!(
-            "  {}  at {}  {}{}, by {}\n    {}\n    hint: to let it go on: reconciled resume {}\n",
-            clean(&names.join(", ")),
-            clean(&one.label),
-            age(now, one.since.0),
-            until.unwrap_or_default(),
-            clean(&one.actor),
-            clean(&one.reason),
-            clean(&what),
-        )
-    };
-    pins.chunk_by(same).map(entry).collect()
-}
-
-/// A window that is closed: until when, and how much waits for it.
-fn window(one: &SuspensionEntry, waiting: usize, now: Duration) -> String {
-    let left = one.until.map(|until| match until.0.saturating_sub(now) {
-        Duration::ZERO => "  open by now, and not looked at since".to_owned(),
-        left => format!("  opens in {}", span(left)),
-    });
-    let left = left.unwrap_or_default();
-    let mut out = format!("  {}{left}\n    {}\n", clean(&one.actor), clean(&one.reason));
-    if waiting > 0 {
-        let what = if waiting == 1 { "change waits" } else { "changes wait" };
-        let _ = writeln!(out, "    {waiting} {what} for it");
-    }
-    let _ = writeln!(out, "    hint: {}", clean(&one.hint));
-    out
-}
-
 /// One hold with its digest, reasons and the line that consents, or who did.
 pub fn hold(hold: &HoldEntry, now: Duration) -> String {
     let counts = [
@@ -365,7 +287,7 @@ pub fn short(digest: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::{FieldEntry, ScopeStatus, SourceStatus, Stamp};
+    use crate::store::{FieldEntry, PinEntry, ScopeStatus, SourceStatus, Stamp};
     use insta::assert_snapshot;
 
     const NOW: Duration = Duration::from_secs(10_000);

@@ -144,7 +144,8 @@ async fn of_one(
     Ok(Some(Delta { fields, replace: replaces, replace_paths, planned, ..Delta::default() }))
 }
 
-/// That what was replaced goes, once that is long enough ago: until then it is told that it is there. Whether anything still needs it is the engine's to know.
+/// That what was replaced goes, once that is long enough ago: until then it is told that it is there. Whether anything still needs
+/// it is the engine's to know.
 fn end_of_former(host: &Host, of: &ResourceType, former: Vec<Former>, plans: Plans) -> Option<Delta> {
     let since = former.iter().map(|former| former.since).min()?;
     let stays_until = Some(Duration::from_secs(since) + host.config.settle);

@@ -147,6 +147,15 @@ pub struct GuardDomain {
     pub foreseen: Option<Foreseen>,
 }
 
+impl GuardDomain {
+    /// The digests that a person has still to consent to: of what is held now, and of what will be.
+    pub fn wanted(&self) -> impl Iterator<Item = &Arc<str>> {
+        let now = self.digest.as_ref().filter(|_| self.state == State::Held);
+        let later = self.foreseen.as_ref().filter(|foreseen| foreseen.approval.is_none());
+        now.into_iter().chain(later.map(|foreseen| &foreseen.digest))
+    }
+}
+
 /// What a closed window or a person stops, and will be held, or would be without its approval, once nothing does.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Foreseen {

@@ -369,12 +369,10 @@ fn over(
 ) -> Vec<Arc<str>> {
     let mut reasons = Vec::new();
     let count = now + besides;
-    let with = match (now, besides) {
-        (_, 0) => String::new(),
-        (0, _) => " that are suspended, not asked for or in what cannot be read".into(),
-        (_, besides) => {
-            format!(" with {besides} that are suspended, not asked for or in what cannot be read")
-        }
+    let some = if now == 0 { String::new() } else { format!(" with {besides}") };
+    let with = match besides {
+        0 => String::new(),
+        _ => format!("{some} that are suspended, not asked for or in what cannot be read"),
     };
     if count > most {
         let what = if count == 1 { what.trim_end_matches('s') } else { what };

@@ -366,8 +366,8 @@ pub(super) fn foreign(planner: &Planner<'_>, out: &mut ScopePlan) {
         }
         let may_go = marked.is_none() && left.is_none();
         // Whoever said `forget` or `deletion: abandon` said that it stays.
-        let is_left = matches!(planner.consent(&observed.id), Some(Consent::Barred | Consent::LetGo));
-        let may_go = may_go && !is_left && is_in_reach(planner, observed);
+        let was_let_go = matches!(planner.consent(&observed.id), Some(Consent::Barred | Consent::LetGo));
+        let may_go = may_go && !was_let_go && is_in_reach(planner, observed);
         if exclusive && whole && may_go && input.policy == EntryPolicy::Sync {
             let step = foreign_delete(planner, observed);
             if planner.selects(&step.address, input.desired.exclusive_by(input.scope)) {

@@ -15,6 +15,7 @@ use crate::{
 };
 use reconciled_provider::{Error, Hash, ManifestKey, Scope};
 use std::{
+    cell::OnceCell,
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
     time::Duration,
@@ -124,16 +125,17 @@ impl Domain {
 /// What is known of consents and holds, asked for once something is held.
 struct Consents<'a> {
     store: &'a dyn Store,
+    desired: &'a Desired,
     recovering: bool,
     holds: Option<Vec<Hold>>,
     begun: Option<Vec<Begun>>,
+    contents: OnceCell<BTreeMap<&'a ManifestKey, Hash>>,
 }
 
 impl Consents<'_> {
     /// The consent to the plan of this digest in the domain `name`, or to one of which it is left.
     async fn to(
         &mut self,
-        desired: &Desired,
         name: &str,
         plans: &[&ScopePlan],
         digest: Hash,
@@ -149,10 +151,12 @@ impl Consents<'_> {
         };
         let goes_on = |one: &&Begun| {
             let covers = |plan: &&ScopePlan| one.covers(&plan.scope, &digest::guarded(plan));
-            let stands = one.manifests.iter().all(|(key, was)| content(desired, key) == *was);
-            *one.domain == *name && stands && plans.iter().all(covers)
+            let stands = || one.manifests.iter().all(|(key, was)| self.content(key) == *was);
+            *one.domain == *name && stands() && plans.iter().all(covers)
         };
-        Ok(self.begun.insert(known).iter().find(goes_on).map(|one| one.approval.clone()))
+        let approval = known.iter().find(goes_on).map(|one| one.approval.clone());
+        self.begun = Some(known);
+        Ok(approval)
     }
 
     /// The hold of the domain `name` with this digest.
@@ -168,7 +172,6 @@ impl Consents<'_> {
     /// The word on what is stopped in `plans`, if anything is.
     async fn foreseen(
         &mut self,
-        desired: &Desired,
         name: &str,
         plans: &[&ScopePlan],
         judge: impl Fn(&[&ScopePlan]) -> Verdict,
@@ -176,9 +179,9 @@ impl Consents<'_> {
         let Some(later) = foreseen::plans(plans) else { return Ok(None) };
         let later: Vec<&ScopePlan> = later.iter().collect();
         let (verdict, _) = guard::word(&later, judge);
-        let (mut approval, mut hold) = (None, None);
+        let (desired, mut approval, mut hold) = (self.desired, None, None);
         if let Some(digest) = verdict.digest.filter(|_| verdict.is_held()) {
-            approval = self.to(desired, name, &later, digest).await?;
+            approval = self.to(name, &later, digest).await?;
             hold = self.hold(name, digest).await?;
         }
         let revision = match verdict.is_held() {
@@ -207,7 +210,8 @@ impl Surveyor {
             let info = self.entries[&scope.provider].observer.info();
             groups.entry(guard::domain(info, scope)).or_default().push(scope.clone());
         }
-        let mut consents = Consents { store, recovering, holds: None, begun: None };
+        let contents = OnceCell::new();
+        let mut consents = Consents { store, desired, recovering, holds: None, begun: None, contents };
         for (name, scopes) in groups {
             let entry = &self.entries[&scopes[0].provider];
             let info = entry.observer.info();
@@ -235,7 +239,7 @@ impl Surveyor {
             if plans_of(survey, &scopes).iter().all(|p| p.steps.is_empty()) {
                 continue;
             }
-            let domain = consents.domain(desired, survey, (name.clone(), scopes), judge).await?;
+            let domain = consents.domain(survey, (name.clone(), scopes), judge).await?;
             survey.domains.insert(name, domain);
         }
         Ok(())
@@ -246,21 +250,21 @@ impl Consents<'_> {
     /// The word on one domain, which its plans are told.
     async fn domain(
         &mut self,
-        desired: &Desired,
         survey: &mut Survey,
         (name, scopes): (Arc<str>, Vec<Scope>),
         judge: impl Fn(&[&ScopePlan]) -> Verdict,
     ) -> Result<Domain, Error> {
+        let desired = self.desired;
         let plans = plans_of(survey, &scopes);
         let (verdict, inputs_go_on) = guard::word(&plans, &judge);
-        let foreseen = self.foreseen(desired, &name, &plans, &judge).await?;
+        let foreseen = self.foreseen(&name, &plans, &judge).await?;
         if inputs_go_on {
             each(survey, &scopes, |plan| guard::let_inputs_go_on(plan, true));
         }
         let plans = plans_of(survey, &scopes);
         let (mut approval, mut hold) = (None, None);
         if let Some(digest) = verdict.digest.filter(|_| verdict.is_held()) {
-            approval = self.to(desired, &name, &plans, digest).await?;
+            approval = self.to(&name, &plans, digest).await?;
             hold = self.hold(&name, digest).await?;
         }
         let commits = Commits::of(desired, &plans, hold);
@@ -270,29 +274,31 @@ impl Consents<'_> {
         let revision = commits.label();
         // What nobody has to consent to is not consented to.
         let (guarded, manifests) = match verdict.is_held() {
-            true => guarded(desired, &plans_of(survey, &scopes)),
+            true => self.guarded(&plans_of(survey, &scopes)),
             false => Guarded::default(),
         };
         Ok(Domain { name, scopes, verdict, inputs_go_on, approval, guarded, manifests, revision, foreseen })
     }
-}
 
-/// The content of a manifest as it is declared now.
-fn content(desired: &Desired, key: &ManifestKey) -> Option<Hash> {
-    desired.manifests.iter().find(|manifest| manifest.key == *key).map(|manifest| manifest.content)
+    /// The guarded steps of these plans, and the manifests they are of.
+    fn guarded(&self, plans: &[&ScopePlan]) -> Guarded {
+        let steps = plans.iter().map(|plan| (plan.scope.clone(), digest::guarded(plan)));
+        let guarded = plans.iter().flat_map(|plan| plan.steps.iter().filter(|step| step.is_guarded()));
+        let rows = guarded.filter_map(|step| step.work.row.as_ref().or(step.work.was.as_ref()));
+        let keys: BTreeSet<&ManifestKey> = rows.map(|row| &row.manifest).collect();
+        let manifests = keys.into_iter().map(|key| (key.clone(), self.content(key)));
+        (steps.filter(|(_, steps)| !steps.is_empty()).collect(), manifests.collect())
+    }
+
+    /// The content of a manifest as it is declared now.
+    fn content(&self, key: &ManifestKey) -> Option<Hash> {
+        let all =
+            || self.desired.manifests.iter().map(|manifest| (&manifest.key, manifest.content)).collect();
+        self.contents.get_or_init(all).get(key).copied()
+    }
 }
 
 type Guarded = (BTreeMap<Scope, Vec<Hash>>, BTreeMap<ManifestKey, Option<Hash>>);
-
-/// The guarded steps of these plans, and the manifests they are of.
-fn guarded(desired: &Desired, plans: &[&ScopePlan]) -> Guarded {
-    let steps = plans.iter().map(|plan| (plan.scope.clone(), digest::guarded(plan)));
-    let guarded = plans.iter().flat_map(|plan| plan.steps.iter().filter(|step| step.is_guarded()));
-    let rows = guarded.filter_map(|step| step.work.row.as_ref().or(step.work.was.as_ref()));
-    let keys: BTreeSet<&ManifestKey> = rows.map(|row| &row.manifest).collect();
-    let manifests = keys.into_iter().map(|key| (key.clone(), content(desired, key)));
-    (steps.filter(|(_, steps)| !steps.is_empty()).collect(), manifests.collect())
-}
 
 fn plans_of<'a>(survey: &'a Survey, scopes: &[Scope]) -> Vec<&'a ScopePlan> {
     let views = scopes.iter().filter_map(|scope| survey.scopes[scope].as_ref().ok());
