@@ -149,15 +149,19 @@ fn question(has_changes: bool, conditions: &[Condition], until: Duration) -> Opt
 /// What was written since `began` and does not do its work, or not yet, by the word of its remote: `Degraded` first.
 async fn unwell(writing: &Writing, began: Duration) -> Result<Vec<(HealthState, DegradedEntry)>, Failure> {
     let reader = writing.db.reader();
+    let of = |state| move |one| (state, one);
+    let degraded = reader.degraded().await?.into_iter().map(of(HealthState::Degraded));
+    let progressing = reader.progressing().await?.into_iter().map(of(HealthState::Progressing));
+    let unwell: Vec<(HealthState, DegradedEntry)> = degraded.chain(progressing).collect();
+    if unwell.is_empty() {
+        return Ok(unwell);
+    }
     let parts = reader.parts(Parts::Ailing).await?;
     let is_ours = |(_, one): &(HealthState, DegradedEntry)| {
         let part = parts.get(&(one.scope.clone(), one.id.clone()));
         part.and_then(|part| part.written_at).is_some_and(|at| at.0 >= began)
     };
-    let of = |state| move |one| (state, one);
-    let degraded = reader.degraded().await?.into_iter().map(of(HealthState::Degraded));
-    let progressing = reader.progressing().await?.into_iter().map(of(HealthState::Progressing));
-    Ok(degraded.chain(progressing).filter(is_ours).collect())
+    Ok(unwell.into_iter().filter(is_ours).collect())
 }
 
 async fn carry_out(

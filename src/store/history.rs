@@ -4,7 +4,7 @@ use super::{
     blame::Blame,
     entry::{EventEntry, EventFilter, HistoryEntry, HistoryFilter, Stamp},
     error::Result,
-    journal::{StoredAction, StoredOutcome},
+    journal::{self, StoredOutcome},
     read::{is_meant, listed_events},
     rows::{at, ms, parse_json},
 };
@@ -90,7 +90,7 @@ async fn actions(
 ) -> Result<Vec<HistoryEntry>> {
     let blame = Blame::read(conn).await?;
     let mut found = sqlx::query(
-        "SELECT started_at, scope, actions, outcomes FROM journal JOIN intent USING (number)
+        "SELECT started_at, scope, actions, outcomes, common FROM journal JOIN intent USING (number)
          WHERE started_at >= ?1 ORDER BY number DESC",
     )
     .bind(since)
@@ -98,7 +98,7 @@ async fn actions(
     let mut list = Vec::new();
     while let Some(group) = found.try_next().await? {
         let when = Stamp(at(group.try_get(0)?));
-        let actions: Vec<StoredAction<'_>> = parse_json(group.try_get(2)?)?;
+        let (actions, _) = journal::actions(group.try_get(2)?, group.try_get(4)?)?;
         let outcomes: Vec<Option<StoredOutcome>> = parse_json(group.try_get(3)?)?;
         for (index, action) in actions.iter().enumerate() {
             let key = ManifestKey((&*action.manifest).into());

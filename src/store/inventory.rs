@@ -191,7 +191,7 @@ pub(super) async fn put(
 type Query<'q> = sqlx::query::Query<'q, sqlx::Sqlite, sqlx::sqlite::SqliteArguments>;
 
 /// True where two rows differ in [`OWN`] at most.
-fn is_alike(one: &Row, other: &Row) -> bool {
+pub(super) fn is_alike(one: &Row, other: &Row) -> bool {
     one.scope == other.scope
         && one.manifest == other.manifest
         && one.file == other.file

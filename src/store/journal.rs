@@ -6,7 +6,8 @@
 
 use super::{
     error::{Result, StoreError},
-    rows::{self, StoredRow, at, json, json_list, ms, parse_json},
+    inventory::is_alike,
+    rows::{self, AlikeRow, StoredRow, at, json, json_list, ms, parse_json},
     seal::Seal,
     write::Tx,
 };
@@ -21,17 +22,17 @@ use std::{
     time::Duration,
 };
 
-/// One action in `intent.actions`.
+/// One action in `intent.actions`. What is empty in it is as the [`Common`] of its group says.
 #[derive(Serialize, Deserialize)]
 pub(super) struct StoredAction<'a> {
     pub(super) action: u64,
-    #[serde(borrow)]
+    #[serde(borrow, default, skip_serializing_if = "str::is_empty")]
     pub(super) op: Cow<'a, str>,
     #[serde(borrow)]
     pub(super) id: Cow<'a, str>,
     #[serde(borrow)]
     pub(super) address: Cow<'a, str>,
-    #[serde(borrow)]
+    #[serde(borrow, default, skip_serializing_if = "str::is_empty")]
     pub(super) manifest: Cow<'a, str>,
     #[serde(borrow)]
     pub(super) token: Cow<'a, str>,
@@ -39,12 +40,84 @@ pub(super) struct StoredAction<'a> {
     before: Option<Hash>,
     #[serde(skip_serializing_if = "Option::is_none")]
     after: Option<Hash>,
-    #[serde(borrow)]
+    #[serde(borrow, default, skip_serializing_if = "str::is_empty")]
     pub(super) reason: Cow<'a, str>,
-    #[serde(borrow)]
+    #[serde(borrow, default, skip_serializing_if = "str::is_empty")]
     pub(super) revision: Cow<'a, str>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) consented: Option<Hash>,
+}
+
+/// What all actions of a group have in common, in `intent.common`: of thousands that one commit creates it is half of the text.
+#[derive(Default, Serialize, Deserialize)]
+pub(super) struct Common<'a> {
+    #[serde(borrow, default, skip_serializing_if = "str::is_empty")]
+    op: Cow<'a, str>,
+    #[serde(borrow, default, skip_serializing_if = "str::is_empty")]
+    manifest: Cow<'a, str>,
+    #[serde(borrow, default, skip_serializing_if = "str::is_empty")]
+    reason: Cow<'a, str>,
+    #[serde(borrow, default, skip_serializing_if = "str::is_empty")]
+    revision: Cow<'a, str>,
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    row: Option<AlikeRow<'a>>,
+}
+
+impl<'a> Common<'a> {
+    fn of(intents: &'a [Intent]) -> Common<'a> {
+        let Some((first, rest)) = intents.split_first() else { return Common::default() };
+        let shared = |of: fn(&Intent) -> &str| -> Cow<'a, str> {
+            if rest.iter().all(|one| of(one) == of(first)) { of(first).into() } else { "".into() }
+        };
+        let are_alike = rest.iter().all(|one| is_alike(&one.row, &first.row));
+        Common {
+            op: shared(|intent| &intent.op),
+            manifest: shared(|intent| &intent.row.manifest.0),
+            reason: shared(|intent| &intent.reason),
+            revision: shared(|intent| &intent.row.revision),
+            row: are_alike.then(|| AlikeRow::of(&first.row)),
+        }
+    }
+
+    /// An action without what is said here.
+    fn rest_of(&self, intent: &'a Intent) -> StoredAction<'a> {
+        let own =
+            |said: &str, text: &'a str| -> Cow<'a, str> { if said.is_empty() { text } else { "" }.into() };
+        StoredAction {
+            action: intent.action.0,
+            op: own(&self.op, &intent.op),
+            id: (&*intent.row.tracked.id.0).into(),
+            address: intent.row.address.to_string().into(),
+            manifest: own(&self.manifest, &intent.row.manifest.0),
+            token: (&*intent.token).into(),
+            before: intent.before,
+            after: intent.after,
+            reason: own(&self.reason, &intent.reason),
+            revision: own(&self.revision, &intent.row.revision),
+            consented: intent.consented,
+        }
+    }
+}
+
+/// The actions of a group, and what their rows have in common.
+pub(super) fn actions<'a>(
+    actions: &'a str,
+    common: &'a str,
+) -> Result<(Vec<StoredAction<'a>>, Option<AlikeRow<'a>>)> {
+    let mut actions: Vec<StoredAction<'a>> = parse_json(actions)?;
+    let Common { op, manifest, reason, revision, row } = parse_json(common)?;
+    let fill = |into: &mut Cow<'a, str>, said: &Cow<'a, str>| {
+        if !said.is_empty() {
+            *into = said.clone();
+        }
+    };
+    for action in &mut actions {
+        fill(&mut action.op, &op);
+        fill(&mut action.manifest, &manifest);
+        fill(&mut action.reason, &reason);
+        fill(&mut action.revision, &revision);
+    }
+    Ok((actions, row))
 }
 
 /// One answer in `journal.outcomes`, at the position its action has in `intent.actions`.
@@ -106,9 +179,9 @@ pub(super) async fn start_all(tx: &mut Tx<'_>, all: &[Started<'_>]) -> Result<()
     let parts = all.iter().flat_map(|one| one.intents.chunks(PART).map(move |part| (one, part)));
     let (mut groups, mut intents) = (Vec::new(), Vec::new());
     for (number, (one, part)) in (last.unwrap_or(0) + 1..).zip(parts) {
-        let (actions, rows) = texts(part, tx.seal)?;
-        groups.push((number, one.scope.to_string(), ms(one.at), part.len(), json(&runs(part)), rows));
-        intents.push((number, actions));
+        let Part { total, numbers, rows, actions, common } = Part::of(part, tx.seal)?;
+        groups.push((number, one.scope.to_string(), ms(one.at), total, numbers, rows));
+        intents.push((number, actions, common));
     }
     sqlx::query(
         "INSERT INTO journal (number, scope, epoch, started_at, total, numbers, rows)
@@ -118,18 +191,14 @@ pub(super) async fn start_all(tx: &mut Tx<'_>, all: &[Started<'_>]) -> Result<()
     .bind(tx.epoch as i64)
     .execute(&mut *tx.conn)
     .await?;
-    sqlx::query("INSERT INTO intent (number, actions) SELECT value ->> 0, value ->> 1 FROM json_each(?1)")
-        .bind(json(&intents))
-        .execute(&mut *tx.conn)
-        .await?;
+    sqlx::query(
+        "INSERT INTO intent (number, actions, common)
+         SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each(?1)",
+    )
+    .bind(json(&intents))
+    .execute(&mut *tx.conn)
+    .await?;
     Ok(())
-}
-
-/// What intents say of actions and of rows.
-fn texts(intents: &[Intent], seal: &Seal) -> Result<(String, String)> {
-    let actions = json_list(intents.iter().map(|intent| Ok(stored_action(intent))))?;
-    let rows = json_list(intents.iter().map(|intent| StoredRow::of(&intent.row, seal)))?;
-    Ok((actions, rows))
 }
 
 /// Intents as they are stored.
@@ -138,12 +207,19 @@ struct Part {
     numbers: String,
     rows: String,
     actions: String,
+    common: String,
 }
 
 impl Part {
     fn of(intents: &[Intent], seal: &Seal) -> Result<Part> {
-        let (actions, rows) = texts(intents, seal)?;
-        Ok(Part { total: intents.len(), numbers: json(&runs(intents)), rows, actions })
+        let common = Common::of(intents);
+        let actions = json_list(intents.iter().map(|intent| Ok(common.rest_of(intent))))?;
+        let rows = json_list(intents.iter().map(|intent| {
+            let alike = common.row.is_none().then(|| AlikeRow::of(&intent.row));
+            StoredRow::of(&intent.row, alike, seal)
+        }))?;
+        let (total, numbers) = (intents.len(), json(&runs(intents)));
+        Ok(Part { total, numbers, rows, actions, common: json(&common) })
     }
 
     async fn put(self, conn: &mut SqliteConnection, scope: &str, epoch: u64, when: Duration) -> Result<()> {
@@ -158,9 +234,10 @@ impl Part {
         .bind(self.rows)
         .execute(&mut *conn)
         .await?;
-        sqlx::query("INSERT INTO intent (number, actions) VALUES (?1, ?2)")
+        sqlx::query("INSERT INTO intent (number, actions, common) VALUES (?1, ?2, ?3)")
             .bind(begun.last_insert_rowid())
             .bind(self.actions)
+            .bind(self.common)
             .execute(conn)
             .await?;
         Ok(())
@@ -177,22 +254,6 @@ fn runs(intents: &[Intent]) -> Vec<(u64, u64)> {
         }
     }
     runs
-}
-
-fn stored_action(intent: &Intent) -> StoredAction<'_> {
-    StoredAction {
-        action: intent.action.0,
-        op: (&*intent.op).into(),
-        id: (&*intent.row.tracked.id.0).into(),
-        address: intent.row.address.to_string().into(),
-        manifest: (&*intent.row.manifest.0).into(),
-        token: (&*intent.token).into(),
-        before: intent.before,
-        after: intent.after,
-        reason: (&*intent.reason).into(),
-        revision: (&*intent.row.revision).into(),
-        consented: intent.consented,
-    }
 }
 
 /// A manifest that is not in force has generation 0.
@@ -303,13 +364,13 @@ pub(super) struct Unanswered {
 /// Every creation and replacement without an answer, in the order of scopes.
 pub(super) async fn unanswered(conn: &mut SqliteConnection) -> Result<Vec<Unanswered>> {
     let mut found = sqlx::query(
-        "SELECT scope, started_at, actions, outcomes FROM journal JOIN intent USING (number)
+        "SELECT scope, started_at, actions, outcomes, common FROM journal JOIN intent USING (number)
          WHERE ended < total ORDER BY scope, number",
     )
     .fetch(conn);
     let mut all = Vec::new();
     while let Some(group) = found.try_next().await? {
-        let actions: Vec<StoredAction<'_>> = parse_json(group.try_get(2)?)?;
+        let (actions, _) = actions(group.try_get(2)?, group.try_get(4)?)?;
         let outcomes: Vec<Option<StoredOutcome>> = parse_json(group.try_get(3)?)?;
         for (index, action) in actions.into_iter().enumerate() {
             let is_final = outcomes.get(index).and_then(Option::as_ref).is_some_and(StoredOutcome::is_final);
@@ -338,7 +399,7 @@ pub(super) async fn open(
     mut each: impl FnMut(Scope, OpenIntent),
 ) -> Result<()> {
     let mut found = sqlx::query(
-        "SELECT scope, started_at, actions, rows, outcomes FROM journal JOIN intent USING (number)
+        "SELECT scope, started_at, actions, rows, outcomes, common FROM journal JOIN intent USING (number)
          WHERE ended < total AND scope BETWEEN ?1 AND ?2 ORDER BY scope, number",
     )
     .bind(first)
@@ -347,7 +408,7 @@ pub(super) async fn open(
     while let Some(group) = found.try_next().await? {
         let scope = rows::scope(group.try_get(0)?)?;
         let started_at = at(group.try_get(1)?);
-        let actions: Vec<StoredAction<'_>> = parse_json(group.try_get(2)?)?;
+        let (actions, alike) = actions(group.try_get(2)?, group.try_get(5)?)?;
         let stored: Vec<StoredRow<'_>> = parse_json(group.try_get(3)?)?;
         let outcomes: Vec<Option<StoredOutcome>> = parse_json(group.try_get(4)?)?;
         for (index, (action, row)) in actions.into_iter().zip(stored).enumerate() {
@@ -356,7 +417,7 @@ pub(super) async fn open(
             }
             let intent = Intent {
                 action: ActionId(action.action),
-                row: row.row(scope.clone(), &action, seal)?.into(),
+                row: row.row(scope.clone(), &action, alike.as_ref(), seal)?.into(),
                 op: action.op.into(),
                 token: action.token.into(),
                 before: action.before,

@@ -13,8 +13,8 @@ use super::{
 use crate::failpoint;
 use reconciled_provider::Clock;
 use sqlx::{
-    ConnectOptions as _, SqliteConnection, SqlitePool,
-    migrate::Migrator,
+    ConnectOptions as _, Connection as _, SqliteConnection, SqlitePool,
+    migrate::{MigrateError, Migrator},
     sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous},
 };
 use std::{
@@ -26,6 +26,9 @@ use std::{
 };
 
 pub(super) static MIGRATIONS: Migrator = sqlx::migrate!();
+
+/// What the migrations make of an empty database, as one: to go through all of them takes as long as to read 10,000 records.
+const SCHEMA: &str = include_str!("../../migrations/schema.sql");
 
 /// Name of the database in the state directory.
 pub const DATABASE: &str = "state.db";
@@ -224,7 +227,9 @@ pub(super) async fn empty_pool() -> Result<SqlitePool> {
         .max_lifetime(None)
         .connect_with(options)
         .await?;
-    MIGRATIONS.run(&pool).await.map_err(|source| StoreError::Migrate { file: PathBuf::new(), source })?;
+    let mut conn = pool.acquire().await?;
+    make(&mut conn).await.map_err(|source| StoreError::Migrate { file: PathBuf::new(), source })?;
+    drop(conn);
     Ok(pool)
 }
 
@@ -268,6 +273,14 @@ pub(super) async fn check(conn: &mut SqliteConnection, file: &Path, pragma: &'st
     if found == "ok" { Ok(()) } else { Err(StoreError::Damaged { file: file.to_path_buf(), what: found }) }
 }
 
+/// Makes the newest schema in an empty database.
+async fn make(conn: &mut SqliteConnection) -> Result<(), MigrateError> {
+    let mut tx = conn.begin().await?;
+    sqlx::raw_sql(SCHEMA).execute(&mut *tx).await?;
+    MIGRATIONS.skip(&mut *tx, None).await?;
+    Ok(tx.commit().await?)
+}
+
 /// Brings a database to the newest schema, after a copy when there is something in it.
 pub(super) async fn migrate(conn: &mut SqliteConnection, file: &Path, found: Schema) -> Result<()> {
     if let Schema::Ours(version) = found {
@@ -277,10 +290,14 @@ pub(super) async fn migrate(conn: &mut SqliteConnection, file: &Path, found: Sch
         backup::before_migration(conn, file, version).await?;
         failpoint::hit("store.migrate.after-backup");
     }
-    let migrated = MIGRATIONS.run(&mut *conn).await;
+    let migrated = match found {
+        Schema::Empty => make(conn).await,
+        Schema::Ours(_) => MIGRATIONS.run(&mut *conn).await,
+    };
     migrated.map_err(|source| match source {
-        sqlx::migrate::MigrateError::Execute(error)
-        | sqlx::migrate::MigrateError::ExecuteMigration(error, _) => StoreError::from(error).of(file),
+        MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) => {
+            StoreError::from(error).of(file)
+        }
         source => StoreError::Migrate { file: file.to_path_buf(), source },
     })
 }

@@ -124,7 +124,7 @@ impl Rename {
             Named::Provider => is_of("scope"),
             Named::Source => format!(
                 "EXISTS (SELECT 1 FROM intent i, json_each(i.actions) a WHERE i.number = journal.number AND {})",
-                is_of("a.value ->> 'manifest'")
+                is_of("coalesce(a.value ->> 'manifest', i.common ->> 'manifest')")
             ),
         };
         let open = format!("SELECT EXISTS (SELECT 1 FROM journal WHERE ended < total AND {open})");

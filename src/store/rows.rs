@@ -146,10 +146,24 @@ impl Last {
 /// An inventory row as JSON, without what the action of the journal beside it says.
 #[derive(Serialize, Deserialize)]
 pub(super) struct StoredRow<'a> {
-    #[serde(borrow)]
-    file: Cow<'a, str>,
     template: Hash,
     applied: Hash,
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    remote: Option<Cow<'a, str>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    private: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    outputs: Option<String>,
+    /// Nothing where the group says it for all of its rows.
+    #[serde(borrow, flatten)]
+    pub(super) alike: Option<AlikeRow<'a>>,
+}
+
+/// What rows that are written together mostly have in common.
+#[derive(Clone, Serialize, Deserialize)]
+pub(super) struct AlikeRow<'a> {
+    #[serde(borrow)]
+    file: Cow<'a, str>,
     normalizer: u32,
     deletion: Deletion,
     #[serde(default, skip_serializing_if = "is_unrestricted")]
@@ -162,14 +176,8 @@ pub(super) struct StoredRow<'a> {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     recheck_at: Option<i64>,
     written_at: i64,
-    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
-    remote: Option<Cow<'a, str>>,
     #[serde(borrow, default, skip_serializing_if = "Vec::is_empty")]
     depends_on: Vec<Cow<'a, str>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    private: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    outputs: Option<String>,
 }
 
 /// As most are.
@@ -177,17 +185,11 @@ fn is_unrestricted(writes: &EntryPolicy) -> bool {
     *writes == EntryPolicy::Sync
 }
 
-impl<'a> StoredRow<'a> {
-    pub(super) fn of(row: &'a Row, seal: &Seal) -> Result<StoredRow<'a>> {
-        let Tracked { id, remote, private, applied, after, outputs } = &row.tracked;
+impl<'a> AlikeRow<'a> {
+    pub(super) fn of(row: &'a Row) -> AlikeRow<'a> {
         let (state, recheck_at) = state_columns(&row.state);
-        let sealed = |part, clear| -> Result<_> {
-            Ok(seal.seal(&row.scope, id, part, clear)?.map(|bytes| to_hex(&bytes)))
-        };
-        Ok(StoredRow {
+        AlikeRow {
             file: (&*row.file).into(),
-            template: row.template,
-            applied: *applied,
             normalizer: row.normalizer,
             deletion: row.deletion,
             writes: row.writes,
@@ -196,43 +198,66 @@ impl<'a> StoredRow<'a> {
             state: state.into(),
             recheck_at,
             written_at: ms(row.written_at),
+            depends_on: row.tracked.after.iter().map(|key| (&*key.0).into()).collect(),
+        }
+    }
+}
+
+impl<'a> StoredRow<'a> {
+    /// What a row has of its own.
+    pub(super) fn of(row: &'a Row, alike: Option<AlikeRow<'a>>, seal: &Seal) -> Result<StoredRow<'a>> {
+        let Tracked { id, remote, private, applied, after: _, outputs } = &row.tracked;
+        let sealed = |part, clear| -> Result<_> {
+            Ok(seal.seal(&row.scope, id, part, clear)?.map(|bytes| to_hex(&bytes)))
+        };
+        Ok(StoredRow {
+            template: row.template,
+            applied: *applied,
             remote: remote.as_deref().map(Cow::from),
-            depends_on: after.iter().map(|key| (&*key.0).into()).collect(),
             private: sealed(Part::Private, private)?,
             outputs: sealed(Part::Outputs, outputs)?,
+            alike,
         })
     }
 
     /// The row of `action`.
-    pub(super) fn row(self, scope: Scope, action: &StoredAction<'_>, seal: Option<&Seal>) -> Result<Row> {
+    pub(super) fn row(
+        self,
+        scope: Scope,
+        action: &StoredAction<'_>,
+        common: Option<&AlikeRow<'_>>,
+        seal: Option<&Seal>,
+    ) -> Result<Row> {
         let id = ResourceId::from(&*action.id);
         let opened = |part, text: Option<String>| {
             let bytes = text.map(|text| from_hex(&text)).transpose()?;
             unseal(seal, &scope, &id, part, bytes.as_deref())
         };
+        let unreadable = || StoreError::Unreadable(format!("row of {scope} {id}"));
+        let alike = self.alike.as_ref().or(common).ok_or_else(unreadable)?;
         let tracked = Tracked {
             private: opened(Part::Private, self.private)?,
             outputs: opened(Part::Outputs, self.outputs)?,
             remote: self.remote.as_deref().map(Arc::from),
             applied: self.applied,
-            after: self.depends_on.iter().map(|key| ManifestKey(Arc::from(&**key))).collect(),
+            after: alike.depends_on.iter().map(|key| ManifestKey(Arc::from(&**key))).collect(),
             id,
         };
         Ok(Row {
-            scope,
             tracked,
             manifest: ManifestKey(Arc::from(&*action.manifest)),
             address: address(&action.address),
-            file: Arc::from(&*self.file),
+            file: Arc::from(&*alike.file),
             template: self.template,
-            normalizer: self.normalizer,
-            deletion: self.deletion,
-            writes: self.writes,
-            drift: self.drift,
-            merge: self.merge,
-            state: parse_state(&self.state, self.recheck_at)?,
-            written_at: at(self.written_at),
+            normalizer: alike.normalizer,
+            deletion: alike.deletion,
+            writes: alike.writes,
+            drift: alike.drift,
+            merge: alike.merge,
+            state: parse_state(&alike.state, alike.recheck_at)?,
+            written_at: at(alike.written_at),
             revision: Arc::from(&*action.revision),
+            scope,
         })
     }
 }

@@ -1,8 +1,10 @@
+mod alike;
 mod answers;
 mod kept;
 mod marks;
 mod opening;
 mod rename;
+mod schema;
 mod settled;
 mod sweep;
 mod together;

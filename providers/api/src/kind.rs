@@ -19,8 +19,15 @@ pub struct Schema {
 impl Schema {
     /// A schema that is there.
     pub fn of(value: Value) -> Schema {
-        let value = LazyLock::new(Box::new(move || value) as Describe);
-        Schema { value: Arc::new(value), is_deferred: false }
+        Schema::told(move || value, false)
+    }
+    /// The schema of a type. Most invocations look at none, and to make those of all kinds takes milliseconds.
+    fn of_type<T: schemars::JsonSchema + 'static>() -> Schema {
+        let describe = || {
+            let settings = schemars::generate::SchemaSettings::draft07();
+            settings.into_generator().into_root_schema_for::<T>().to_value()
+        };
+        Schema::told(describe, false)
     }
     /// A schema that `describe` gives when it is asked for. It says nothing that reading manifests needs to know.
     ///
@@ -30,7 +37,10 @@ impl Schema {
     /// assert!(schema.is_deferred() && schema["type"] == "object");
     /// ```
     pub fn deferred(describe: impl FnOnce() -> Value + Send + 'static) -> Schema {
-        Schema { value: Arc::new(LazyLock::new(Box::new(describe))), is_deferred: true }
+        Schema::told(describe, true)
+    }
+    fn told(describe: impl FnOnce() -> Value + Send + 'static, is_deferred: bool) -> Schema {
+        Schema { value: Arc::new(LazyLock::new(Box::new(describe))), is_deferred }
     }
     /// True for one that is not there until it is asked for.
     pub fn is_deferred(&self) -> bool {
@@ -74,14 +84,12 @@ impl Kind {
     /// let kind = Kind::of::<ZoneSpec>(&["dns/v1"], "Zone", "A DNS zone");
     /// assert!(kind.schema["properties"]["ttl"]["description"].as_str().unwrap().contains("Seconds"));
     /// ```
-    pub fn of<T: schemars::JsonSchema>(api_versions: &[&str], name: &str, summary: &str) -> Kind {
-        let schema =
-            schemars::generate::SchemaSettings::draft07().into_generator().into_root_schema_for::<T>();
+    pub fn of<T: schemars::JsonSchema + 'static>(api_versions: &[&str], name: &str, summary: &str) -> Kind {
         Kind {
             api_versions: api_versions.iter().map(|v| Arc::from(*v)).collect(),
             name: name.into(),
             summary: summary.into(),
-            schema: Schema::of(schema.to_value()),
+            schema: Schema::of_type::<T>(),
         }
     }
     /// The group of the preferred version: `dns` of `dns/v1`.

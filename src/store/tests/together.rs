@@ -77,7 +77,7 @@ async fn dump(dir: &TempDir, db: &Db) -> Vec<String> {
     }
     let mut conn = open::connect(&dir.path().join(DATABASE)).await.unwrap();
     for sql in [
-        "SELECT json_array(scope, epoch, started_at, total, ended, outcomes, numbers, rows IS NULL, actions)
+        "SELECT json_array(scope, epoch, started_at, total, ended, outcomes, numbers, rows IS NULL, actions, common)
              FROM journal JOIN intent USING (number) ORDER BY scope, number",
         "SELECT json_array(scope, stamp) FROM inventory_stamp",
         "SELECT json_array(scope, id, state, synced_at, healthy_at) FROM inventory_now",

@@ -19,7 +19,10 @@ pub type Kept = BTreeMap<ResourceId, Result<Resource, Error>>;
 pub fn kept(provider: &dyn Observer, desired: &Desired, effective: &[Resource], seen: &Observation) -> Kept {
     let one = |declared: &Resource| {
         let ignored = &desired.policies.get(declared.policy).ignore;
-        let observed = seen.get(&declared.id).filter(|_| !ignored.is_empty())?;
+        if ignored.is_empty() {
+            return None;
+        }
+        let observed = seen.get(&declared.id)?;
         Some((declared.id.clone(), leave(provider, declared, observed, ignored)?))
     };
     effective.iter().filter_map(one).collect()

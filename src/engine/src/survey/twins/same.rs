@@ -61,7 +61,11 @@ pub(in crate::survey) fn keep(
             found.push((step, others(&own)));
         }
         let mut new: Vec<(&ResourceId, &Arc<str>, Vec<usize>)> = Vec::new();
-        for resource in desired.in_scope(scope).iter().filter(|one| !has_row(&view.memory.rows, &one.id)) {
+        // Most remotes assign nothing, and have thousands: none of those is looked up.
+        let are_told_apart = |seen: &Observed| seen.identity.is_none() && seen.remote.is_some();
+        let may_be_new = view.seen.resources.iter().any(are_told_apart);
+        let declared = if may_be_new { desired.in_scope(scope) } else { &[] };
+        for resource in declared.iter().filter(|one| !has_row(&view.memory.rows, &one.id)) {
             let Some(seen) = view.seen.get(&resource.id).filter(|seen| seen.identity.is_none()) else {
                 continue;
             };
