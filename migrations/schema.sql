@@ -1,5 +1,5 @@
 -- All migrations as one, for a new database. Never edited by hand: a test compares it with what they come to, and
--- writes it with RECONCILED_TEST_BLESS=yes.
+-- tells how to write it anew.
 
 CREATE TABLE meta (
     key   TEXT PRIMARY KEY,

@@ -27,6 +27,7 @@ use axum::{
     middleware,
     response::{IntoResponse, Response},
 };
+use reconciled_engine::survey::Surveyor;
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 use tokio::sync::{Semaphore, mpsc};
 
@@ -314,6 +315,9 @@ fn failed(failure: Failure) -> SyncLine {
 
 /// What a hook must know of a repository.
 async fn push_target(Asking { instance, .. }: Asking, ask: PushTargetAsk) -> Answer<PushTarget> {
+    // Somebody pushes: a resync makes way from here on, not only once the plan is asked for.
+    let Surveyor { hurry, cx, .. } = &instance.session.surveyor;
+    let _rush = hurry.rush(&cx.clock);
     let target = PushTarget::of(&instance.session.config, Path::new(&ask.repository));
     let mut target = PushTarget { knows_base: true, ..target };
     let following = instance.follower.sources();

@@ -2,13 +2,16 @@
 
 use super::open;
 use sqlx::{AssertSqlSafe, Connection as _, SqliteConnection};
-use std::{env, fs};
+use std::fs;
 
 /// Where [`open::migrate`] has it from.
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/schema.sql");
 
-const HEAD: &str = "-- All migrations as one, for a new database. Never edited by hand: a test compares it with what they come to, and\n\
-     -- writes it with RECONCILED_TEST_BLESS=yes.\n\n";
+const HEAD: &str =
+    "-- All migrations as one, for a new database. Never edited by hand: a test compares it with what they come to, and
+-- tells how to write it anew.
+
+";
 
 async fn all(conn: &mut SqliteConnection, sql: String) -> Vec<String> {
     sqlx::query_scalar(AssertSqlSafe(sql)).fetch_all(conn).await.unwrap()
@@ -48,14 +51,11 @@ async fn a_new_database_is_what_the_migrations_make_of_an_empty_one() {
     let mut conn = SqliteConnection::connect("sqlite::memory:").await.unwrap();
     open::MIGRATIONS.run(&mut conn).await.unwrap();
     let migrated = dump(&mut conn).await;
-    if env::var_os("RECONCILED_TEST_BLESS").is_some() {
-        fs::write(FILE, &migrated).unwrap();
+    if fs::read_to_string(FILE).unwrap() != migrated {
+        let new = tempfile::tempdir().unwrap().keep().join("schema.sql");
+        fs::write(&new, &migrated).unwrap();
+        panic!("{FILE} is not what the migrations come to: cp {} {FILE}", new.display());
     }
-    let known = fs::read_to_string(FILE).unwrap();
-    assert!(
-        known == migrated,
-        "migrations/schema.sql is not what the migrations come to: RECONCILED_TEST_BLESS=yes writes it"
-    );
 
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join(super::DATABASE);
