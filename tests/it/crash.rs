@@ -153,7 +153,8 @@ fn life(backend: &Backend<'_>, name: &str, hit: u32) -> bool {
 pub(crate) const TO_SCHEMA_6: &str =
     "DROP VIEW held; CREATE VIEW held AS SELECT 1; ALTER TABLE hold DROP COLUMN once;
     DROP VIEW actions; CREATE VIEW actions AS SELECT 1; ALTER TABLE journal ADD COLUMN actions TEXT NOT NULL DEFAULT '[]';
-    UPDATE journal SET actions = (SELECT actions FROM intent WHERE intent.number = journal.number);
+    UPDATE journal SET actions = (SELECT json_group_array(json_patch(json_remove(common, '$.row'), a.value))
+        FROM intent, json_each(intent.actions) a WHERE intent.number = journal.number);
     ALTER TABLE journal DROP COLUMN numbers; DROP TABLE intent; DROP TABLE begun;
     DROP VIEW tracked; DROP VIEW inventory_now; CREATE VIEW tracked AS SELECT 1; ALTER TABLE inventory DROP COLUMN stamp;
     ALTER TABLE inventory DROP COLUMN writes; ALTER TABLE condition DROP COLUMN declared;
