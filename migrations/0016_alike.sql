@@ -1,5 +1,5 @@
 -- What all actions of a group have in common is there once, and in none of them: `op`, `manifest`, `reason` and `revision`,
--- and below `row` what all rows have in common as long as the journal keeps those.
+-- and below `row` what all rows have in common where there are several.
 DROP VIEW actions;
 ALTER TABLE intent ADD COLUMN common TEXT NOT NULL DEFAULT '{}';
 CREATE VIEW actions AS

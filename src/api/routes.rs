@@ -315,7 +315,7 @@ fn failed(failure: Failure) -> SyncLine {
 
 /// What a hook must know of a repository.
 async fn push_target(Asking { instance, .. }: Asking, ask: PushTargetAsk) -> Answer<PushTarget> {
-    // Somebody pushes: a resync makes way from here on, not only once the plan is asked for.
+    // Somebody pushes: a resync makes way for the moment until the plan is asked for.
     let Surveyor { hurry, cx, .. } = &instance.session.surveyor;
     let _rush = hurry.rush(&cx.clock);
     let target = PushTarget::of(&instance.session.config, Path::new(&ask.repository));

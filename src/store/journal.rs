@@ -59,6 +59,7 @@ pub(super) struct Common<'a> {
     reason: Cow<'a, str>,
     #[serde(borrow, default, skip_serializing_if = "str::is_empty")]
     revision: Cow<'a, str>,
+    /// Of several rows alone; it stays when they go, as one of up to [`PART`].
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     row: Option<AlikeRow<'a>>,
 }
@@ -69,7 +70,7 @@ impl<'a> Common<'a> {
         let shared = |of: fn(&Intent) -> &str| -> Cow<'a, str> {
             if rest.iter().all(|one| of(one) == of(first)) { of(first).into() } else { "".into() }
         };
-        let are_alike = rest.iter().all(|one| is_alike(&one.row, &first.row));
+        let are_alike = !rest.is_empty() && rest.iter().all(|one| is_alike(&one.row, &first.row));
         Common {
             op: shared(|intent| &intent.op),
             manifest: shared(|intent| &intent.row.manifest.0),

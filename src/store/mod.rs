@@ -162,6 +162,10 @@ impl Db {
             return Err(StoreError::NotThere(dir.to_path_buf()));
         }
         open::migrate(&mut conn, &file, schema).await?;
+        // Tests have them checked.
+        if !cfg!(debug_assertions) {
+            open::trust_types(&mut conn).await.map_err(named)?;
+        }
         let begin = conn.begin_with("BEGIN IMMEDIATE").await;
         let mut tx = begin.map_err(|error| named(error.into()))?;
         let seal = Arc::new(open::seal_of(&mut tx, dir).await.map_err(named)?);

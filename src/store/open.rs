@@ -157,13 +157,15 @@ pub(super) async fn connect(file: &Path) -> Result<SqliteConnection> {
         .pragma("journal_size_limit", (16 << 20).to_string())
         // What undoes a statement is written anew for each one, and is of no use to anybody after it.
         .pragma("temp_store", "MEMORY");
-    // Types say the same as the constraints of the schema, which are a third of the time that a row takes: tests have them
-    // checked, and so does whoever writes by hand.
-    let options = match cfg!(debug_assertions) {
-        true => options,
-        false => options.pragma("ignore_check_constraints", "ON"),
-    };
     options.connect().await.map_err(|error| StoreError::from(error).of(file))
+}
+
+/// Leaves the CHECK constraints of the schema to the types that say the same: they are a third of the time that a row takes.
+///
+/// For a connection on which the file was checked: what it is told then no check of it sees.
+pub(super) async fn trust_types(conn: &mut SqliteConnection) -> Result<()> {
+    sqlx::query("PRAGMA ignore_check_constraints = ON").execute(conn).await?;
+    Ok(())
 }
 
 /// Connections that read, and what keeps the database as it is meanwhile where they need that.

@@ -21,7 +21,7 @@ impl Schema {
     pub fn of(value: Value) -> Schema {
         Schema::told(move || value, false)
     }
-    /// The schema of a type. Most invocations look at none, and to make those of all kinds takes milliseconds.
+    /// The schema of a type, worked out when somebody looks at it: what reads no manifest needs none.
     fn of_type<T: schemars::JsonSchema + 'static>() -> Schema {
         let describe = || {
             let settings = schemars::generate::SchemaSettings::draft07();

@@ -46,6 +46,11 @@ async fn what_a_group_has_in_common_is_there_once_and_what_differs_is_each_ones_
         );
     }
     assert_eq!(stored[1].0, "{}");
+    let mut conn = db.reader().conn().await.unwrap();
+    let sql = "SELECT op || ' ' || reason FROM actions WHERE id IN ('a', 'b')";
+    let said: Vec<String> = sqlx::query_scalar(sql).fetch_all(&mut *conn).await.unwrap();
+    assert_eq!(said, ["create commit abc1234"; 2]);
+    drop(conn);
     for (what, id) in [("create", "c"), ("update", "d"), ("create", "e")] {
         let sql = "SELECT op || ' ' || reason FROM actions WHERE id = ?1";
         let mut conn = db.reader().conn().await.unwrap();

@@ -68,3 +68,15 @@ async fn a_new_database_is_what_the_migrations_make_of_an_empty_one() {
     // Who opens it next has nothing to do.
     open::MIGRATIONS.run(&mut new).await.unwrap();
 }
+
+#[tokio::test]
+async fn a_release_leaves_checks_to_types_once_the_file_was_checked() {
+    let (dir, db) = super::new().await;
+    db.close().await;
+    let mut conn = open::connect(&dir.path().join(super::DATABASE)).await.unwrap();
+    let ignores = "PRAGMA ignore_check_constraints";
+    let before: i64 = sqlx::query_scalar(ignores).fetch_one(&mut conn).await.unwrap();
+    open::trust_types(&mut conn).await.unwrap();
+    let after: i64 = sqlx::query_scalar(ignores).fetch_one(&mut conn).await.unwrap();
+    assert_eq!((before, after), (0, 1));
+}
