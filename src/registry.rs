@@ -26,7 +26,7 @@ use reconciled_provider::{
     problem::did_you_mean, yaml::NodeValue,
 };
 use serde::{Deserialize, de::DeserializeOwned};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 /// What is known of a provider type before anything is configured.
 pub struct Type {
@@ -38,8 +38,13 @@ pub struct Type {
     pub info: &'static ProviderInfo,
 }
 
-/// Every provider type in this binary.
-pub fn types() -> Vec<Type> {
+/// Every provider type in this binary. Schemas that one reading of manifests has worked out are there for the next.
+pub fn types() -> &'static [Type] {
+    static ALL: LazyLock<Vec<Type>> = LazyLock::new(all);
+    &ALL
+}
+
+fn all() -> Vec<Type> {
     let dns = Arc::new(reconciled_dns::kind::kinds());
     vec![
         Type { name: "powerdns", kinds: dns.clone(), info: &reconciled_dns::powerdns::INFO },

@@ -149,8 +149,8 @@ mod tests {
         let kinds = Arc::new(registry::kinds());
         let view = |entry: &config::ProviderEntry| {
             let observer = registry::build(entry, config).unwrap();
-            let of_type = registry::types().into_iter().find(|one| *one.name == *entry.type_name);
-            EntryView { name: entry.name.clone(), observer, kinds: of_type.unwrap().kinds }
+            let of_type = registry::types().iter().find(|one| *one.name == *entry.type_name);
+            EntryView { name: entry.name.clone(), observer, kinds: of_type.unwrap().kinds.clone() }
         };
         let views: Vec<EntryView> = config.providers.iter().map(view).collect();
         let tree = FolderTree::open(&examples().join(example), &Paths::all(), Limits::default()).unwrap();

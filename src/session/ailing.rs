@@ -133,8 +133,8 @@ impl Infirmary {
     /// What an entry told; until then what its type has in any case.
     pub(super) fn kinds(&self, entry: &ProviderEntry) -> Arc<Kinds> {
         self.ward.patients().kinds(&entry.name).unwrap_or_else(|| {
-            let known = registry::types().into_iter().find(|known| *known.name == *entry.type_name);
-            known.map(|known| known.kinds).unwrap_or_default()
+            let known = registry::types().iter().find(|known| *known.name == *entry.type_name);
+            known.map(|known| known.kinds.clone()).unwrap_or_default()
         })
     }
 

@@ -190,20 +190,37 @@ pub(super) async fn put(
 
 type Query<'q> = sqlx::query::Query<'q, sqlx::Sqlite, sqlx::sqlite::SqliteArguments>;
 
-/// True where two rows differ in [`OWN`] at most.
+/// True where two rows differ in [`OWN`] at most. Every field is named, so that none is forgotten: the journal leaves out of
+/// each what all of a group have in common.
 pub(super) fn is_alike(one: &Row, other: &Row) -> bool {
-    one.scope == other.scope
-        && one.manifest == other.manifest
-        && one.file == other.file
-        && one.normalizer == other.normalizer
-        && one.deletion == other.deletion
-        && one.writes == other.writes
-        && one.drift == other.drift
-        && one.merge == other.merge
-        && one.state == other.state
-        && ms(one.written_at) == ms(other.written_at)
-        && one.revision == other.revision
-        && one.tracked.after == other.tracked.after
+    let Row {
+        scope,
+        tracked: Tracked { id: _, remote: _, private: _, applied: _, after, outputs: _ },
+        manifest,
+        address: _,
+        file,
+        template: _,
+        normalizer,
+        deletion,
+        writes,
+        drift,
+        merge,
+        state,
+        written_at,
+        revision,
+    } = one;
+    *scope == other.scope
+        && *after == other.tracked.after
+        && *manifest == other.manifest
+        && *file == other.file
+        && *normalizer == other.normalizer
+        && *deletion == other.deletion
+        && *writes == other.writes
+        && *drift == other.drift
+        && *merge == other.merge
+        && *state == other.state
+        && ms(*written_at) == ms(other.written_at)
+        && *revision == other.revision
 }
 
 /// Binds [`COMMON`].

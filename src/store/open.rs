@@ -44,10 +44,23 @@ pub(super) fn newest_schema() -> i64 {
     MIGRATIONS.iter().map(|migration| migration.version).max().unwrap_or(0)
 }
 
+/// A file that is locked until this is dropped. To close it would not do: a child that another thread forked meanwhile has it
+/// open as well, until it becomes its own program.
+#[derive(Debug)]
+struct Locked(File);
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        if let Err(error) = self.0.unlock() {
+            tracing::warn!(error = %error, "could not give back the lock on the state");
+        }
+    }
+}
+
 /// The lock on a state directory, held until dropped.
 #[derive(Debug)]
 pub(super) struct Lock {
-    _file: File,
+    _file: Locked,
 }
 
 impl Lock {
@@ -76,7 +89,7 @@ impl Lock {
         if let Err(error) = note(&mut file) {
             tracing::warn!(error = %error, "could not leave the process number in the lock file");
         }
-        Ok(Lock { _file: file })
+        Ok(Lock { _file: Locked(file) })
     }
 }
 
@@ -98,7 +111,10 @@ pub fn holder(dir: &Path) -> Result<Holder> {
         Err(error) => return Err(StoreError::file("open the lock", &path)(error)),
     };
     match file.try_lock_shared() {
-        Ok(()) => Ok(Holder::Nobody),
+        Ok(()) => {
+            drop(Locked(file));
+            Ok(Holder::Nobody)
+        }
         Err(TryLockError::WouldBlock) => {
             let mut text = String::new();
             Ok(Holder::Process(file.read_to_string(&mut text).ok().and_then(|_| text.trim().parse().ok())))
@@ -204,14 +220,14 @@ pub(super) async fn read_pool(file: &Path) -> Result<(SqlitePool, Option<Still>)
 /// Keeps whoever would write to a database from it, until dropped.
 #[derive(Debug)]
 pub(super) struct Still {
-    _lock: Option<File>,
+    _lock: Option<Locked>,
 }
 
 impl Still {
     /// None where somebody has it for writing, or where what was written last stands in a WAL, which is no part of the file.
     fn keep(file: &Path) -> Option<Still> {
         let lock = match File::open(file.with_file_name(LOCK)) {
-            Ok(lock) => lock.try_lock_shared().ok().map(|()| Some(lock))?,
+            Ok(lock) => lock.try_lock_shared().ok().map(|()| Some(Locked(lock)))?,
             // A copy, to which nobody writes.
             Err(error) if error.kind() == ErrorKind::NotFound => None,
             Err(_) => return None,
@@ -236,7 +252,7 @@ pub(super) async fn empty_pool() -> Result<SqlitePool> {
         .connect_with(options)
         .await?;
     let mut conn = pool.acquire().await?;
-    make(&mut conn).await.map_err(|source| StoreError::Migrate { file: PathBuf::new(), source })?;
+    make_schema(&mut conn).await.map_err(|source| StoreError::Migrate { file: PathBuf::new(), source })?;
     drop(conn);
     Ok(pool)
 }
@@ -282,7 +298,7 @@ pub(super) async fn check(conn: &mut SqliteConnection, file: &Path, pragma: &'st
 }
 
 /// Makes the newest schema in an empty database.
-async fn make(conn: &mut SqliteConnection) -> Result<(), MigrateError> {
+async fn make_schema(conn: &mut SqliteConnection) -> Result<(), MigrateError> {
     let mut tx = conn.begin().await?;
     sqlx::raw_sql(SCHEMA).execute(&mut *tx).await?;
     MIGRATIONS.skip(&mut *tx, None).await?;
@@ -299,7 +315,7 @@ pub(super) async fn migrate(conn: &mut SqliteConnection, file: &Path, found: Sch
         failpoint::hit("store.migrate.after-backup");
     }
     let migrated = match found {
-        Schema::Empty => make(conn).await,
+        Schema::Empty => make_schema(conn).await,
         Schema::Ours(_) => MIGRATIONS.run(&mut *conn).await,
     };
     migrated.map_err(|source| match source {
@@ -380,4 +396,19 @@ pub(super) async fn raise_epoch(conn: &mut SqliteConnection, clock: &dyn Clock) 
 pub(super) async fn epoch(conn: &mut SqliteConnection) -> Result<u64> {
     let epoch: i64 = sqlx::query_scalar("SELECT epoch FROM epoch").fetch_one(conn).await?;
     Ok(epoch as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_that_is_dropped_is_free_though_a_forked_child_has_the_file_open() {
+        let dir = tempfile::tempdir().unwrap();
+        let lock = Lock::take(dir.path()).unwrap();
+        let _in_child = lock._file.0.try_clone().unwrap();
+        assert!(matches!(Lock::take(dir.path()), Err(StoreError::Locked { .. })));
+        drop(lock);
+        Lock::take(dir.path()).unwrap();
+    }
 }

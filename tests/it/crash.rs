@@ -155,6 +155,8 @@ pub(crate) const TO_SCHEMA_6: &str =
     DROP VIEW actions; CREATE VIEW actions AS SELECT 1; ALTER TABLE journal ADD COLUMN actions TEXT NOT NULL DEFAULT '[]';
     UPDATE journal SET actions = (SELECT json_group_array(json_patch(json_remove(common, '$.row'), a.value))
         FROM intent, json_each(intent.actions) a WHERE intent.number = journal.number);
+    UPDATE journal SET rows = (SELECT json_group_array(json_patch(ifnull(common ->> '$.row', '{}'), r.value))
+        FROM intent, json_each(journal.rows) r WHERE intent.number = journal.number) WHERE rows IS NOT NULL;
     ALTER TABLE journal DROP COLUMN numbers; DROP TABLE intent; DROP TABLE begun;
     DROP VIEW tracked; DROP VIEW inventory_now; CREATE VIEW tracked AS SELECT 1; ALTER TABLE inventory DROP COLUMN stamp;
     ALTER TABLE inventory DROP COLUMN writes; ALTER TABLE condition DROP COLUMN declared;

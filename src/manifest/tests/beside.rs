@@ -9,11 +9,11 @@ fn zone(spec: &str) -> String {
 
 /// Two sources: `infra` has the zone, and `team` what is in it.
 fn setup(spec: &str, team: &str) -> Setup {
-    let zonefile = registry::types().into_iter().find(|known| known.name == "zonefile").unwrap();
+    let zonefile = registry::types().iter().find(|known| known.name == "zonefile").unwrap();
     let mut setup = Setup::new(&[("z.yaml", &zone(spec))]);
     setup.sources.push(("team", folder(&[("t.yaml", team)]), SourceRules::default()));
     let observer = reconciled_dns::zonefile::sample("one").unwrap();
-    setup.entries = vec![EntryView { name: "one".into(), observer, kinds: zonefile.kinds }];
+    setup.entries = vec![EntryView { name: "one".into(), observer, kinds: zonefile.kinds.clone() }];
     setup
 }
 
