@@ -49,6 +49,9 @@ pub const CONSENT: &[&str] = &[
 /// Failpoints around what is written down in the middle of an action, as each step of a rolling update is.
 pub const STEPS: &[&str] = &["progress.before", "progress.after"];
 
+/// The failpoint at which rows of a call under way are in a transaction that is not committed.
+pub const FORESEEN: &[&str] = &["store.foreseen"];
+
 /// Failpoints around the renaming of an entry or a source.
 pub const RENAME: &[&str] = &["store.rename.before", "store.rename.after"];
 
@@ -67,7 +70,7 @@ pub const CERTIFICATES: &[&str] = &[
 pub const HANGS: &[&str] = &["loop.hangs"];
 
 /// All of them.
-const ALL: [&[&str]; 6] = [NAMES, CONSENT, STEPS, RENAME, CERTIFICATES, HANGS];
+const ALL: [&[&str]; 7] = [NAMES, CONSENT, STEPS, FORESEEN, RENAME, CERTIFICATES, HANGS];
 
 struct Armed {
     name: String,

@@ -70,6 +70,9 @@ impl Journal for Between<'_> {
         hit("progress.after");
         Ok(())
     }
+    async fn foreseen(&self, outcomes: &[(ActionId, Outcome)]) {
+        self.0.foreseen(outcomes).await;
+    }
     async fn finished(&self, outcomes: Vec<(ActionId, Outcome)>) -> Result<(), Error> {
         hit("call.after");
         self.0.finished(outcomes).await

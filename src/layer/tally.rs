@@ -55,6 +55,9 @@ impl Journal for Counting<'_> {
     async fn progress(&self, action: ActionId, tracked: Tracked) -> Result<(), Error> {
         self.journal.progress(action, tracked).await
     }
+    async fn foreseen(&self, outcomes: &[(ActionId, Outcome)]) {
+        self.journal.foreseen(outcomes).await;
+    }
     async fn finished(&self, outcomes: Vec<(ActionId, Outcome)>) -> Result<(), Error> {
         self.tally.answered.fetch_add(outcomes.len(), Ordering::Relaxed);
         self.journal.finished(outcomes).await

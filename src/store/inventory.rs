@@ -136,14 +136,15 @@ pub(super) async fn counts(conn: &mut SqliteConnection, scopes: &[Scope]) -> Res
     Ok(counts.into_iter().map(|(scope, count)| (scope, count as usize)).collect())
 }
 
-/// Puts or replaces rows by scope and id; `stamps` has the new one of each scope.
+/// Puts or replaces rows by scope and id; `stamps` has the new one of each scope. False where they were no longer wanted.
 pub(super) async fn put(
     conn: &mut SqliteConnection,
     seal: &Seal,
     rows: &[&Row],
     stamps: &BTreeMap<&Scope, Stamp>,
     now: Duration,
-) -> Result<()> {
+    are_wanted: Wanted<'_>,
+) -> Result<bool> {
     // In the order of the table, so that each page is filled once and not written again and again.
     let mut rows = rows.to_vec();
     rows.sort_unstable_by_key(|row| (&row.scope, &row.tracked.id));
@@ -180,13 +181,19 @@ pub(super) async fn put(
     };
     let mut ready = next().transpose()?;
     while let Some(query) = ready {
+        if !are_wanted() {
+            return Ok(false);
+        }
         // SQLite works in a thread of its own: the next statement is put together meanwhile.
         let (done, following) = join(query.execute(&mut *conn), async { next().transpose() }).await;
         done?;
         ready = following?;
     }
-    Ok(())
+    Ok(true)
 }
+
+/// Says whether what takes long is to be gone on with.
+pub(super) type Wanted<'a> = &'a (dyn Fn() -> bool + Sync);
 
 type Query<'q> = sqlx::query::Query<'q, sqlx::Sqlite, sqlx::sqlite::SqliteArguments>;
 

@@ -8,6 +8,7 @@
 //! to the millisecond. Secrets never reach the database in clear: specs hold marks, and what providers keep
 //! is sealed with a key that lies outside ([`Seal`]).
 
+mod ahead;
 mod backup;
 mod begun;
 mod blame;
@@ -198,6 +199,7 @@ impl Db {
             kept: kept.clone(),
             touched: Vec::new(),
             spared: 0,
+            ahead: None,
             clock: options.clock.clone(),
         };
         tasks.spawn(writer.run());
@@ -416,6 +418,12 @@ impl Store for Db {
         let commit = writer::Message::Commit(writer::Commit { writes, reply });
         self.queue.send(commit).await.map_err(|_| StoreError::Closed)?;
         answer.await.map_err(|_| StoreError::Closed)?
+    }
+    fn foresee(&self, rows: Vec<Row>) {
+        if rows.len() > writer::LARGE {
+            // Where many wait for the writer it has no time for that.
+            let _ = self.queue.try_send(writer::Message::Foresee(rows));
+        }
     }
     async fn scope(&self, scope: &Scope) -> Result<ScopeMemory, Error> {
         self.reader.scope(scope).await

@@ -153,10 +153,13 @@ pub(super) fn make_file(path: &Path) -> Result<()> {
     options.open(path).map(drop).map_err(StoreError::file("create", path))
 }
 
+/// How long a connection waits for another one that writes.
+pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+
 fn options(file: &Path) -> SqliteConnectOptions {
     SqliteConnectOptions::new()
         .filename(file)
-        .busy_timeout(Duration::from_secs(5))
+        .busy_timeout(BUSY_TIMEOUT)
         .foreign_keys(true)
         .pragma("trusted_schema", "OFF")
         .pragma("cell_size_check", "ON")

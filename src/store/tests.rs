@@ -1,3 +1,4 @@
+mod ahead;
 mod alike;
 mod answers;
 mod kept;

@@ -143,7 +143,7 @@ pub(super) async fn apply(tx: &mut Tx<'_>, all: &Together<'_>) -> Result<()> {
                 Write::Rows(list) => &list[..],
                 _ => &[],
             });
-            write::rows(tx, &rows.collect::<Vec<_>>()).await
+            write::rows(tx, &rows.collect::<Vec<_>>(), &|| true).await.map(drop)
         }
         Write::Settled(..) => {
             let (mut few, mut settled) = (Vec::new(), Vec::new());

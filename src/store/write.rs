@@ -6,7 +6,7 @@ use super::{
     begun, drift,
     error::{Result, StoreError},
     events, health,
-    inventory::{self, Settled, Stamp},
+    inventory::{self, Settled, Stamp, Wanted},
     journal, pin,
     rows::{self, hash, json, ms},
     seal::Seal,
@@ -65,7 +65,7 @@ pub(super) async fn apply(tx: &mut Tx<'_>, write: &Write) -> Result<()> {
     match write {
         Write::Start { scope, intents, fence, at } => journal::start(tx, scope, intents, fence, *at).await,
         Write::End(endings) => journal::end(tx, endings.iter()).await,
-        Write::Rows(list) => rows(tx, &list.iter().collect::<Vec<_>>()).await,
+        Write::Rows(list) => rows(tx, &list.iter().collect::<Vec<_>>(), &|| true).await.map(drop),
         Write::Gone(scope, ids) => {
             if inventory::remove(tx.conn, scope, ids).await? {
                 tx.touch(&[scope]).await?;
@@ -109,14 +109,16 @@ pub(super) async fn apply(tx: &mut Tx<'_>, write: &Write) -> Result<()> {
     }
 }
 
-/// Puts or replaces rows, of any scopes.
-pub(super) async fn rows(tx: &mut Tx<'_>, list: &[&Row]) -> Result<()> {
+/// Puts or replaces rows, of any scopes. False where they were no longer wanted: the transaction is of no use then.
+pub(super) async fn rows(tx: &mut Tx<'_>, list: &[&Row], are_wanted: Wanted<'_>) -> Result<bool> {
     let mut written: BTreeMap<&Scope, usize> = BTreeMap::new();
     for row in list {
         *written.entry(&row.scope).or_default() += 1;
     }
     let stamps = tx.touch(&written.keys().copied().collect::<Vec<_>>()).await?;
-    inventory::put(tx.conn, tx.seal, list, &stamps, tx.now).await?;
+    if !inventory::put(tx.conn, tx.seal, list, &stamps, tx.now, are_wanted).await? {
+        return Ok(false);
+    }
     let new = stamps.iter().filter(|(_, stamp)| stamp.number == 1);
     let new: Vec<Scope> = new.map(|(scope, _)| (*scope).clone()).collect();
     if !new.is_empty() {
@@ -124,7 +126,7 @@ pub(super) async fn rows(tx: &mut Tx<'_>, list: &[&Row]) -> Result<()> {
         let begun = new.into_iter().filter(|scope| counts.get(&scope.to_string()) == written.get(scope));
         tx.begun.extend(begun);
     }
-    Ok(())
+    Ok(true)
 }
 
 async fn conditions(

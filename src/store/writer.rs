@@ -6,6 +6,7 @@
 //! while another took over wakes up to `Conflict`, whatever the lock file says.
 
 use super::{
+    ahead::Ahead,
     error::{Result, StoreError},
     export,
     inventory::MARKED,
@@ -18,7 +19,7 @@ use super::{
     write::{self, Tx},
 };
 use crate::failpoint;
-use reconciled_engine::Write;
+use reconciled_engine::{Row, Write};
 use reconciled_provider::{Clock, Error};
 use sqlx::{Connection as _, SqliteConnection};
 use std::{collections::BTreeSet, mem, path::PathBuf, slice, sync::Arc, time::Duration};
@@ -28,7 +29,7 @@ use tokio::sync::{mpsc, oneshot};
 const GROUP: usize = 256;
 
 /// A transaction that touches more rows is answered before SQLite folds it into the database, which takes as long again.
-const LARGE: usize = 500;
+pub(super) const LARGE: usize = 500;
 
 /// Rows that commits which share their statements touch at most: all of them are in memory twice then.
 const TOGETHER: usize = 5_000;
@@ -39,6 +40,8 @@ pub(super) const QUEUE: usize = 1024;
 /// What the writer is asked.
 pub(super) enum Message {
     Commit(Commit),
+    /// A commit may bring these rows soon.
+    Foresee(Vec<Row>),
     /// The recovery is over.
     Recovered(oneshot::Sender<Result<(), Error>>),
     /// Up to which event the trail was exported, and into which file.
@@ -71,6 +74,8 @@ pub(super) struct Writer {
     pub(super) touched: Vec<Touched>,
     /// How many rows marks have spared it.
     pub(super) spared: usize,
+    /// Rows that are in a transaction already, of a commit that may come.
+    pub(super) ahead: Option<Ahead>,
     pub(super) clock: Arc<dyn Clock>,
 }
 
@@ -78,12 +83,20 @@ impl Writer {
     /// Serves the queue until it is told to close or nobody can ask any more.
     pub(super) async fn run(mut self) {
         let mut is_open = true;
-        while is_open && let Some(message) = self.queue.recv().await {
+        while is_open && let Some(message) = self.next().await {
             let mut group = Vec::new();
             let mut next = Some(message);
             while let Some(message) = next {
+                if !matches!(message, Message::Commit(_) | Message::Foresee(_)) {
+                    self.abandon().await;
+                }
                 match message {
                     Message::Commit(commit) => group.push(commit),
+                    // Whoever waits for an answer comes first.
+                    Message::Foresee(rows) if group.is_empty() && self.queue.is_empty() => {
+                        self.foresee(rows).await;
+                    }
+                    Message::Foresee(_) => {}
                     Message::Recovered(reply) => {
                         let answer = self.recovered().await.map_err(|error| error.of(&self.file).into());
                         // The asker may have gone; that changes nothing.
@@ -111,6 +124,7 @@ impl Writer {
             }
             self.serve(group).await;
         }
+        self.abandon().await;
         if let Err(error) = sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(&mut self.conn).await {
             tracing::warn!(error = %error, "checkpoint at close failed");
         }
@@ -120,10 +134,11 @@ impl Writer {
         drop(self.lock);
     }
 
-    async fn serve(&mut self, mut group: Vec<Commit>) {
+    pub(super) async fn serve(&mut self, mut group: Vec<Commit>) {
         if group.is_empty() {
             return;
         }
+        self.abandon_unless_of(&group).await;
         let rows = size(&group);
         let answers = match self.transact(&mut group).await {
             Ok(answers) => answers,
@@ -151,7 +166,7 @@ impl Writer {
 
     /// Moves what is in the WAL into the database: nobody waits for it but the next commit. Where there is little it is
     /// left for later.
-    async fn checkpoint(&mut self, is_due: bool) {
+    pub(super) async fn checkpoint(&mut self, is_due: bool) {
         let due = is_due.then_some("PRAGMA wal_checkpoint(PASSIVE)");
         for sql in due.into_iter().chain(["PRAGMA wal_autocheckpoint = 1000"]) {
             if let Err(error) = sqlx::query(sql).execute(&mut self.conn).await {
@@ -184,13 +199,11 @@ impl Writer {
 
     /// `apart`: a commit that fails takes none of the others with it.
     async fn try_transact(&mut self, group: &mut [Commit], apart: bool) -> Result<Vec<Result<()>>> {
-        self.touched.clear();
-        self.spared = 0;
-        if size(group) > LARGE {
-            sqlx::query("PRAGMA wal_autocheckpoint = 0").execute(&mut self.conn).await?;
+        let ahead = self.ahead.take();
+        if ahead.is_none() {
+            self.begin(size(group) > LARGE).await?;
         }
-        sqlx::query("BEGIN IMMEDIATE").execute(&mut self.conn).await?;
-        self.check_epoch().await?;
+        let done = ahead.map(|ahead| ahead.into_done(&mut self.touched));
         let commits: Vec<&[Write]> = group.iter().map(|commit| &commit.writes[..]).collect();
         let is_small = size(group) <= TOGETHER;
         let together = if apart || !is_small { None } else { together::together(&commits) };
@@ -201,12 +214,12 @@ impl Writer {
         }
         for (number, Commit { writes, .. }) in group.iter().enumerate().filter(|_| together.is_none()) {
             if !apart || group.len() == 1 {
-                self.apply(number, writes).await?;
+                self.apply(number, writes, done).await?;
                 answers.push(Ok(()));
                 continue;
             }
             sqlx::query("SAVEPOINT one").execute(&mut self.conn).await?;
-            let answer = self.apply(number, writes).await;
+            let answer = self.apply(number, writes, None).await;
             if let Err(error) = &answer {
                 self.touched.retain(|touched| touched.commit != number);
                 if sqlx::query("ROLLBACK TO one").execute(&mut self.conn).await.is_err() {
@@ -231,6 +244,17 @@ impl Writer {
             self.kept.follow(&one, write);
         }
         Ok(answers)
+    }
+
+    /// Begins a transaction.
+    pub(super) async fn begin(&mut self, is_large: bool) -> Result<()> {
+        self.touched.clear();
+        self.spared = 0;
+        if is_large {
+            sqlx::query("PRAGMA wal_autocheckpoint = 0").execute(&mut self.conn).await?;
+        }
+        sqlx::query("BEGIN IMMEDIATE").execute(&mut self.conn).await?;
+        self.check_epoch().await
     }
 
     async fn trim(&mut self, cutoff: Duration) -> Result<u64> {
@@ -304,7 +328,8 @@ impl Writer {
         if mine == now { Ok(()) } else { Err(StoreError::Superseded { mine, now }) }
     }
 
-    async fn apply(&mut self, commit: usize, writes: &[Write]) -> Result<()> {
+    /// `done`: the write that the transaction has already.
+    async fn apply(&mut self, commit: usize, writes: &[Write], done: Option<usize>) -> Result<()> {
         let (conn, now, touched) = (&mut self.conn, self.clock.now(), Vec::new());
         let begun = BTreeSet::new();
         let (seal, epoch, spared) = (&*self.seal, self.epoch, 0);
@@ -312,6 +337,9 @@ impl Writer {
         for (index, write) in writes.iter().enumerate() {
             if index > 0 {
                 failpoint::hit("store.group.middle");
+            }
+            if done == Some(index) {
+                continue;
             }
             write::apply(&mut tx, write).await?;
             let begun = mem::take(&mut tx.begun);

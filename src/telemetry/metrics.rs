@@ -125,12 +125,12 @@ impl Metrics {
         let code = status.map_or_else(|| "none".to_owned(), |status| status.to_string());
         self.requests.with_label_values(&[entry, &code]).inc();
     }
-    /// An action ended.
-    pub fn wrote(&self, entry: &str, reason: &str, outcome: &str) {
-        self.writes.with_label_values(&[entry, reason, outcome]).inc();
+    /// So many actions ended in the same way.
+    pub fn wrote(&self, entry: &str, reason: &str, outcome: &str, count: usize) {
+        self.writes.with_label_values(&[entry, reason, outcome]).inc_by(count as f64);
         if matches!(reason, "drift" | "restore") && matches!(outcome, "done" | "gone" | "partial" | "pending")
         {
-            self.healing_writes.with_label_values(&[entry]).inc();
+            self.healing_writes.with_label_values(&[entry]).inc_by(count as f64);
         }
     }
     /// A transaction of the state ended.

@@ -17,7 +17,7 @@ use std::{
 };
 
 /// Entry and reason of actions.
-type UnderWay = HashMap<ActionId, (Arc<str>, Box<str>)>;
+type UnderWay = HashMap<ActionId, (Arc<str>, Arc<str>)>;
 
 /// A store that is measured.
 pub(crate) struct Measured {
@@ -34,6 +34,8 @@ impl Measured {
 
     fn note(&self, writes: &[Noted]) {
         let mut under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
+        // Thousands that end at once mostly end alike.
+        let mut ended: BTreeMap<(Arc<str>, Arc<str>, &str), usize> = BTreeMap::new();
         for noted in writes {
             match noted {
                 Noted::Started(action, entry, reason) => {
@@ -41,28 +43,35 @@ impl Measured {
                 }
                 Noted::Ended(action, outcome) => {
                     if let Some((entry, reason)) = under_way.remove(action) {
-                        self.metrics.wrote(&entry, &reason, outcome);
+                        *ended.entry((entry, reason, outcome)).or_default() += 1;
                     }
                 }
             }
+        }
+        for ((entry, reason, outcome), count) in ended {
+            self.metrics.wrote(&entry, &reason, outcome, count);
         }
     }
 }
 
 /// What is kept of a write while it is carried out.
 enum Noted {
-    Started(ActionId, Arc<str>, Box<str>),
+    Started(ActionId, Arc<str>, Arc<str>),
     Ended(ActionId, Arc<str>),
 }
 
 fn noted(writes: &[Write]) -> Vec<Noted> {
     let mut all = Vec::new();
+    let mut last: Arc<str> = "".into();
     for write in writes {
         match write {
             Write::Start { scope, intents, .. } => all.extend(intents.iter().map(|intent| {
                 // `commit abc1234` names a commit; only the word is counted.
                 let reason = intent.reason.split(' ').next().unwrap_or_default();
-                Noted::Started(intent.action, scope.provider.clone(), reason.into())
+                if *last != *reason {
+                    last = reason.into();
+                }
+                Noted::Started(intent.action, scope.provider.clone(), last.clone())
             })),
             Write::End(endings) => {
                 all.extend(endings.iter().map(|ending| Noted::Ended(ending.action, ending.outcome.clone())));
@@ -87,6 +96,9 @@ impl Store for Measured {
     }
     fn epoch(&self) -> u64 {
         self.inner.epoch()
+    }
+    fn foresee(&self, rows: Vec<Row>) {
+        self.inner.foresee(rows);
     }
     async fn scope(&self, scope: &Scope) -> Result<ScopeMemory, Error> {
         self.inner.scope(scope).await

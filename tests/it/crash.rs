@@ -7,7 +7,7 @@ use crate::{
     env::{Env, rrsets, zone},
     pdns::{Pdns, Rrsets},
 };
-use reconciled::failpoint::{NAMES, VARIABLE};
+use reconciled::failpoint::{FORESEEN, NAMES, VARIABLE};
 use std::collections::BTreeSet;
 
 const SIGKILL: i32 = 9;
@@ -186,4 +186,26 @@ fn a_process_killed_anywhere_loses_and_doubles_nothing_on_powerdns() {
 #[test]
 fn a_process_killed_anywhere_loses_and_doubles_nothing_in_zone_files() {
     every_failpoint(&Backend::Zonefile);
+}
+
+#[test]
+fn a_process_killed_with_rows_in_a_transaction_that_waits_for_its_call_loses_and_doubles_nothing() {
+    let server = Pdns::start();
+    let records: Vec<String> =
+        (0..3_000).map(|n| format!("{{name: www{n:04}, type: A, values: [192.0.2.1]}}")).collect();
+    let records: Vec<&str> = records.iter().map(String::as_str).collect();
+    // Where the server answers before the rows are there, it is not reached.
+    let was_reached = (0..10).any(|round| {
+        let (env, name) = (Env::pdns(&server), format!("foreseen{round}.example"));
+        env.push("zones.yaml", &zone(&name, "pdns", &records));
+        let was_reached = kill_and_recover(&env, &format!("{}:1", FORESEEN[0]));
+        assert_eq!(server.rrsets(&name).len(), records.len());
+        let plan = env.run(&["plan", "--refresh", "--detailed-exitcode"]);
+        assert_eq!(plan.code, Some(0), "{}", plan.all());
+        assert_eq!(env.sql("SELECT count(*) FROM journal WHERE ended < total"), "0");
+        let rows = env.sql("SELECT count(*) FROM inventory WHERE id LIKE '%/A'");
+        assert_eq!(rows, records.len().to_string());
+        was_reached
+    });
+    assert!(was_reached, "{} was never reached", FORESEEN[0]);
 }

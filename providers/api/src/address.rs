@@ -96,16 +96,21 @@ impl FromStr for Address {
 
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Piece by piece: a plan of many thousand records shows as many addresses.
         if let Some(namespace) = &self.namespace {
-            write!(f, "{namespace}/")?;
+            f.write_str(namespace)?;
+            f.write_str("/")?;
         }
         f.write_str(&self.kind)?;
         if let Some(group) = &self.group {
-            write!(f, ".{group}")?;
+            f.write_str(".")?;
+            f.write_str(group)?;
         }
-        write!(f, "/{}", self.name)?;
+        f.write_str("/")?;
+        f.write_str(&self.name)?;
         if let Some(part) = &self.part {
-            write!(f, "#{part}")?;
+            f.write_str("#")?;
+            f.write_str(part)?;
         }
         Ok(())
     }

@@ -178,7 +178,7 @@ impl Outcome {
 
 /// Where a provider says what it does. The engine's implementation commits before it returns.
 ///
-/// Every method fails when the plan is no longer in force (a newer commit, another writer): the provider
+/// What returns a `Result` fails when the plan is no longer in force (a newer commit, another writer): the provider
 /// then makes no further call and returns the error.
 #[async_trait]
 pub trait Journal: Send + Sync {
@@ -186,6 +186,9 @@ pub trait Journal: Send + Sync {
     async fn started(&self, actions: &[ActionId]) -> Result<(), Error>;
     /// Private state that must be durable before the next call: a key, an order URL, a rollout step.
     async fn progress(&self, action: ActionId, tracked: Tracked) -> Result<(), Error>;
+    /// How the calls under way end should all of them take effect, in the order of `finished`: it is put together while the
+    /// remote is at work. What came of them `finished` says alone, and this need not be told at all; of few it is no use.
+    async fn foreseen(&self, _outcomes: &[(ActionId, Outcome)]) {}
     /// The remote answered.
     async fn finished(&self, outcomes: Vec<(ActionId, Outcome)>) -> Result<(), Error>;
 }

@@ -303,6 +303,8 @@ impl Reference {
             _ => Some(0),
         };
         journal.started(&ids).await?;
+        let foreseen = |action: &Action| (action.id, self.done(&batch.scope, &action.op));
+        journal.foreseen(&batch.actions.iter().map(foreseen).collect::<Vec<_>>()).await;
         let edits = batch.actions.iter().flat_map(|a| self.edit(a)).collect();
         let result = self.write(&batch.scope, edits, base).await;
         let outcome = |action: &Action| match &result {

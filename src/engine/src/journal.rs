@@ -48,6 +48,10 @@ pub(crate) struct BatchJournal<'a> {
     pub(crate) ended: Mutex<Vec<(ActionId, Outcome)>>,
     /// Why something could not be written down.
     pub(crate) unwritten: Mutex<Option<Error>>,
+    /// A read shows at once what was written: rows may say that they were a moment before they were.
+    pub(crate) is_seen_at_once: bool,
+    /// What would be written down of outcomes that are foreseen.
+    pub(crate) foreseen: Mutex<Option<Foreseen>>,
     /// Reads the scope while the last outcomes are noted down.
     pub(crate) reread: Option<Reread<'a>>,
     /// The span of the scope: a provider calls from within spans of its own.
@@ -242,6 +246,33 @@ fn placeholder(scope: &Scope, step: &Step) -> Row {
     }
 }
 
+/// Outcomes that may come, and what follows from them.
+pub(crate) struct Foreseen {
+    outcomes: Vec<(ActionId, Outcome)>,
+    writes: Writes,
+    /// What the rows say of when they were written.
+    at: Duration,
+}
+
+/// For so long it is no matter which side of a call a row says that it was written on: caches of others are counted from then.
+const MOMENT: Duration = Duration::from_secs(2);
+
+impl Foreseen {
+    /// True when it all came so, and soon.
+    fn came(&self, outcomes: &[(ActionId, Outcome)], now: Duration) -> bool {
+        let is_same = |((action, outcome), (id, foreseen)): (&(ActionId, Outcome), &(ActionId, Outcome))| {
+            let both = match (outcome, foreseen) {
+                (Outcome::Done(tracked), Outcome::Done(foreseen)) => tracked == foreseen,
+                (Outcome::Gone, Outcome::Gone) => true,
+                _ => false,
+            };
+            both && action == id
+        };
+        let is_soon = now.checked_sub(self.at).is_some_and(|since| since <= MOMENT);
+        is_soon && outcomes.len() == self.outcomes.len() && outcomes.iter().zip(&self.outcomes).all(is_same)
+    }
+}
+
 #[derive(Default)]
 struct Writes {
     rows: Vec<Row>,
@@ -279,6 +310,18 @@ impl Journal for BatchJournal<'_> {
         self.commit(vec![Write::Rows(row.into_iter().collect())]).await
     }
 
+    async fn foreseen(&self, outcomes: &[(ActionId, Outcome)]) {
+        if !self.is_seen_at_once {
+            return;
+        }
+        let at = self.clock.now();
+        // What cannot be put together is told as an error where it is needed.
+        let Ok(writes) = self.follow(outcomes, at).await else { return };
+        self.store.foresee(writes.rows.clone());
+        let foreseen = Foreseen { outcomes: outcomes.to_vec(), writes, at };
+        *self.foreseen.lock().unwrap_or_else(PoisonError::into_inner) = Some(foreseen);
+    }
+
     async fn finished(&self, outcomes: Vec<(ActionId, Outcome)>) -> Result<(), Error> {
         let reread = self.reread.as_ref().filter(|_| self.is_over(&outcomes));
         let commit = async {
@@ -304,17 +347,34 @@ impl Journal for BatchJournal<'_> {
 const TURN: usize = 500;
 
 impl BatchJournal<'_> {
+    /// What follows from these outcomes for rows and claims.
+    async fn follow(&self, outcomes: &[(ActionId, Outcome)], now: Duration) -> Result<Writes, Error> {
+        let mut writes = Writes { rows: Vec::with_capacity(outcomes.len()), ..Writes::default() };
+        for some in outcomes.chunks(TURN) {
+            for (action, outcome) in some {
+                self.outcome(self.step(*action)?.0, outcome, now, &mut writes)?;
+            }
+            if outcomes.len() > TURN {
+                give_way().await;
+            }
+        }
+        Ok(writes)
+    }
+
     /// What is written down of these outcomes.
     async fn writes(&self, outcomes: &[(ActionId, Outcome)]) -> Result<Vec<Write>, Error> {
-        let mut writes = Writes { rows: Vec::with_capacity(outcomes.len()), ..Writes::default() };
-        let mut endings = Vec::with_capacity(outcomes.len());
-        let mut events = Vec::new();
+        let foreseen = self.foreseen.lock().unwrap_or_else(PoisonError::into_inner).take();
         // One time for all of them: what was answered together was written together.
         let now = self.clock.now();
+        let writes = match foreseen.filter(|foreseen| foreseen.came(outcomes, now)) {
+            Some(foreseen) => foreseen.writes,
+            None => self.follow(outcomes, now).await?,
+        };
+        let mut endings = Vec::with_capacity(outcomes.len());
+        let mut events = Vec::new();
         for some in outcomes.chunks(TURN) {
             for (action, outcome) in some {
                 let (step, _) = self.step(*action)?;
-                self.outcome(step, outcome, now, &mut writes)?;
                 let error = outcome.error().map(|error| Arc::from(error.chain()));
                 if outcomes.len() <= EVENTS_APIECE {
                     events.push(self.event(step, outcome, error.clone()));

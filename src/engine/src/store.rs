@@ -508,6 +508,9 @@ pub trait Store: Send + Sync {
     fn epoch(&self) -> u64;
     /// Makes all of `writes` durable, or none.
     async fn commit(&self, writes: Vec<Write>) -> Result<(), Error>;
+    /// Rows that a commit is about to bring, should all go well: what can be done ahead of it is done. Nothing of it is seen, and
+    /// nothing of it is kept, before that commit.
+    fn foresee(&self, _rows: Vec<Row>) {}
     /// What is remembered of one scope.
     async fn scope(&self, scope: &Scope) -> Result<ScopeMemory, Error>;
     /// What is remembered of every scope that has rows, open intents, claims, consents or conditions.

@@ -9,9 +9,10 @@
 //! - a plan that cannot work costs few calls: so many refusals, or fewer in a row, end the batch with the last reason;
 //! - a request without an answer ends as `Unknown`, and so does the batch: the next pass observes first.
 
-use super::{Chunk, Item, Unit, about, ids, is_swap, items, remove};
+use super::{Chunk, Item, Unit, about, are_many, ids, is_swap, items, remove};
 use crate::{http, merge};
 use async_trait::async_trait;
+use futures_util::future::join;
 use reconciled_provider::{ActionId, Cx, Error, ErrorKind, Journal, Outcome};
 use std::collections::VecDeque;
 
@@ -183,7 +184,13 @@ impl<'a, S> Delivery<'a, S> {
                     if chunk.is_empty() {
                         continue;
                     }
-                    self.sender.send(&mut chunk).await?
+                    let (journal, done) = (self.journal, many_done(&self.sender, &chunk));
+                    let foresee = async {
+                        if let Some(done) = done {
+                            journal.foreseen(&done).await;
+                        }
+                    };
+                    join(self.sender.send(&mut chunk), foresee).await.0?
                 }
                 Err(error) => Answer::Over { error, is_lost: false },
             };
@@ -191,9 +198,7 @@ impl<'a, S> Delivery<'a, S> {
                 Answer::Done => {
                     (self.in_a_row, probes) = (0, PROBES);
                     has_effect |= !refused.is_empty();
-                    let sender = &self.sender;
-                    let done = items(&chunk).map(|item| (item.action.id, sender.done(item))).collect();
-                    finish(self.journal, done).await?;
+                    finish(self.journal, done(&self.sender, &chunk)).await?;
                 }
                 Answer::Named(outcomes) => {
                     (self.refusals, self.in_a_row) = (self.refusals + 1, self.in_a_row + 1);
@@ -279,6 +284,19 @@ impl<'a, S> Delivery<'a, S> {
             self.conflict = moved.next().cloned();
         }
     }
+}
+
+/// How the actions of a request end that took effect.
+fn done<T: Send + Sync, S: Sender<T>>(sender: &S, chunk: &Chunk<'_, T>) -> Vec<(ActionId, Outcome)> {
+    items(chunk).map(|item| (item.action.id, sender.done(item))).collect()
+}
+
+/// The same before it is sent, where there is enough to put together meanwhile.
+fn many_done<T: Send + Sync, S: Sender<T>>(
+    sender: &S,
+    chunk: &Chunk<'_, T>,
+) -> Option<Vec<(ActionId, Outcome)>> {
+    are_many(chunk).then(|| done(sender, chunk))
 }
 
 /// Ends actions that had no effect.

@@ -246,6 +246,14 @@ pub(crate) fn ids<T>(chunk: &[Unit<'_, T>]) -> impl Iterator<Item = ActionId> {
     items(chunk).map(|item| item.action.id)
 }
 
+/// From so many actions on it is worth while to foresee how they end.
+const MANY: usize = 500;
+
+/// True where it is worth while to foresee how the actions of a chunk end.
+pub(crate) fn are_many<T>(chunk: &[Unit<'_, T>]) -> bool {
+    items(chunk).take(MANY).count() == MANY
+}
+
 /// How the actions of a chunk end that took effect. There is room for the zone itself: growing by one would double it.
 pub(crate) fn done<T>(chunk: &[Unit<'_, T>]) -> Vec<(ActionId, Outcome)> {
     let mut outcomes = Vec::with_capacity(items(chunk).count() + 1);

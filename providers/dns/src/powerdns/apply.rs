@@ -255,10 +255,17 @@ impl NewZone<'_> {
         loop {
             let size = body.len();
             // What is remembered of it is put together while the server works, for a no as well, which is rare.
-            let (answer, mut outcomes) = join(self.post(body), async { batch::done(&chunk) }).await;
+            let foresee = async {
+                let mut outcomes = batch::done(&chunk);
+                outcomes.push((self.create.id, zone_done(self.create)));
+                if batch::are_many(&chunk) {
+                    self.journal.foreseen(&outcomes).await;
+                }
+                outcomes
+            };
+            let (answer, outcomes) = join(self.post(body), foresee).await;
             let Err(failure) = answer else {
                 delivery.sender.sent = Some(true);
-                outcomes.push((self.create.id, zone_done(self.create)));
                 return self.journal.finished(outcomes).await;
             };
             let is_size = delivery.sender.learn(&failure, size);

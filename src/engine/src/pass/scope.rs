@@ -152,13 +152,8 @@ impl Engine {
             .filter(|s| s.change == Change::Adopt && s.blocked.is_none() && !held)
             .count();
         let batch = self.batch(scope, &view, &actionable);
-        let (mut writes, found) = bookkeeping(
-            scope,
-            &view,
-            held,
-            self.surveyor.entries[&scope.provider].observer.info().consistency_window,
-            now,
-        );
+        let window = self.surveyor.entries[&scope.provider].observer.info().consistency_window;
+        let (mut writes, found) = bookkeeping(scope, &view, held, window, now);
         let has_news = self.fared(scope, &view, &fences.planned, &mut writes);
         // Who waits until this is healthy is looked at again.
         settled += usize::from(has_news);
@@ -215,6 +210,8 @@ impl Engine {
             consented: leave.consented(),
             ended: Mutex::default(),
             unwritten: Mutex::default(),
+            is_seen_at_once: window.is_zero(),
+            foreseen: Mutex::default(),
             reread: self.rereads(scope, next).then(|| Reread::new(&self.surveyor)),
             span: tracing::Span::current(),
             spans: Mutex::default(),

@@ -9,15 +9,20 @@ use reconciled_provider::{Hash, Scope};
 
 /// The digest of the guarded steps of `plans`; none when there are none.
 pub fn digest<'a>(plans: impl IntoIterator<Item = &'a ScopePlan>) -> Option<Hash> {
-    let mut lines: Vec<Vec<u8>> = Vec::new();
+    // One text of all of them, and where each is in it.
+    let (mut text, mut ends) = (Vec::new(), Vec::new());
     for plan in plans {
-        let guarded = plan.steps.iter().filter(|s| s.is_guarded());
-        lines.extend(guarded.map(|step| line(&plan.scope, step)));
+        for step in plan.steps.iter().filter(|step| step.is_guarded()) {
+            line(&plan.scope, step, &mut text);
+            ends.push(text.len());
+        }
     }
-    if lines.is_empty() {
+    if ends.is_empty() {
         return None;
     }
-    lines.sort();
+    let begins = [0].into_iter().chain(ends.iter().copied());
+    let mut lines: Vec<&[u8]> = begins.zip(&ends).map(|(begin, end)| &text[begin..*end]).collect();
+    lines.sort_unstable();
     Some(Hash::of(&lines.concat()))
 }
 
@@ -40,10 +45,12 @@ fn hashes<'a>(plan: &ScopePlan, steps: impl Iterator<Item = &'a Step>) -> Vec<Ha
 
 /// What one step is told apart by in a plan that was consented to.
 pub fn of_step(scope: &Scope, step: &Step) -> Hash {
-    Hash::of(&line(scope, step))
+    let mut bytes = Vec::new();
+    line(scope, step, &mut bytes);
+    Hash::of(&bytes)
 }
 
-fn line(scope: &Scope, step: &Step) -> Vec<u8> {
+fn line(scope: &Scope, step: &Step, bytes: &mut Vec<u8>) {
     let hash = |h: Option<Hash>| h.map_or_else(|| "-".to_string(), |h| h.to_string());
     let parts = [
         &*scope.provider,
@@ -53,10 +60,8 @@ fn line(scope: &Scope, step: &Step) -> Vec<u8> {
         &hash(step.before),
         &hash(step.after),
     ];
-    let mut bytes = Vec::new();
     for part in parts {
         bytes.extend((part.len() as u32).to_be_bytes());
         bytes.extend(part.as_bytes());
     }
-    bytes
 }
