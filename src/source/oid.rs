@@ -14,6 +14,7 @@ pub struct Oid([u8; 20]);
 impl Oid {
     /// Returns the name Git gives a blob of these bytes.
     pub fn of_blob(content: &[u8]) -> Result<Self, SourceError> {
+        reconciled_libgit2::begin();
         git2::Oid::hash_object(git2::ObjectType::Blob, content)
             .map(Self::from)
             .map_err(|error| SourceError::Hash { cause: error.into() })
@@ -48,6 +49,7 @@ impl From<git2::Oid> for Oid {
 
 impl From<Oid> for git2::Oid {
     fn from(oid: Oid) -> Self {
+        reconciled_libgit2::begin();
         Self::from_bytes(&oid.0).expect("a name has 20 bytes")
     }
 }
@@ -72,11 +74,16 @@ impl FromStr for Oid {
             text: digits.to_owned(),
             problem: "a commit is named by its 40 hexadecimal digits".to_owned(),
         };
-        if digits.len() != 40 || !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+        if digits.len() != 40 {
             return Err(invalid());
         }
-        let oid = git2::Oid::from_str(digits).map_err(|_| invalid())?;
-        Ok(oid.into())
+        let value = |digit: u8| char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok());
+        let mut bytes = [0; 20];
+        for (byte, pair) in bytes.iter_mut().zip(digits.as_bytes().chunks_exact(2)) {
+            let (high, low) = value(pair[0]).zip(value(pair[1])).ok_or_else(invalid)?;
+            *byte = high << 4 | low;
+        }
+        Ok(Self(bytes))
     }
 }
 
@@ -90,11 +97,13 @@ mod tests {
         assert_eq!(oid.to_string(), "ce013625030ba8dba906f756967f9e9ca394464a");
         assert_eq!(oid.short(), "ce01362");
         assert_eq!(oid, oid.to_string().parse().unwrap());
+        assert_eq!(oid, oid.to_string().to_uppercase().parse().unwrap());
+        assert_eq!(Oid::from(git2::Oid::from(oid)), oid);
     }
 
     #[test]
     fn an_abbreviated_commit_is_not_a_name() {
-        for digits in ["ce01362", "", &"g".repeat(40)] {
+        for digits in ["ce01362", "", &"g".repeat(40), &"é".repeat(20), &"0".repeat(64)] {
             assert!(digits.parse::<Oid>().is_err(), "{digits}");
         }
     }
