@@ -179,19 +179,19 @@ async fn a_commit_that_does_not_come_keeps_nobody_from_the_file() {
     desk.writer.foresee(many("foreseen")).await;
     assert!(desk.writer.ahead.is_some());
     let Desk { dir, mut writer, queue } = desk;
-    let waiting = tokio::spawn(async move {
-        assert!(writer.next().await.is_none());
-        writer
-    });
-    for _ in 0..10_000 {
-        if !is_open(&dir).await {
-            break;
+    let others = async {
+        for _ in 0..10_000 {
+            if !is_open(&dir).await {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    assert!(!is_open(&dir).await);
-    drop(queue);
-    assert!(waiting.await.unwrap().ahead.is_none());
+        assert!(!is_open(&dir).await);
+        // It waited for all that time, and nobody can ask any more.
+        drop(queue);
+    };
+    let (message, ()) = tokio::join!(writer.next(), others);
+    assert!(message.is_none() && writer.ahead.is_none());
 }
 
 #[tokio::test]
