@@ -15,15 +15,15 @@ READS = ("GET", "HEAD", "OPTIONS")
 
 
 class Server:
-    """A fresh PowerDNS with its default settings; the database is empty, and `zones` are for the tools to create."""
+    """A fresh PowerDNS with its default settings but for `settings`; the database is empty, and `zones` are for the tools to
+    create."""
 
     entry = "pdns"
 
-    def __init__(self, directory, zones=()):
+    def __init__(self, directory, zones=(), settings=()):
+        command = [RIG, "start", directory, "--log-requests", *(f"--set={setting}" for setting in settings)]
         # The pipe is the leash: the server ends when this process does, however it ends.
-        self.process = subprocess.Popen(
-            [RIG, "start", directory, "--log-requests"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-        )
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         line = self.process.stdout.readline()
         if not line:
             raise SystemExit("error: PowerDNS did not start")
