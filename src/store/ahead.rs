@@ -1,5 +1,4 @@
-//! Rows that a commit may bring soon are put into a transaction that waits for it: to write down ten thousand of them takes as
-//! long as the remote needs to carry them out.
+//! Rows that a commit may bring soon are put into a transaction that waits for it, while the remote carries out what they are of.
 //!
 //! Guarantees: nobody sees anything of them before that commit, nor after another one; whoever comes with anything else finds
 //! the writer as if they had never been; the transaction stays open for [`HELD`] at most, unless the process stands still. What
@@ -8,7 +7,6 @@
 
 use super::{
     error::Result,
-    inventory::MARKED,
     kept::Touched,
     open::BUSY_TIMEOUT,
     write::{self, Tx},
@@ -17,7 +15,7 @@ use super::{
 use crate::failpoint;
 use reconciled_engine::{Row, Write};
 use sqlx::AssertSqlSafe;
-use std::{collections::BTreeSet, sync::LazyLock, time::Duration};
+use std::{sync::LazyLock, time::Duration};
 use tokio::time::{Instant, timeout_at};
 
 /// How long a transaction stays open for a commit that does not come.
@@ -68,7 +66,7 @@ impl Writer {
     pub(super) async fn foresee(&mut self, rows: Vec<Row>) {
         self.abandon().await;
         let until = Instant::now() + HELD;
-        match self.try_foresee(&rows).await {
+        match self.try_foresee(&rows, until).await {
             Ok(Some(touched)) => self.ahead = Some(Ahead { rows, touched, write: 0, until }),
             Ok(None) => self.roll_back().await,
             Err(error) => {
@@ -78,25 +76,21 @@ impl Writer {
         }
     }
 
-    async fn try_foresee(&mut self, rows: &[Row]) -> Result<Option<Vec<Touched>>> {
+    async fn try_foresee(&mut self, rows: &[Row], until: Instant) -> Result<Option<Vec<Touched>>> {
         // Nothing is waited for that somebody else has.
         sqlx::query("PRAGMA busy_timeout = 0").execute(&mut self.conn).await?;
         let begun = self.begin(true).await;
         sqlx::query(AssertSqlSafe(BUSY.as_str())).execute(&mut self.conn).await?;
         begun?;
-        let (conn, seal, queue) = (&mut self.conn, &*self.seal, &self.queue);
-        let (epoch, now, touched, begun) = (self.epoch, self.clock.now(), Vec::new(), BTreeSet::new());
-        let mut tx = Tx { conn, seal, epoch, now, touched, begun, marked: MARKED, spared: 0 };
-        let is_whole = write::rows(&mut tx, &rows.iter().collect::<Vec<_>>(), &|| queue.is_empty()).await?;
-        if is_whole {
-            failpoint::hit("store.foreseen");
+        let queue = &self.queue;
+        let are_wanted = || queue.is_empty() && Instant::now() < until;
+        let mut tx = Tx::new(&mut self.conn, &self.seal, self.epoch, self.clock.now());
+        if !write::rows(&mut tx, &rows.iter().collect::<Vec<_>>(), &are_wanted).await? {
+            return Ok(None);
         }
-        let Tx { touched, begun, .. } = tx;
-        let touched = touched.into_iter().map(|(scope, stamp)| {
-            let is_begun = begun.contains(&scope);
-            Touched { commit: 0, write: 0, scope, stamp, is_begun }
-        });
-        Ok(is_whole.then(|| touched.collect()))
+        failpoint::hit("store.foreseen");
+        // Of which write is told once it comes.
+        Ok(Some(tx.take_touched(0, 0)))
     }
 
     /// Has the transaction that waits go on as that of `group` where it is the commit that it waits for.

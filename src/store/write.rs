@@ -7,7 +7,9 @@ use super::{
     error::{Result, StoreError},
     events, health,
     inventory::{self, Settled, Stamp, Wanted},
-    journal, pin,
+    journal,
+    kept::Touched,
+    pin,
     rows::{self, hash, json, ms},
     seal::Seal,
     suspension,
@@ -20,6 +22,7 @@ use reconciled_provider::{Address, Hash, Lives, ManifestKey, ResourceId, Scope, 
 use sqlx::{Row as _, SqliteConnection};
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    mem,
     sync::Arc,
     time::Duration,
 };
@@ -43,7 +46,23 @@ pub(super) struct Tx<'a> {
     pub(super) spared: usize,
 }
 
-impl Tx<'_> {
+impl<'a> Tx<'a> {
+    /// Nothing is written yet.
+    pub(super) fn new(conn: &'a mut SqliteConnection, seal: &'a Seal, epoch: u64, now: Duration) -> Tx<'a> {
+        let (touched, begun) = (Vec::new(), BTreeSet::new());
+        Tx { conn, seal, epoch, now, touched, begun, marked: inventory::MARKED, spared: 0 }
+    }
+
+    /// What `write` of `commit` touched, after which nothing is touched yet.
+    pub(super) fn take_touched(&mut self, commit: usize, write: usize) -> Vec<Touched> {
+        let begun = mem::take(&mut self.begun);
+        let touched = mem::take(&mut self.touched).into_iter().map(|(scope, stamp)| {
+            let is_begun = begun.contains(&scope);
+            Touched { commit, write, scope, stamp, is_begun }
+        });
+        touched.collect()
+    }
+
     /// Gives the rows of these scopes a new stamp.
     pub(super) async fn touch<'s>(&mut self, scopes: &[&'s Scope]) -> Result<BTreeMap<&'s Scope, Stamp>> {
         let stamps = inventory::touch(self.conn, scopes).await?;

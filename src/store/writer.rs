@@ -9,7 +9,6 @@ use super::{
     ahead::Ahead,
     error::{Result, StoreError},
     export,
-    inventory::MARKED,
     kept::{Kept, Touched},
     notification::{self, Notice},
     open::Lock,
@@ -22,7 +21,7 @@ use crate::failpoint;
 use reconciled_engine::{Row, Write};
 use reconciled_provider::{Clock, Error};
 use sqlx::{Connection as _, SqliteConnection};
-use std::{collections::BTreeSet, mem, path::PathBuf, slice, sync::Arc, time::Duration};
+use std::{mem, path::PathBuf, slice, sync::Arc, time::Duration};
 use tokio::sync::{mpsc, oneshot};
 
 /// Commits per transaction at most.
@@ -330,10 +329,7 @@ impl Writer {
 
     /// `done`: the write that the transaction has already.
     async fn apply(&mut self, commit: usize, writes: &[Write], done: Option<usize>) -> Result<()> {
-        let (conn, now, touched) = (&mut self.conn, self.clock.now(), Vec::new());
-        let begun = BTreeSet::new();
-        let (seal, epoch, spared) = (&*self.seal, self.epoch, 0);
-        let mut tx = Tx { conn, seal, epoch, now, touched, begun, marked: MARKED, spared };
+        let mut tx = Tx::new(&mut self.conn, &self.seal, self.epoch, self.clock.now());
         for (index, write) in writes.iter().enumerate() {
             if index > 0 {
                 failpoint::hit("store.group.middle");
@@ -342,12 +338,7 @@ impl Writer {
                 continue;
             }
             write::apply(&mut tx, write).await?;
-            let begun = mem::take(&mut tx.begun);
-            let touched = tx.touched.drain(..).map(|(scope, stamp)| {
-                let is_begun = begun.contains(&scope);
-                Touched { commit, write: index, scope, stamp, is_begun }
-            });
-            self.touched.extend(touched);
+            self.touched.extend(tx.take_touched(commit, index));
         }
         self.spared += tx.spared;
         Ok(())
@@ -361,9 +352,7 @@ impl Writer {
             if index > 0 {
                 failpoint::hit("store.group.middle");
             }
-            let (conn, now, touched) = (&mut self.conn, self.clock.now(), Vec::new());
-            let (seal, epoch, begun, spared) = (&*self.seal, self.epoch, BTreeSet::new(), 0);
-            let mut tx = Tx { conn, seal, epoch, now, touched, begun, marked: MARKED, spared };
+            let mut tx = Tx::new(&mut self.conn, &self.seal, self.epoch, self.clock.now());
             together::apply(&mut tx, writes).await?;
             let Tx { touched, begun, spared, .. } = tx;
             self.spared += spared;

@@ -184,10 +184,11 @@ impl<'a, S> Delivery<'a, S> {
                     if chunk.is_empty() {
                         continue;
                     }
-                    let (journal, done) = (self.journal, many_done(&self.sender, &chunk));
+                    let (journal, many) =
+                        (self.journal, are_many(&chunk).then(|| done(&self.sender, &chunk)));
                     let foresee = async {
-                        if let Some(done) = done {
-                            journal.foreseen(&done).await;
+                        if let Some(many) = many {
+                            journal.foreseen(&many).await;
                         }
                     };
                     join(self.sender.send(&mut chunk), foresee).await.0?
@@ -289,14 +290,6 @@ impl<'a, S> Delivery<'a, S> {
 /// How the actions of a request end that took effect.
 fn done<T: Send + Sync, S: Sender<T>>(sender: &S, chunk: &Chunk<'_, T>) -> Vec<(ActionId, Outcome)> {
     items(chunk).map(|item| (item.action.id, sender.done(item))).collect()
-}
-
-/// The same before it is sent, where there is enough to put together meanwhile.
-fn many_done<T: Send + Sync, S: Sender<T>>(
-    sender: &S,
-    chunk: &Chunk<'_, T>,
-) -> Option<Vec<(ActionId, Outcome)>> {
-    are_many(chunk).then(|| done(sender, chunk))
 }
 
 /// Ends actions that had no effect.
