@@ -12,8 +12,8 @@ use std::{
 };
 
 /// Random seeds for each scenario; `SIM_FULL=1` makes it hundreds of thousands.
-const SEEDS: u64 = 5_000;
-const SEEDS_SCHEDULED: u64 = 3_000;
+const SEEDS: u64 = 2_000;
+const SEEDS_SCHEDULED: u64 = 2_000;
 const SEEDS_FULL: u64 = 200_000;
 /// Pairs for each scenario; where there are more, a sample that covers every single fault as the first.
 const PAIRS: usize = 15_000;
