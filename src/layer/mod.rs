@@ -1,8 +1,7 @@
 //! Layers around any provider: what is not the remote's business.
 //!
-//! Each layer is a provider that forwards to another one; [`forward_observer`] writes the forwarding, so that a
-//! method added to the contract cannot be forgotten: the traits have no default methods. Applied from the
-//! inside out: failpoints (debug builds), rate, trace.
+//! Each layer is a provider that forwards to another one; [`forward_observer`] writes the forwarding, also of methods that
+//! have a default. Applied from the inside out: failpoints (debug builds), rate, trace.
 
 use crate::{config::Rate, telemetry::Metrics};
 use reconciled_provider::{Clock, Provider};
@@ -44,6 +43,14 @@ macro_rules! forward_observer {
                 id: &reconciled_provider::ResourceId,
             ) -> Option<std::sync::Arc<str>> {
                 self.inner.part(scope, id)
+            }
+            fn is_part(
+                &self,
+                scope: &reconciled_provider::Scope,
+                id: &reconciled_provider::ResourceId,
+                part: Option<&str>,
+            ) -> bool {
+                self.inner.is_part(scope, id, part)
             }
             fn slot(&self, id: &reconciled_provider::ResourceId) -> Option<reconciled_provider::Slot> {
                 self.inner.slot(id)

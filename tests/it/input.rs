@@ -446,6 +446,23 @@ fn layers_are_checked_as_the_source_reads_them() {
 }
 
 #[test]
+fn what_a_layer_puts_in_the_place_of_an_earlier_record_is_complained_of_once() {
+    let env = Env::new();
+    let record = |name: &str, key: &str| format!("{{name: {name}, type: A, {key}: [192.0.2.1]}}");
+    env.write(
+        "in/common/z.yaml",
+        &zone(ZONE, "zones", &[&record("www", "values"), &record("mail", "values")]),
+    );
+    let layer = zone(ZONE, "zones", &[&record("www", "valuess")]);
+    env.write(
+        "in/prod/z.yaml",
+        &layer.replace("metadata: {", "metadata: {annotations: {reconciled/merge: \"true\"}, "),
+    );
+    let output = env.run(&["validate", "in", "--path", "common", "--path", "prod"]).exits(1);
+    output.says(&["unknown field `valuess`", "did you mean `values`?", "prod/z.yaml", "1 error"]);
+}
+
+#[test]
 fn a_report_for_code_scanning_is_sarif_2_1_0() {
     let env = Env::new();
     let duplicate = ["{name: www, type: A, values: [192.0.2.1]}"; 2];

@@ -306,6 +306,11 @@ pub trait Observer: Send + Sync + fmt::Debug {
     /// The part of an address that names `id` within its manifest: `www/A`. None: the manifest as a whole.
     fn part(&self, scope: &Scope, id: &ResourceId) -> Option<Arc<str>>;
 
+    /// True when that is `part`. It is asked of everything that is tracked: worth an answer that does not make the text.
+    fn is_part(&self, scope: &Scope, id: &ResourceId, part: Option<&str>) -> bool {
+        self.part(scope, id).as_deref() == part
+    }
+
     /// The place that `id` takes, where resources can be in each other's way: a delete comes before the create
     /// that takes its place, and both together are a change, not a loss. None: no such thing.
     fn slot(&self, id: &ResourceId) -> Option<Slot>;

@@ -133,6 +133,13 @@ pub fn part(scope: &Scope, id: &ResourceId) -> Option<Arc<str>> {
     Some(format!("{}/{kind}", relative(name, &zone_name(scope))).into())
 }
 
+/// True when that is `part`.
+pub fn is_part(scope: &Scope, id: &ResourceId, part: Option<&str>) -> bool {
+    let Some((name, kind)) = parts(id) else { return part.is_none() };
+    let Some((label, of_kind)) = part.and_then(|part| part.rsplit_once('/')) else { return false };
+    kind == of_kind && label == relative(name, &zone_name(scope))
+}
+
 /// The DNS name, which a CNAME takes for itself (RFC 1034 §3.6.2).
 pub fn slot(id: &ResourceId) -> Option<Slot> {
     parts(id).map(|(name, kind)| Slot { name: name.into(), alone: kind == "CNAME" })
@@ -276,6 +283,23 @@ mod tests {
         assert_eq!(parts(&zone_id(&scope)), None);
         assert_eq!(part(&scope, &zone_id(&scope)), None);
         assert_eq!(part(&scope, &id("0/25.2.0.192.in-addr.arpa.", "NS")).as_deref(), Some("@/NS"));
+    }
+
+    #[test]
+    fn a_part_is_known_without_being_made() {
+        let scope = Scope::new("pdns", "example.com");
+        // Names of RFC 2317 hold slashes; the last is of no zone of this name.
+        let names = ["example.com.", "www.example.com.", "0/25.2.0.192.example.com.", "www.example.org."];
+        let mut ids: Vec<ResourceId> =
+            names.iter().flat_map(|name| [id(name, "A"), id(name, "AAAA")]).collect();
+        ids.push(zone_id(&scope));
+        for one in &ids {
+            for other in &ids {
+                let is_part = is_part(&scope, one, part(&scope, other).as_deref());
+                assert_eq!(is_part, one == other, "{one:?} {other:?}");
+            }
+            assert!(!is_part(&scope, one, Some("www")), "{one:?}");
+        }
     }
 
     #[test]

@@ -127,6 +127,10 @@ impl Observer for Family {
         record::part(scope, id)
     }
 
+    fn is_part(&self, scope: &Scope, id: &ResourceId, part: Option<&str>) -> bool {
+        record::is_part(scope, id, part)
+    }
+
     fn slot(&self, id: &ResourceId) -> Option<Slot> {
         record::slot(id)
     }

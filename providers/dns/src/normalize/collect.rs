@@ -61,12 +61,12 @@ impl<'a> Collected<'a> {
         }
     }
 
-    /// True when nothing of that name and type is there, or both are to be united; else the problem is reported.
-    pub(super) fn has_room(&self, declared: &Declared, problems: &mut Vec<Problem>) -> bool {
+    /// The id, when nothing of that name and type is there, or both are to be united; else the problem is reported.
+    pub(super) fn room(&self, declared: &Declared, problems: &mut Vec<Problem>) -> Option<ResourceId> {
         let id = record::id(declared.name.as_str(), declared.kind.word());
-        let Some(earlier) = self.seen.get(&id).map(|index| &self.declared[*index]) else { return true };
+        let Some(earlier) = self.seen.get(&id).map(|index| &self.declared[*index]) else { return Some(id) };
         if earlier.merge && declared.merge {
-            return true;
+            return Some(id);
         }
         let name = relative(declared.name.as_str(), self.cx.zone.as_str());
         let message = format!("{name} {} is declared twice", declared.kind.word());
@@ -77,18 +77,18 @@ impl<'a> Collected<'a> {
                 .related(earlier.site.place(), "first declared here")
                 .hint("write all values in one record, or `merge: true` on both"),
         );
-        false
+        None
     }
 
-    /// Adds what has room; returns its index, or nothing where a rule of the zone leaves it to others.
+    /// Adds what has [`room`](Self::room) under this id; returns its index, or nothing where a rule of the zone leaves it to others.
     pub(super) fn add(
         &mut self,
+        id: ResourceId,
         declared: Declared,
         spec: Spec,
         policy: PolicyId,
         problems: &mut Vec<Problem>,
     ) -> Option<usize> {
-        let id = record::id(declared.name.as_str(), declared.kind.word());
         if let Some(place) = self.cx.ignored.place_of(&id, &spec) {
             let name = relative(declared.name.as_str(), self.cx.zone.as_str());
             let message = format!("{name} {} is declared, and ignored by its zone", declared.kind.word());

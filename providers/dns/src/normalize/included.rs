@@ -267,9 +267,9 @@ impl Set {
         };
         let merge = cx.manifest.policy.merge;
         let declared = Declared { name: self.name, kind: self.kind, site, merge };
-        if collected.has_room(&declared, problems) {
+        if let Some(id) = collected.room(&declared, problems) {
             let spec = Spec::known(record::encode_with(settled.ttl, &settled.extra, &mut self.values));
-            let _ = collected.add(declared, spec, policy, problems);
+            let _ = collected.add(id, declared, spec, policy, problems);
         }
     }
 }

@@ -58,6 +58,7 @@ pub(super) fn declared<'l>(
 ) -> Vec<(usize, &'l At<RecordSpec>)> {
     let base = cx.inputs.policy(cx.manifest.policy.clone());
     let mut reversed = Vec::new();
+    let mut nodes = Nodes::of(cx.manifest);
     for at in list.iter() {
         let problems = &mut out.problems;
         let Some((name, kind)) = identity(cx, &at.value, problems) else { continue };
@@ -82,12 +83,10 @@ pub(super) fn declared<'l>(
         let site = Site { file: cx.manifest.file.clone(), span: at.span, through: None };
         let merge = at.value.merge || cx.manifest.policy.merge;
         let declared = Declared { name, kind, site, merge };
-        if !collected.has_room(&declared, problems) {
-            continue;
-        }
-        let Some(spec) = content(cx, at, kind, problems) else { continue };
+        let Some(id) = collected.room(&declared, problems) else { continue };
+        let Some(spec) = content(cx, at, nodes.of_record(at), kind, problems) else { continue };
         let policy = if at.value.has_policy() { own_policy(cx, &at.value, problems) } else { base };
-        let added = collected.add(declared, spec, policy, problems);
+        let added = collected.add(id, declared, spec, policy, problems);
         reversed.extend(added.filter(|_| at.value.reverse).map(|index| (index, at)));
     }
     reversed
@@ -177,7 +176,15 @@ pub(super) fn at_apex(cx: &Context<'_>, name: &Name, kind: Type, site: &Site) ->
 }
 
 /// The canonical content of a record, or the problems that leave it without.
-fn content(cx: &Context<'_>, at: &At<RecordSpec>, kind: Type, problems: &mut Vec<Problem>) -> Option<Spec> {
+///
+/// `node` is the record as it is written.
+fn content(
+    cx: &Context<'_>,
+    at: &At<RecordSpec>,
+    node: Option<&Node>,
+    kind: Type,
+    problems: &mut Vec<Problem>,
+) -> Option<Spec> {
     let (manifest, spec) = (cx.manifest, &at.value);
     let before = problems.iter().filter(|p| p.is_error()).count();
     let ttl = valid_ttl(manifest, spec.ttl.as_ref(), problems).unwrap_or(cx.ttl);
@@ -188,7 +195,6 @@ fn content(cx: &Context<'_>, at: &At<RecordSpec>, kind: Type, problems: &mut Vec
     });
     let Settled { ttl, extra, values: given } = settled;
     // Elements of `values` that are no text were reported when decoding; the record cannot stand then.
-    let node = record_node(manifest, at);
     let written =
         node.and_then(|node| node.get("values")).map_or(spec.values.len(), |node| node.elements().len());
     // Who wrote `valuess` was told of that.
@@ -265,11 +271,21 @@ fn as_written(data: &Data) -> Cow<'_, str> {
     }
 }
 
-/// The record as it is written.
-fn record_node<'a>(manifest: &'a Manifest, at: &At<RecordSpec>) -> Option<&'a Node> {
-    let records = manifest.spec.get("records").map(|node| node.elements()).unwrap_or_default();
-    let found = records.binary_search_by(|node| node.span.cmp(&at.span));
-    found.ok().and_then(|index| records.get(index))
+/// The records of a manifest as they are written, asked for in that order; some may be passed over.
+struct Nodes<'a>(&'a [Node]);
+
+impl<'a> Nodes<'a> {
+    fn of(manifest: &'a Manifest) -> Nodes<'a> {
+        Nodes(manifest.spec.get("records").map(|node| node.elements()).unwrap_or_default())
+    }
+
+    fn of_record(&mut self, at: &At<RecordSpec>) -> Option<&'a Node> {
+        // An overlay puts records that are written further down in the place of others: the order is not that of lines.
+        let index = self.0.iter().position(|node| node.span == at.span)?;
+        let (found, rest) = self.0[index..].split_first()?;
+        self.0 = rest;
+        Some(found)
+    }
 }
 
 fn own_policy(cx: &Context<'_>, spec: &RecordSpec, problems: &mut Vec<Problem>) -> PolicyId {

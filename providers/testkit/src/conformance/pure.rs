@@ -145,10 +145,22 @@ pub(super) async fn naming_and_showing_never_fail(play: &Play<'_>) -> Check {
             ensure!(parts.insert(part.clone()), "two resources are called #{part}");
         }
     }
+    for observed in &seen.resources {
+        let part = provider.part(scope, &observed.id);
+        for other in parts.iter().map(|other| Some(&**other)).chain([None, Some(""), Some("/")]) {
+            let is_part = provider.is_part(scope, &observed.id, other);
+            ensure!(
+                is_part == (part.as_deref() == other),
+                "{} is called {part:?}, not {other:?}",
+                observed.id
+            );
+        }
+    }
     // The database may hold what an older version wrote.
     for id in ["", "/", "x", "//x//", "\u{e4}.\u{1f980}/\0", "a/b/c/d"].map(ResourceId::from) {
         provider.slot(&id);
-        provider.part(scope, &id);
+        let part = provider.part(scope, &id);
+        ensure!(provider.is_part(scope, &id, part.as_deref()), "{id} is called {part:?}");
         provider.guard_word(scope, &id);
         for bytes in [&b""[..], b"\n", b"\xff\xfe\0", b"300", "\u{e4}\n\n\u{e4}".as_bytes()] {
             provider.show(&id, bytes);

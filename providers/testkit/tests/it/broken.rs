@@ -34,6 +34,7 @@ enum Mistake {
     TakesEverything,
     PrintsItsKey,
     PanicsOnStrangers,
+    KnowsEveryPart,
     ClaimsTokens,
     DeletesTooMuch,
     LeavesADraft,
@@ -159,6 +160,9 @@ impl Observer for Broken {
     fn part(&self, scope: &Scope, id: &ResourceId) -> Option<Arc<str>> {
         assert!(self.mistake != Mistake::PanicsOnStrangers || id.0.is_ascii(), "what is {id}?");
         self.inner.part(scope, id)
+    }
+    fn is_part(&self, scope: &Scope, id: &ResourceId, part: Option<&str>) -> bool {
+        self.mistake == Mistake::KnowsEveryPart || self.inner.is_part(scope, id, part)
     }
     fn slot(&self, id: &ResourceId) -> Option<Slot> {
         self.inner.slot(id)
@@ -372,4 +376,5 @@ fn a_mistake_in_a_pure_function_is_found() {
     check(Role::Zone, Mistake::TakesEverything, "a_manifest_for_another_entry_is_left_alone");
     check(Role::Zone, Mistake::PrintsItsKey, "no_secret_is_printed");
     check(Role::Zone, Mistake::PanicsOnStrangers, "naming_and_showing_never_fail");
+    check(Role::Zone, Mistake::KnowsEveryPart, "naming_and_showing_never_fail");
 }

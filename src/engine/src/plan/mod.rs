@@ -17,6 +17,7 @@ mod prune;
 mod reason;
 mod resource;
 pub(crate) mod shared;
+mod stands;
 mod step;
 mod step_for;
 mod suspended;
@@ -40,7 +41,7 @@ use reconciled_provider::{
     ResourceId, Scope, Sorted, Version,
 };
 use std::{
-    cell::OnceCell,
+    cell::{Cell, OnceCell},
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
     time::Duration,
@@ -242,6 +243,7 @@ impl ScopePlan {
 
 /// Plans one scope.
 pub fn plan(input: &ScopeInput<'_>) -> ScopePlan {
+    debug_assert!(input.effective.is_sorted_by(|one, next| one.id < next.id), "one resource for each id");
     let mut out = ScopePlan::nothing(input.scope.clone(), input.seen.version.clone());
     out.tracked = input.memory.rows.len();
     let planner = Planner {
@@ -254,6 +256,8 @@ pub fn plan(input: &ScopeInput<'_>) -> ScopePlan {
         refusals: OnceCell::new(),
         open: OnceCell::new(),
         written: OnceCell::new(),
+        is_plain: stands::is_plain(input),
+        declared_rows: Cell::new(0),
     };
     if input.memory.rows.is_empty() {
         // Nearly all of a new scope is a step: a vector that grows holds twice as much, and three times while it does.
@@ -308,6 +312,10 @@ struct Planner<'a> {
     open: OnceCell<BTreeMap<&'a ResourceId, &'a OpenIntent>>,
     /// What open intents may have written of what is shared.
     written: OnceCell<unanswered::Written<'a>>,
+    /// Nothing is told of the scope besides.
+    is_plain: bool,
+    /// Rows whose resource is declared, as far as the table got.
+    declared_rows: Cell<usize>,
 }
 
 impl<'a> Planner<'a> {

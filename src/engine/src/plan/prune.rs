@@ -24,7 +24,10 @@ use std::{
 /// Plans rows whose manifest no longer declares them.
 pub(super) fn tracked_and_no_longer_desired(planner: &Planner<'_>, out: &mut ScopePlan) {
     let whole = planner.input.seen.complete && planner.input.seen.covered == Focus::All;
-    for row in planner.input.memory.rows.iter() {
+    let rows = &planner.input.memory.rows;
+    // There is one resource for each id: where each row has its own, none is left.
+    let left = if planner.declared_rows.get() == rows.len() { &[][..] } else { rows };
+    for row in left {
         if planner.is_desired(&row.tracked.id) {
             continue;
         }
@@ -346,8 +349,8 @@ pub(super) fn foreign(planner: &Planner<'_>, out: &mut ScopePlan) {
     let declared = input.desired.sources.values().all(|s| s.is_whole());
     let whole = seen && declared;
     for observed in &input.seen.resources {
-        if planner.is_desired(&observed.id)
-            || planner.row(&observed.id).is_some()
+        if planner.row(&observed.id).is_some()
+            || planner.is_desired(&observed.id)
             || observed.owner == Owner::System
         {
             continue;

@@ -21,6 +21,24 @@ use std::{sync::Arc, time::Duration};
 impl Planner<'_> {
     /// Plans one desired resource: the table of INTERFACE §3.
     pub(super) fn desired(&self, desired: &Resource, out: &mut ScopePlan) {
+        let row = self.row(&desired.id);
+        // Where the inventory stands in for what was seen, both ids are one text, and nothing is compared.
+        let observed = self.seen.get(row.map_or(&desired.id, |row| &row.tracked.id));
+        self.declared_rows.update(|count| count + usize::from(row.is_some()));
+        match self.stands(desired, row, observed) {
+            Some(row) => self.count(desired, row, observed, out),
+            None => self.by_the_table(desired, row, observed, out),
+        }
+    }
+
+    /// The same by the table, whatever it comes to.
+    pub(super) fn by_the_table(
+        &self,
+        desired: &Resource,
+        row: Option<&Row>,
+        observed: Option<&Observed>,
+        out: &mut ScopePlan,
+    ) {
         let address = self.address(desired);
         if !self.covers(&desired.id) || !self.is_selected(desired, &address) {
             // Nobody compared it: the scope is not known to be in sync.
@@ -28,8 +46,6 @@ impl Planner<'_> {
             out.still_refused.extend(self.refusal(&desired.id, desired.spec.hash()).cloned());
             return;
         }
-        let row = self.row(&desired.id);
-        let observed = self.seen.get(&desired.id);
         if let Some(other) = observed.and_then(|o| self.kept_by(desired, row, o)) {
             out.conditions.push(management_conflict(desired, address, other));
             return;

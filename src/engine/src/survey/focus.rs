@@ -73,13 +73,17 @@ pub(super) fn stand_in(
     observer: &dyn Observer,
 ) {
     let asked: BTreeSet<&ResourceId> = asked.iter().collect();
+    // Made once: there are as many of them as there are rows.
+    let nothing = Observed::new(ResourceId::from(""), bytes::Bytes::new());
     let known = rows.iter().filter(|row| !asked.contains(&row.tracked.id)).map(|row| Observed {
+        id: row.tracked.id.clone(),
         hash: row.tracked.applied,
         remote: row.tracked.remote.clone(),
         identity: observer.identity(&row.tracked),
-        ..Observed::new(row.tracked.id.clone(), bytes::Bytes::new())
+        ..nothing.clone()
     });
-    seen.resources.extend(known.collect::<Vec<_>>());
+    seen.resources.reserve(rows.len());
+    seen.resources.extend(known);
     seen.resources.sort_by(|a, b| a.id.cmp(&b.id));
     // The focused read came after the version was asked for: if it moved in between, the write is fenced by
     // the older version and refused.

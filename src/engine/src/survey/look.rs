@@ -79,8 +79,8 @@ impl Surveyor {
         let focus = focus::focus(desired, scope, &effective.resources, &memory, version);
         let skipped = focus == Focus::Only(Arc::from([]));
         // What is made anew, or shared with others, must not meet what came there without raising the version.
-        let is_ours = !needs_merge && all_tracked(&effective.resources, &memory);
-        let recalled = self.recall.at(scope, version, &focus).filter(|_| !skipped && is_ours);
+        let is_ours = || !needs_merge && all_tracked(&effective.resources, &memory);
+        let recalled = self.recall.at(scope, version, &focus).filter(|_| !skipped && is_ours());
         let is_recalled = recalled.is_some();
         // What is read is compared in the same seat: that may be a call too.
         let mut _seat = None;

@@ -51,6 +51,7 @@ scenarios! {
         what_was_refused_is_said_until_something_else_is_declared,
         a_write_that_is_seen_settles,
         a_declaration_moved_to_another_file_refreshes_the_row_only,
+        what_is_said_otherwise_of_the_same_content_refreshes_the_row_only,
         a_new_document_that_changes_nothing_touches_no_row,
         a_document_is_remembered_only_where_it_was_planned_whole,
         a_document_that_nothing_names_any_more_is_forgotten,
