@@ -4,6 +4,7 @@ use crate::{
     env::{Env, Output, rrsets, zone},
     http::Place,
     pdns::Pdns,
+    pebble::free_port,
     running::{Daemon, wait_for},
 };
 use reconciled::failpoint::{NAMES, VARIABLE};
@@ -229,13 +230,13 @@ fn a_server_that_is_down_at_the_start_is_served_when_it_comes() {
     let env = Env::new();
     env.write("key", &server.key);
     // Nothing listens here yet.
-    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let free = format!("127.0.0.1:{}", free_port());
     env.config(&env.pdns_entry(&format!("http://{free}"), ""));
     env.push("zone.yaml", &zone(ZONE, "pdns", &[WWW]));
     let daemon = Daemon::start(&env);
     env.run(&["sync", "--wait", "--timeout", "5s"]).exits(1).says(&["pdns/example.com", "refused"]);
     env.run(&["status"]).exits(0).says(&["WAITING", "pdns/example.com"]);
-    let proxy = TcpListener::bind(free).unwrap();
+    let proxy = TcpListener::bind(&free).unwrap();
     let address = server.address();
     std::thread::spawn(move || {
         for client in proxy.incoming() {
@@ -447,6 +448,7 @@ fn a_daemon_without_sources_answers_and_one_silent_client_does_not_keep_it() {
     silent.write_all(b"GET /v1/status HT").unwrap();
     let start = Instant::now();
     daemon.stop();
+    // Half a minute is how long a head may take, whoever stops.
     assert!(start.elapsed() < Duration::from_secs(30), "a silent client kept the daemon");
 }
 

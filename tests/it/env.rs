@@ -1,6 +1,7 @@
 //! One operator's desk: a configuration, a repository with its remote, a state, and what is run there.
 
 use crate::pdns::{Pdns, Rrsets};
+use reconciled_testkit::PATIENCE;
 use std::{
     fs,
     os::unix::process::ExitStatusExt,
@@ -8,9 +9,6 @@ use std::{
     process::Command,
     time::{Duration, Instant},
 };
-
-/// Longest time one invocation may take.
-const LIMIT: Duration = Duration::from_secs(120);
 
 /// What an invocation left behind.
 #[derive(Debug)]
@@ -207,7 +205,7 @@ impl Env {
             if let Some(status) = child.try_wait().unwrap() {
                 break status;
             }
-            if start.elapsed() > LIMIT {
+            if start.elapsed() > PATIENCE {
                 child.kill().unwrap();
                 panic!("{command:?} did not end: {}", fs::read_to_string(err.path()).unwrap());
             }

@@ -1,5 +1,6 @@
 //! A real PowerDNS, started by the rig, and what it stores.
 
+use reconciled_testkit::PATIENCE;
 use serde_json::Value;
 use std::{
     collections::BTreeMap,
@@ -7,7 +8,6 @@ use std::{
     net::TcpStream,
     path::Path,
     process::{Child, Command, Stdio},
-    time::Duration,
 };
 
 /// RRsets by `name type`: `ttl value…`, sorted.
@@ -59,7 +59,7 @@ impl Pdns {
     /// A call past the program: somebody else's.
     pub(crate) fn http(&self, method: &str, path: &str, body: &str) -> (u16, String) {
         let mut stream = TcpStream::connect(self.address()).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
         write!(
             stream,
             "{method} /api/v1/servers/localhost{path} HTTP/1.0\r\nHost: {}\r\nX-API-Key: {}\r\n\

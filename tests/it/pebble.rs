@@ -2,12 +2,12 @@
 
 use crate::running::wait_for;
 use base64::{Engine, engine::general_purpose::STANDARD};
+use reconciled_testkit::ports;
 use std::{
     fs,
-    net::{TcpListener, TcpStream, UdpSocket},
+    net::TcpStream,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
-    sync::atomic::{AtomicU32, Ordering},
 };
 
 /// A running Pebble.
@@ -33,15 +33,7 @@ impl Drop for Pebble {
 /// A port that nobody has for TCP or UDP, and that nobody gets who leaves the choice to the kernel: it chooses from 32768 on
 /// (ip(7)).
 pub(crate) fn free_port() -> u16 {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    loop {
-        let number = std::process::id().wrapping_mul(97).wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed));
-        let port = 10_000 + u16::try_from(number % 20_000).unwrap();
-        let address = ("127.0.0.1", port);
-        if TcpListener::bind(address).is_ok() && UdpSocket::bind(address).is_ok() {
-            return port;
-        }
-    }
+    ports::free(ports::PROGRAM, 1)
 }
 
 /// Writes what a server at localhost shows: `srv.pem` and `srv.key`, signed by `ca.pem`, whose key is `ca.key`.

@@ -1,5 +1,6 @@
 //! A proxy between the program and a real server that can spoil an answer.
 
+use reconciled_testkit::PATIENCE;
 use std::{
     io::{Read, Write},
     net::{Shutdown, TcpListener, TcpStream},
@@ -7,7 +8,6 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
-    time::Duration,
 };
 
 /// What happens to the answer of a request.
@@ -109,7 +109,7 @@ fn serve(
     rule: &Mutex<Option<Rule>>,
     spoilt: &AtomicUsize,
 ) -> std::io::Result<()> {
-    client.set_read_timeout(Some(Duration::from_secs(30)))?;
+    client.set_read_timeout(Some(PATIENCE))?;
     let (head, body) = message(&mut client)?;
     let mut words = head.split(' ');
     let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());

@@ -7,12 +7,7 @@ use crate::{
     running::{Daemon, is_ready, wait_for},
 };
 use reconciled::failpoint::{CONSENT, NAMES, VARIABLE};
-use std::{
-    fs,
-    os::unix::net::UnixListener,
-    path::Path,
-    time::{Duration, Instant},
-};
+use std::{fs, os::unix::net::UnixListener, path::Path, time::Duration};
 
 #[test]
 fn a_dead_daemon_takes_the_push_and_deploys_it_when_it_is_back() {
@@ -65,9 +60,7 @@ fn a_daemon_that_hangs_keeps_no_push_back() {
     // It accepts connections, and that is all.
     let _socket = UnixListener::bind(env.path("state/api.sock")).unwrap();
     let sha = commit(&env, &[WWW]);
-    let start = Instant::now();
     push(&env, &[]).exits(0).says(&["did not answer within 1s", "is taken"]);
-    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
     assert_eq!(tip(&env, "main"), sha);
 }
 

@@ -1,6 +1,7 @@
 //! A daemon that runs beside a test.
 
 use crate::env::Env;
+use reconciled_testkit::PATIENCE;
 use std::{
     fs,
     io::{Read, Write},
@@ -10,15 +11,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Longest time anything may take to come about.
-const LIMIT: Duration = Duration::from_secs(120);
-
 /// Waits for something that comes about by itself.
 #[track_caller]
 pub(crate) fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
     let start = Instant::now();
     while !is_so() {
-        assert!(start.elapsed() < LIMIT, "it never came about: {what}");
+        assert!(start.elapsed() < PATIENCE, "it never came about: {what}");
         std::thread::park_timeout(Duration::from_millis(10));
     }
 }

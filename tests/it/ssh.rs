@@ -1,6 +1,7 @@
 //! A repository over ssh with a key that only an agent holds: a real sshd, a real ssh-agent.
 
 use crate::env::{Env, rrsets, zone};
+use reconciled_testkit::PATIENCE;
 use std::{
     fs,
     net::TcpListener,
@@ -72,7 +73,7 @@ fn a_key_in_the_agent_is_enough_and_without_it_the_way_out_is_told() {
     let _agent = Agent(agent.expect("the tests need ssh-agent (Debian: openssh-client)"));
     let start = Instant::now();
     while !env.path("agent").exists() {
-        assert!(start.elapsed() < Duration::from_secs(30), "ssh-agent makes no socket");
+        assert!(start.elapsed() < PATIENCE, "ssh-agent makes no socket");
         std::thread::park_timeout(Duration::from_millis(10));
     }
     let host = fs::read_to_string(env.path("hostkey.pub")).unwrap();

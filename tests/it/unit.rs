@@ -37,9 +37,7 @@ fn a_start_is_over_after_the_first_pass_and_a_stop_leaves_a_sound_state() {
     );
     assert_eq!(machine.run(&["ps", "-o", "user=", "-p", &machine.pid()]), "reconciled\n");
 
-    let start = Instant::now();
     machine.systemctl("stop");
-    assert!(start.elapsed() < Duration::from_secs(120), "{}", machine.journal());
     assert_eq!(
         (machine.property("Result"), machine.property("ExecMainStatus")),
         ("success".into(), "0".into())

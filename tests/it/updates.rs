@@ -5,6 +5,7 @@ use crate::{
     pebble::free_port,
     running::{Daemon, wait_for},
 };
+use reconciled_testkit::PATIENCE;
 use std::{
     fs,
     net::UdpSocket,
@@ -57,7 +58,7 @@ impl Bind {
                 .spawn()
                 .expect("cannot start named: install bind9");
             let mut server = Bind { child, port, directory };
-            let deadline = Instant::now() + Duration::from_secs(60);
+            let deadline = Instant::now() + PATIENCE;
             while server.child.try_wait().unwrap().is_none() && Instant::now() < deadline {
                 if server.ask("example.com", "SOA").contains("ns1.example.net.") {
                     return server;

@@ -5,6 +5,7 @@ use crate::{
     pdns::Pdns,
     proxy::{Damage, Proxy},
 };
+use reconciled_testkit::PATIENCE;
 use std::{
     fs,
     process::{Child, Command, Stdio},
@@ -18,7 +19,7 @@ const MAIL: &str = "{name: mail, type: A, values: [192.0.2.2]}";
 fn until(what: &str, is_so: impl Fn() -> bool) {
     let start = Instant::now();
     while !is_so() {
-        assert!(start.elapsed() < Duration::from_secs(120), "not in 120 s: {what}");
+        assert!(start.elapsed() < PATIENCE, "it never came about: {what}");
         std::thread::park_timeout(Duration::from_millis(20));
     }
 }

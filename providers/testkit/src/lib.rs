@@ -8,9 +8,15 @@
 pub mod conformance;
 pub mod context;
 pub mod faults;
+pub mod ports;
 pub mod reference;
 pub mod world;
 
 pub use faults::{Calm, Fault, Faults, Point};
 pub use reference::{Reference, Role};
 pub use world::World;
+
+/// How long a test waits for what comes about by itself: longer than any machine needs, however busy, so that only what
+/// hangs is given up; and less than the soonest resync, which comes after ten minutes less a fifth and would heal what a
+/// test wants to see healed by something else.
+pub const PATIENCE: std::time::Duration = std::time::Duration::from_secs(400);

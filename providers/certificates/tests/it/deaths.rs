@@ -13,6 +13,7 @@ use reconciled_certificates::{
     x509,
 };
 use reconciled_provider::{Outcome, Secret};
+use reconciled_testkit::ports;
 use ring::digest;
 use rustls::{
     ClientConfig, ClientConnection, DigitallySignedStruct, SignatureScheme,
@@ -24,7 +25,7 @@ use serde_json::{Value, json};
 use std::{
     fs,
     io::{Read, Write},
-    net::{SocketAddr, TcpListener, TcpStream},
+    net::{SocketAddr, TcpStream},
     panic::AssertUnwindSafe,
     sync::{
         Arc,
@@ -47,15 +48,7 @@ fn die(_: &str) {
 
 /// An address that nobody has, and that nobody gets who leaves the choice to the kernel: it chooses from 32768 on (ip(7)).
 fn free() -> SocketAddr {
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-    let first = 10_000 + std::process::id() as usize % 10_000;
-    loop {
-        let port = first + NEXT.fetch_add(1, Ordering::SeqCst) % 10_000;
-        let address = SocketAddr::from(([127, 0, 0, 1], port as u16));
-        if TcpListener::bind(address).is_ok() {
-            return address;
-        }
-    }
+    SocketAddr::from(([127, 0, 0, 1], ports::free(ports::CERTIFICATES, 1)))
 }
 
 fn sha256(text: &str) -> Vec<u8> {

@@ -7,12 +7,16 @@ use reconciled_provider::{
     Action, ActionId, Batch, Cx, Delta, Focus, Hash, Observed, Op, Origin, Outcome, Owner, PolicyId,
     Provider, Resource, Scope, SecretRef, SourceFile, Spec, Tracked, Version, Want, yaml,
 };
-use reconciled_testkit::context::{TableSecrets, cx_with};
+use reconciled_testkit::{
+    PATIENCE,
+    context::{TableSecrets, cx_with},
+    ports,
+};
 use reqwest::{Client, Method};
 use serde_json::{Value as Json, json};
 use std::{
     ffi::OsStr,
-    net::{TcpListener, TcpStream},
+    net::TcpStream,
     path::Path,
     process::{Child, Command, Stdio},
     sync::Arc,
@@ -42,10 +46,7 @@ impl Server {
         account: &'static str,
         arguments: impl FnOnce(u16, &mut Command),
     ) -> Server {
-        let port = TcpListener::bind(("127.0.0.1", 0))
-            .and_then(|socket| socket.local_addr())
-            .expect("a port")
-            .port();
+        let port = ports::free(ports::CLOUD, 1);
         let mut command = Command::new(program);
         arguments(port, &mut command);
         let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
@@ -55,7 +56,7 @@ impl Server {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let http = Client::builder().no_proxy().tls_certs_only([]).build().expect("a client");
         let server = Server { child, url: format!("http://127.0.0.1:{port}"), account, http };
-        let deadline = Instant::now() + Duration::from_secs(120);
+        let deadline = Instant::now() + PATIENCE;
         while TcpStream::connect(("127.0.0.1", port)).is_err() {
             assert!(Instant::now() < deadline, "{program:?} does not listen");
             tokio::time::sleep(Duration::from_millis(50)).await;

@@ -6,7 +6,10 @@ use crate::{
 };
 use async_trait::async_trait;
 use reconciled_provider::{Cx, ErrorKind, Focus, Op, Outcome, Pace, Resource, Scope, SecretRef, Turns, Want};
-use reconciled_testkit::context::{TableSecrets, cx_with};
+use reconciled_testkit::{
+    PATIENCE,
+    context::{TableSecrets, cx_with},
+};
 use serde_json::{Value as Json, json};
 use std::{
     fs,
@@ -68,7 +71,7 @@ async fn who_is_refused_for_asking_too_much_comes_back_later_each_time() {
     let declared = json!({ "config": { "name": "a", "fault": "throttle" } });
     assert_eq!(throttled(declared.clone()).await, Duration::from_secs(10));
     // What follows at once is the same complaint; the next one counts, however much is read between them.
-    let deadline = Instant::now() + Duration::from_secs(30);
+    let deadline = Instant::now() + PATIENCE;
     let (tracked, ..) = planned(&desk, &json!({ "config": { "name": "a", "content": "x" } })).await;
     let scope = Desk::scope();
     let want = Want {

@@ -16,7 +16,8 @@ use reconciled_cloud::{
     wire::{Launch, Process, Protocol},
 };
 use reconciled_provider::ErrorKind;
-use std::time::{Duration, Instant};
+use reconciled_testkit::PATIENCE;
+use std::time::Instant;
 
 fn launch(environment: &[(&str, &str)]) -> Launch {
     let environment = environment.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
@@ -78,7 +79,7 @@ async fn a_process_ends_with_its_handle() {
     let calls = process.calls.clone();
     assert!(!process.has_ended());
     drop(process);
-    let deadline = Instant::now() + Duration::from_secs(60);
+    let deadline = Instant::now() + PATIENCE;
     while calls.schemas().await.is_ok() {
         assert!(Instant::now() < deadline, "it still answers");
     }
@@ -98,7 +99,7 @@ async fn what_a_provider_started_ends_with_it() {
             true => process.stop().await,
             false => drop(process),
         }
-        let deadline = Instant::now() + Duration::from_secs(60);
+        let deadline = Instant::now() + PATIENCE;
         while is_running(&pid) {
             assert!(Instant::now() < deadline, "{pid} is still there");
             tokio::task::yield_now().await;

@@ -9,7 +9,10 @@ use reconciled_provider::{
     Cx, Deltas, Error, Focus, Hash, Observation, Origin, PolicyId, Provider, Resource, Scope, SecretRef,
     Shown, SourceFile, Spec, Tracked, Want, yaml,
 };
-use reconciled_testkit::context::{HandClock, TableSecrets, cx_with};
+use reconciled_testkit::{
+    PATIENCE,
+    context::{HandClock, TableSecrets, cx_with},
+};
 use serde_json::{Value as Json, json};
 use std::{fs, sync::Arc, time::Duration};
 
@@ -199,7 +202,7 @@ async fn a_process_that_nobody_needs_ends_and_the_next_call_has_another() {
     let declared = json!({ "config": { "name": "a" } });
     desk.look(&declared, &[]).await.expect("a plan");
     let first = started(&starts);
-    let deadline = std::time::Instant::now() + Duration::from_secs(20);
+    let deadline = std::time::Instant::now() + PATIENCE;
     while crate::is_running(&first[0]) {
         assert!(std::time::Instant::now() < deadline, "{} is still there", first[0]);
         tokio::task::yield_now().await;
@@ -527,7 +530,7 @@ async fn a_look_that_makes_way_leaves_the_process_as_it_is() {
 
 /// Returns once a plan that will not be answered was asked for.
 async fn is_asked(desk: &Desk) {
-    let deadline = std::time::Instant::now() + Duration::from_secs(60);
+    let deadline = std::time::Instant::now() + PATIENCE;
     while !desk.world.path().join("wedged").exists() {
         assert!(std::time::Instant::now() < deadline, "it was never asked");
         tokio::task::yield_now().await;

@@ -12,6 +12,7 @@ use reconciled_cloud::{
     wire::{Launch, Process, serve},
 };
 use reconciled_provider::{Error, ErrorKind};
+use reconciled_testkit::PATIENCE;
 use serde_json::json;
 use std::{
     fs,
@@ -64,7 +65,7 @@ impl Unit {
 }
 
 async fn until(what: &str, is_so: impl Fn() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(60);
+    let deadline = Instant::now() + PATIENCE;
     while !is_so() {
         assert!(Instant::now() < deadline, "{what}");
         tokio::time::sleep(Duration::from_millis(5)).await;

@@ -6,6 +6,7 @@ use crate::{
 };
 use reconciled_dns::rfc2136::{Algorithm, Config, FUDGE, Key, Keys, connect};
 use reconciled_provider::{Cx, Provider, Scope, SecretRef, Version};
+use reconciled_testkit::PATIENCE;
 use std::{
     fmt::Write as _,
     fs,
@@ -83,7 +84,7 @@ impl Dnsd {
             });
         let mut server = Dnsd { child, port, _directory: directory };
         let scope = Scope::new("test", zones.last().unwrap().as_str());
-        let deadline = Instant::now() + Duration::from_secs(60);
+        let deadline = Instant::now() + PATIENCE;
         while Instant::now() < deadline {
             if server.child.try_wait().unwrap().is_some() {
                 return None;
@@ -95,7 +96,7 @@ impl Dnsd {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         let said = fs::read_to_string(server._directory.path().join("log")).unwrap_or_default();
-        panic!("{kind:?} did not answer within a minute:\n{said}");
+        panic!("{kind:?} did not answer:\n{said}");
     }
 
     /// `HOST:PORT`.

@@ -6,6 +6,7 @@ use crate::{
 };
 use reconciled_dns::route53::{Config, Credentials, connect};
 use reconciled_provider::{Cx, ErrorKind, Op, Provider, SecretRef, Version};
+use reconciled_testkit::PATIENCE;
 use std::{
     net::TcpStream,
     process::{Child, Command, Stdio},
@@ -41,7 +42,7 @@ impl Moto {
                     panic!("cannot start moto_server ({error}): tests/run installs it, or pip install 'moto[server]'")
                 });
             let mut moto = Moto { child, port };
-            let deadline = Instant::now() + Duration::from_secs(60);
+            let deadline = Instant::now() + PATIENCE;
             while moto.child.try_wait().unwrap().is_none() && Instant::now() < deadline {
                 if TcpStream::connect(("127.0.0.1", port)).is_ok() {
                     return moto;

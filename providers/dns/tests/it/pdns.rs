@@ -3,14 +3,11 @@
 use crate::world;
 use reconciled_dns::powerdns::{Config, connect};
 use reconciled_provider::{Cx, Provider, SecretRef};
+use reconciled_testkit::{PATIENCE, ports};
 use std::{
-    net::{TcpListener, UdpSocket},
     path::Path,
     process::{Child, Command, Stdio},
-    sync::{
-        Arc,
-        atomic::{AtomicU32, Ordering},
-    },
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -73,7 +70,7 @@ impl Pdns {
             });
         let url = format!("http://127.0.0.1:{web}");
         let mut server = Pdns { child, url, port: dns, _directory: directory };
-        let deadline = Instant::now() + Duration::from_secs(30);
+        let deadline = Instant::now() + PATIENCE;
         while Instant::now() < deadline {
             if server.child.try_wait().unwrap().is_some() {
                 return None;
@@ -143,13 +140,5 @@ pub(crate) fn create_database(path: &Path) {
 /// A port that nobody has for TCP or UDP, and that nobody gets who leaves the choice to the kernel: it chooses from 32768 on
 /// (ip(7)).
 pub(crate) fn free_port() -> u16 {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    loop {
-        let number = std::process::id().wrapping_mul(97).wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed));
-        let port = 10_000 + u16::try_from(number % 20_000).unwrap();
-        let address = ("127.0.0.1", port);
-        if TcpListener::bind(address).is_ok() && UdpSocket::bind(address).is_ok() {
-            return port;
-        }
-    }
+    ports::free(ports::DNS, 1)
 }

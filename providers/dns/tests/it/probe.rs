@@ -8,6 +8,7 @@ use crate::{
 };
 use reconciled_dns::zonefile;
 use reconciled_provider::{Cx, Provider, Resource, Version};
+use reconciled_testkit::PATIENCE;
 use std::time::{Duration, Instant};
 
 const ZONE: &str = "example.com";
@@ -111,7 +112,7 @@ async fn no_name_is_ever_gone_while_a_server_loads_zone_files() {
     let (alias, address) = (resources(&*files, &swaps(true)), resources(&*files, &swaps(false)));
     // The server has a file when its serial has moved; nobody waits for that but this test.
     let loaded = async |before: &Version| {
-        let deadline = Instant::now() + Duration::from_secs(30);
+        let deadline = Instant::now() + PATIENCE;
         loop {
             let now = server.provider().versions(&server.cx(), &[scope(ZONE)]).await.unwrap();
             match now.into_values().next() {

@@ -22,6 +22,9 @@ const REPLICAS: u16 = 10;
 /// The most that come besides.
 const SURGE: u16 = 3;
 
+/// After this a request that gets no answer has failed, on a machine however busy.
+const STALLED: Duration = Duration::from_secs(60);
+
 /// The first of so many ports in a row that nobody has.
 fn ports() -> u16 {
     let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
@@ -34,7 +37,7 @@ fn ports() -> u16 {
 /// One request; what came back in its place if that was no page.
 fn get(port: u16) -> Result<(), String> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).map_err(|error| error.to_string())?;
-    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    stream.set_read_timeout(Some(STALLED)).unwrap();
     stream.write_all(b"GET / HTTP/1.0\r\n\r\n").map_err(|error| error.to_string())?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer).map_err(|error| error.to_string())?;

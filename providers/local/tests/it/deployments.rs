@@ -3,6 +3,7 @@
 use crate::{desk::Desk, units::Machine};
 use futures_util::StreamExt;
 use reconciled_provider::{Focus, Health};
+use reconciled_testkit::PATIENCE;
 use std::time::{Duration, Instant};
 
 const INSTALL: &str = "[Install]\\nWantedBy=basic.target\\n";
@@ -51,7 +52,7 @@ pub(crate) async fn roll(
         if !machine.desk.is_pending() {
             return (done, worst);
         }
-        assert!(start.elapsed() < Duration::from_secs(120), "it never ends: {done:#?}");
+        assert!(start.elapsed() < PATIENCE, "it never ends: {done:#?}");
         std::thread::park_timeout(Duration::from_millis(20));
     }
 }
@@ -177,7 +178,7 @@ async fn a_few_instances_try_a_revision_and_the_others_follow_or_do_not() {
             1 => drop(alone.get_or_insert_with(Instant::now)),
             _ => break,
         }
-        assert!(start.elapsed() < Duration::from_secs(120), "the others never follow");
+        assert!(start.elapsed() < PATIENCE, "the others never follow");
         desk.pass(&[&next]).await;
     }
     assert!(alone.unwrap().elapsed() >= Duration::from_millis(1_500), "it was alone for a while");
@@ -233,7 +234,7 @@ async fn a_revision_that_does_not_load_and_has_none_to_go_back_to_ends_with_the_
             let line = done.iter().find(is_of_it).cloned();
             match line.filter(|line| !line.ends_with(": pending")) {
                 Some(line) => return (line, done),
-                None => assert!(start.elapsed() < Duration::from_secs(60), "it never ends: {done:#?}"),
+                None => assert!(start.elapsed() < PATIENCE, "it never ends: {done:#?}"),
             }
         }
     };
@@ -387,7 +388,7 @@ async fn what_somebody_put_beside_the_template_or_an_instance_is_drift_and_goes(
             }
         }
     };
-    tokio::time::timeout(Duration::from_secs(60), told).await.unwrap();
+    tokio::time::timeout(PATIENCE, told).await.unwrap();
     let of_template = edit("web@.service", "[Service]\nEnvironment=A=1\n");
     machine.run(&["systemctl", "restart", "web@2.service"]);
     let by_hand = machine.pid(&unit(2));
@@ -452,7 +453,7 @@ async fn another_content_of_a_file_that_the_service_reads_is_another_revision() 
             if !desk.is_pending() {
                 return done;
             }
-            assert!(start.elapsed() < Duration::from_secs(120), "it never ends: {done:#?}");
+            assert!(start.elapsed() < PATIENCE, "it never ends: {done:#?}");
             std::thread::park_timeout(Duration::from_millis(20));
         }
     };
@@ -468,7 +469,7 @@ async fn another_content_of_a_file_that_the_service_reads_is_another_revision() 
     while machine.property("web@1.service", "ActiveState") != "failed" {
         let (batch, _, _) = desk.plan(&bad).await;
         desk.apply(&batch).await;
-        assert!(start.elapsed() < Duration::from_secs(120), "the first one never fails");
+        assert!(start.elapsed() < PATIENCE, "the first one never fails");
     }
     for _ in 0..5 {
         let (batch, _, _) = desk.plan(&bad).await;
@@ -514,7 +515,7 @@ async fn a_process_that_dies_anywhere_in_a_rollout_takes_up_the_same_step() {
             if deaths % 3 == 2 {
                 desk.pass(&[&spec]).await;
             }
-            assert!(start.elapsed() < Duration::from_secs(120), "it never ends");
+            assert!(start.elapsed() < PATIENCE, "it never ends");
         }
         assert!(deaths > 2, "{deaths}");
         assert_eq!(desk.pass(&[&spec]).await.done, [""; 0]);

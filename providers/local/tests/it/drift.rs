@@ -7,6 +7,7 @@ use crate::{
 };
 use futures_util::StreamExt;
 use reconciled_provider::{Focus, Op};
+use reconciled_testkit::PATIENCE;
 use std::{
     fs,
     os::unix::fs::{MetadataExt, PermissionsExt},
@@ -244,7 +245,7 @@ async fn a_drop_in_of_somebody_tells_of_its_unit_and_goes_through_the_helper_as_
                 }
             }
         };
-        tokio::time::timeout(Duration::from_secs(60), told).await.unwrap();
+        tokio::time::timeout(PATIENCE, told).await.unwrap();
         let file = machine.edit(directory, "a.service", OTHER);
         assert_eq!(desk.pass(&[&spec]).await.done, ["update a.service: done"], "{directory}");
         assert!(!file.exists());

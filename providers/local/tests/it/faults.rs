@@ -2,7 +2,8 @@
 //! for the other tests that need more than a plain user's rights.
 
 use crate::desk::{Desk, SECRET};
-use std::{fs, os::unix::fs::symlink, path::PathBuf, process::Command};
+use reconciled_testkit::PATIENCE;
+use std::{fs, os::unix::fs::symlink, path::PathBuf, process::Command, time::Duration};
 
 const MOTD: &str = "{path: /etc/motd, content: \"hello\\n\"}";
 
@@ -154,10 +155,14 @@ async fn what_changed_since_it_was_planned_is_not_overwritten() {
 }
 
 fn with_command(script: &str) -> Desk {
+    with_command_for(script, PATIENCE)
+}
+
+fn with_command_for(script: &str, timeout: Duration) -> Desk {
     let argv = ["sh", "-c", script, "sh", "{file}"].map(String::from).into();
     Desk::with(|config| {
         config.commands = Some([("check".into(), argv)].into());
-        config.timeout = std::time::Duration::from_millis(200);
+        config.timeout = timeout;
     })
 }
 
@@ -182,7 +187,7 @@ async fn a_command_sees_the_new_file_before_it_takes_the_place_of_the_old_one() 
 
 #[tokio::test]
 async fn a_command_that_hangs_or_is_not_there_leaves_the_old_file() {
-    let desk = with_command("sleep 60");
+    let desk = with_command_for("sleep 60", Duration::from_millis(200));
     desk.write("/etc/x", "old");
     let pass = desk.pass(&["{path: /etc/x, validate: check, content: new}"]).await;
     assert!(pass.done[0].contains("failed: unavailable: `check` did not end within"), "{pass:?}");
@@ -213,15 +218,15 @@ fn apt(scratch: &std::path::Path, wait: &str, words: &str) -> Vec<String> {
 async fn a_command_that_cannot_have_the_lock_of_apt_is_asked_again() {
     let scratch = tempfile::tempdir().unwrap();
     // One that waits for the lock longer than it has time for, and one that says that it cannot tell.
-    for (wait, words, part) in [
-        ("600", "APT", "`check` did not end within"),
-        ("0", "APT || exit 75", "cannot tell now of the new /etc/x (exit status: 75)"),
-        ("0", "APT || kill -TERM $$", "cannot tell now of the new /etc/x (signal: 15"),
+    for (wait, words, part, timeout) in [
+        ("3600", "APT", "`check` did not end within", Duration::from_secs(10)),
+        ("0", "APT || exit 75", "cannot tell now of the new /etc/x (exit status: 75)", PATIENCE),
+        ("0", "APT || kill -TERM $$", "cannot tell now of the new /etc/x (signal: 15", PATIENCE),
     ] {
         let argv = apt(scratch.path(), wait, words);
         let desk = Desk::with(|config| {
             config.commands = Some([("check".into(), argv)].into());
-            config.timeout = std::time::Duration::from_secs(2);
+            config.timeout = timeout;
         });
         desk.write("/etc/x", "old");
         let lock = fs::File::create(scratch.path().join("dpkg/lock-frontend")).unwrap();

@@ -13,6 +13,7 @@ use reconciled_local::{
     state::Access,
 };
 use reconciled_provider::{Error, ErrorKind, Secret};
+use reconciled_testkit::PATIENCE;
 use serde_json::{Value, json};
 use std::{
     fs,
@@ -251,7 +252,7 @@ async fn changes_are_told_through_it_also_after_it_was_killed() {
     }
     desk.write("/etc/b", "1");
     let at_b = async { while !changes.next().await.unwrap().contains(&Change::At(path("/etc/b"))) {} };
-    tokio::time::timeout(Duration::from_secs(10), at_b).await.unwrap();
+    tokio::time::timeout(PATIENCE, at_b).await.unwrap();
 
     while tokio::time::timeout(Duration::from_millis(200), changes.next()).await.is_ok() {}
     helper.kill();
@@ -266,7 +267,7 @@ async fn changes_are_told_through_it_also_after_it_was_killed() {
     );
     let _again = Helper::of(&desk, "paths: [/etc]\n");
     let anywhere = async { while changes.next().await.unwrap() != [Change::Anywhere] {} };
-    tokio::time::timeout(Duration::from_secs(10), anywhere).await.unwrap();
+    tokio::time::timeout(PATIENCE, anywhere).await.unwrap();
     desk.write("/etc/b", "2");
     told(&mut changes, Change::At(path("/etc/b"))).await;
 }

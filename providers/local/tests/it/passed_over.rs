@@ -2,6 +2,7 @@
 
 use crate::units::{Machine, wait_for};
 use reconciled_provider::Health;
+use reconciled_testkit::PATIENCE;
 use std::time::{Duration, Instant};
 
 const CONDITION: &str = "Unit a.service {state: running, content: \"[Unit]\\nConditionPathExists=/run/there\\nConditionPathExists=!/run/away\\n\
@@ -43,7 +44,7 @@ async fn is_passed_over(machine: &Machine) {
     wait_for("it is forgotten", || machine.property("a.service", "ConditionTimestamp").is_empty());
     let start = Instant::now();
     while desk.try_observe(&desk.desired(&[CONDITION])).await.is_err() {
-        assert!(start.elapsed() < Duration::from_secs(60));
+        assert!(start.elapsed() < PATIENCE);
     }
     assert_eq!(desk.health_of_all(&desk.desired(&[CONDITION])).await, [Health::Healthy]);
     assert_eq!(desk.pass(&[CONDITION]).await.done, [""; 0]);
@@ -74,7 +75,7 @@ async fn is_passed_over(machine: &Machine) {
 async fn until(desk: &crate::desk::Desk, spec: &str, expect: &str) {
     let start = Instant::now();
     while desk.pass(&[spec]).await.done != [expect] {
-        assert!(start.elapsed() < Duration::from_secs(60), "it never came about: {expect}");
+        assert!(start.elapsed() < PATIENCE, "it never came about: {expect}");
         std::thread::park_timeout(Duration::from_millis(100));
     }
 }

@@ -5,6 +5,7 @@ use crate::{
     units::{Machine, wait_for},
 };
 use reconciled_provider::{Health, Op, Resource, Shown};
+use reconciled_testkit::PATIENCE;
 use std::{
     fs,
     io::{Read, Write},
@@ -181,7 +182,7 @@ async fn instances_that_do_not_stay_up_are_not_well() {
         if health[..3].iter().all(is_ill) {
             break;
         }
-        assert!(start.elapsed() < Duration::from_secs(60), "{health:?}");
+        assert!(start.elapsed() < PATIENCE, "{health:?}");
         std::thread::park_timeout(Duration::from_millis(100));
     }
 }
@@ -201,7 +202,7 @@ async fn a_unit_that_does_not_stay_up_is_not_well_and_says_how_it_ended() {
     loop {
         match &desk.health_of_all(&desk.desired(&[&bad])).await[..] {
             [Health::Degraded { why }] if why.contains("does not stay up") => break,
-            other => assert!(start.elapsed() < Duration::from_secs(60), "{other:?}"),
+            other => assert!(start.elapsed() < PATIENCE, "{other:?}"),
         }
         std::thread::park_timeout(Duration::from_millis(100));
     }
@@ -255,7 +256,7 @@ async fn a_balancer_that_is_not_ours_is_neither_marked_nor_reloaded() {
             if done.is_empty() {
                 break;
             }
-            assert!(start.elapsed() < Duration::from_secs(60), "{done:?}");
+            assert!(start.elapsed() < PATIENCE, "{done:?}");
         }
     }
     assert!(machine.run(&["systemctl", "show", "-p", "ExecStart", "web@2.service"]).contains("sleep 2d"));
@@ -273,7 +274,7 @@ async fn whoever_was_drained_serves_again_also_at_a_balancer_that_was_forgotten_
     let start = Instant::now();
     while !is_drained() {
         desk.pass(&[&stopping(2, 2), FRONT]).await;
-        assert!(start.elapsed() < Duration::from_secs(60));
+        assert!(start.elapsed() < PATIENCE);
     }
     desk.forget("/etc/front.conf");
     // What is declared and never adopted is in no batch.
@@ -285,7 +286,7 @@ async fn whoever_was_drained_serves_again_also_at_a_balancer_that_was_forgotten_
         if done.is_empty() {
             break;
         }
-        assert!(start.elapsed() < Duration::from_secs(60), "{done:?}");
+        assert!(start.elapsed() < PATIENCE, "{done:?}");
     }
     assert!(machine.run(&["systemctl", "show", "-p", "ExecStart", "web@2.service"]).contains("sleep 2d"));
     assert!(!is_drained() && !machine.run(&["cat", "/run/read"]).contains(" down; # web@"));
@@ -307,7 +308,7 @@ async fn the_only_instance_behind_a_balancer_is_not_taken_from_it() {
     let start = Instant::now();
     while desk.is_pending() {
         desk.pass(&[&stopping(1, 2), &front]).await;
-        assert!(start.elapsed() < Duration::from_secs(120));
+        assert!(start.elapsed() < PATIENCE);
     }
     assert!(machine.run(&["systemctl", "show", "-p", "ExecStart", "web@1.service"]).contains("sleep 2d"));
     let read = machine.run(&["cat", "/run/all"]);

@@ -10,7 +10,8 @@ use reconciled_local::{
     state::Access,
 };
 use reconciled_provider::{ErrorKind, Secret};
-use std::{fs, path::PathBuf, time::Duration};
+use reconciled_testkit::PATIENCE;
+use std::{fs, path::PathBuf};
 use tokio::net::UnixStream;
 
 fn path(text: &str) -> FilePath {
@@ -50,7 +51,7 @@ async fn whoever_looks_waits_for_no_flood_of_changes() {
     }
     // Where something is being written a look is answered once it was; this one is elsewhere.
     let elsewhere = [path("/etc/other")];
-    let look = tokio::time::timeout(Duration::from_secs(60), afar.look(&elsewhere));
+    let look = tokio::time::timeout(PATIENCE, afar.look(&elsewhere));
     assert!(matches!(look.await.expect("it found a seat").unwrap()[0].what, What::Absent));
     // One change more is told so, instead of waiting where others would wait for it.
     let Err(Fault::NoEffect(error)) = afar.put(&waiting("more", absent)).await else {

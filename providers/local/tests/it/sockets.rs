@@ -1,24 +1,17 @@
 //! Sockets with their services, and mounts, at a real systemd.
 
 use crate::units::{Machine, wait_for};
+use reconciled_testkit::{PATIENCE, ports};
 use std::{
     fs,
     io::{Read, Write},
-    net::{TcpListener, TcpStream},
-    sync::atomic::{AtomicU32, Ordering},
+    net::TcpStream,
 };
 
 /// A port that nobody has, and that nobody gets who leaves the choice to the kernel: it chooses from 32768 on (ip(7)). The
 /// 31 after it are not given out, either.
 pub(crate) fn port() -> u16 {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    loop {
-        let number = std::process::id().wrapping_mul(97).wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed));
-        let port = 10_000 + u16::try_from(number % 625).unwrap() * 32;
-        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
-            return port;
-        }
-    }
+    ports::free(ports::LOCAL, 32)
 }
 
 fn connects(port: u16) -> bool {
@@ -97,7 +90,7 @@ async fn a_socket_that_starts_one_service_for_each_connection_leaves_these_alone
     let old = socket(first);
     desk.pass(&[&old, service]).await;
     let mut connection = TcpStream::connect(("127.0.0.1", first)).unwrap();
-    connection.set_read_timeout(Some(std::time::Duration::from_secs(60))).unwrap();
+    connection.set_read_timeout(Some(PATIENCE)).unwrap();
     let mut answers = |text: &[u8; 2]| {
         connection.write_all(text).unwrap();
         let mut answer = [0; 2];

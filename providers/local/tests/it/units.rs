@@ -5,6 +5,7 @@
 use crate::{desk::Desk, helper::Helper};
 use futures_util::StreamExt;
 use reconciled_provider::{ErrorKind, Focus, Health};
+use reconciled_testkit::PATIENCE;
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -98,7 +99,7 @@ impl Machine {
 pub(crate) fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
     let start = Instant::now();
     while !is_so() {
-        assert!(start.elapsed() < Duration::from_secs(120), "it never came about: {what}");
+        assert!(start.elapsed() < PATIENCE, "it never came about: {what}");
         std::thread::park_timeout(Duration::from_millis(10));
     }
 }
@@ -509,7 +510,7 @@ async fn a_file_that_a_service_reads_tells_of_the_service() {
             }
         }
     };
-    tokio::time::timeout(Duration::from_secs(30), told).await.unwrap();
+    tokio::time::timeout(PATIENCE, told).await.unwrap();
 }
 
 #[tokio::test]
@@ -532,7 +533,7 @@ async fn a_link_that_somebody_removes_tells_of_its_unit() {
             }
         }
     };
-    tokio::time::timeout(Duration::from_secs(30), told).await.unwrap();
+    tokio::time::timeout(PATIENCE, told).await.unwrap();
     assert_eq!(desk.pass(&[&spec]).await.done, ["update a.service: done"]);
     assert!(machine.file("basic.target.wants/a.service").is_symlink());
 }

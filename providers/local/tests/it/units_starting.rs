@@ -2,7 +2,7 @@
 
 use crate::units::{Machine, unit, wait_for};
 use reconciled_provider::Health;
-use std::time::Duration;
+use reconciled_testkit::PATIENCE;
 
 #[tokio::test]
 async fn one_that_is_slow_to_come_up_keeps_no_other_from_being_healed() {
@@ -75,7 +75,7 @@ async fn no_job_waits_for_one_that_comes_later() {
     let second = oneshot("b.service", "touch /run/b");
     let specs = [&*first, &*second];
     let pass = machine.desk.pass(&specs);
-    let pass = tokio::time::timeout(Duration::from_secs(60), pass).await.unwrap();
+    let pass = tokio::time::timeout(PATIENCE, pass).await.unwrap();
     assert_eq!(pass.done, ["create a.service: done", "create b.service: done"]);
 }
 
