@@ -8,7 +8,7 @@ use crate::{
     desired::ManifestMeta,
     store::{Row, RowState},
 };
-use reconciled_provider::{Address, Deletion, Drift, Focus, Hash, Observed, Owner, Resource, Spec, Tracked};
+use reconciled_provider::{Address, Deletion, Focus, Hash, Observed, Owner, Resource, Spec, Tracked};
 
 /// True where nothing is told of the scope besides what is declared, tracked and seen: each resource is judged by these alone.
 pub(super) fn is_plain(input: &ScopeInput<'_>) -> bool {
@@ -63,14 +63,13 @@ impl Planner<'_> {
         let Tracked { id: _, remote: _, private: _, applied, after, outputs: _ } = tracked;
         let input = self.input;
         let policy = input.desired.policies.get(desired.policy);
-        let of_source = || input.desired.sources.get(manifest.key.source()).and_then(|source| source.drift);
         !matches!(state, RowState::Pending { .. })
             && *applied == content
             && *template == desired.spec.template()
             && *normalizer == input.provider.info().normalizer
             && *deletion == policy.deletion.unwrap_or(Deletion::Delete)
             && *writes == policy.writes
-            && *drift == policy.drift.or_else(of_source).unwrap_or(Drift::Heal)
+            && *drift == self.drift_mode(desired)
             && *merge == policy.merge
             && !input.shared.ours.contains_key(&desired.id)
             && *file == manifest.file

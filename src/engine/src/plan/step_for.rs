@@ -68,10 +68,7 @@ impl Planner<'_> {
         }
         // What is due was changed by nobody: what is said of drift is not said of it.
         if matches!(step.reason, Reason::Drift | Reason::Restore) {
-            let policy = self.input.desired.policies.get(desired.policy);
-            let manifest = self.manifest(desired);
-            let source = manifest.and_then(|m| self.input.desired.sources.get(m.key.source()));
-            match policy.drift.or_else(|| source.and_then(|s| s.drift)).unwrap_or(Drift::Heal) {
+            match self.drift_mode(desired) {
                 Drift::Heal => {}
                 mode => return Some(Blocked::Drift(mode)),
             }
@@ -192,6 +189,13 @@ impl Planner<'_> {
         matches!(row.map(|row| row.deletion).or(declared), Some(Deletion::Protect | Deletion::Abandon))
     }
 
+    /// What is done about drift: what its manifest says, or else its source.
+    pub(super) fn drift_mode(&self, desired: &Resource) -> Drift {
+        let own = self.input.desired.policies.get(desired.policy).drift;
+        let source = || self.input.desired.sources.get(self.manifest(desired)?.key.source());
+        own.or_else(|| source()?.drift).unwrap_or(Drift::Heal)
+    }
+
     /// The row as it shall be once `desired` is applied.
     pub(super) fn row_for(&self, desired: &Resource, row: Option<&Row>, address: Address) -> Row {
         let input = self.input;
@@ -220,7 +224,7 @@ impl Planner<'_> {
             normalizer: input.provider.info().normalizer,
             deletion: policy.deletion.unwrap_or(Deletion::Delete),
             writes: policy.writes,
-            drift: policy.drift.or_else(|| source.and_then(|s| s.drift)).unwrap_or(Drift::Heal),
+            drift: self.drift_mode(desired),
             merge: policy.merge || ours.is_some(),
             state: row.map_or(RowState::Settled, |r| r.state.clone()),
             written_at: row.map_or(Duration::ZERO, |r| r.written_at),
