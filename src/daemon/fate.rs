@@ -12,7 +12,7 @@ use reconciled_engine::{
 use reconciled_provider::Scope;
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::Arc,
+    sync::{Arc, Weak},
     time::Duration,
 };
 use tokio::sync::watch;
@@ -63,7 +63,8 @@ pub(super) async fn watch(instance: Arc<Instance>, fates: watch::Sender<Fates>) 
     let mut progress = instance.scheduler.watch();
     let mut changed = Changed::default();
     // Without it what nobody declares any more is anybody's.
-    let mut owners = Owners(instance.writing.db.reader().tracking().await.unwrap_or_default());
+    let last = instance.writing.db.reader().tracking().await.unwrap_or_default();
+    let mut owners = Owners { last, ..Owners::default() };
     let (mut last, mut is_stale) = (Duration::ZERO, true);
     loop {
         tokio::select! {
@@ -153,10 +154,20 @@ impl Changed {
 
 /// The sources whose each scope is: those that declare something in it, or were the last to.
 #[derive(Default)]
-struct Owners(BTreeMap<Scope, BTreeSet<Arc<str>>>);
+struct Owners {
+    last: BTreeMap<Scope, BTreeSet<Arc<str>>>,
+    /// The desired state that `last` is of for the scopes beside it: all of it is not gone through at every look.
+    current: (Weak<Desired>, BTreeSet<Scope>),
+}
 
 impl Owners {
-    fn of(&mut self, desired: &Desired, scope: &Scope) -> BTreeSet<Arc<str>> {
+    fn of(&mut self, desired: &Arc<Desired>, scope: &Scope) -> BTreeSet<Arc<str>> {
+        if !std::ptr::eq(self.current.0.as_ptr(), Arc::as_ptr(desired)) {
+            self.current = (Arc::downgrade(desired), BTreeSet::new());
+        }
+        if self.current.1.contains(scope) {
+            return self.last.get(scope).cloned().unwrap_or_default();
+        }
         let mut names: BTreeSet<&str> = BTreeSet::new();
         let mut before = None;
         for resource in desired.in_scope(scope) {
@@ -167,13 +178,12 @@ impl Owners {
         }
         let known = desired.sources.keys();
         if names.is_empty() {
-            let last = self.0.get(scope);
+            let last = self.last.get(scope);
             return known.filter(|name| last.is_none_or(|last| last.contains(*name))).cloned().collect();
         }
         let owners: BTreeSet<Arc<str>> = known.filter(|name| names.contains(&***name)).cloned().collect();
-        if self.0.get(scope) != Some(&owners) {
-            self.0.insert(scope.clone(), owners.clone());
-        }
+        self.last.insert(scope.clone(), owners.clone());
+        self.current.1.insert(scope.clone());
         owners
     }
 }
@@ -261,8 +271,10 @@ mod tests {
         for name in ["a", "b"] {
             desired.sources.insert(name.into(), Default::default());
         }
-        let known = BTreeMap::from([(scope.clone(), BTreeSet::from(["b".into(), "retired".into()]))]);
-        assert_eq!(Owners(known).of(&desired, &scope), ["b".into()].into());
+        let desired = Arc::new(desired);
+        let last = BTreeMap::from([(scope.clone(), BTreeSet::from(["b".into(), "retired".into()]))]);
+        let mut known = Owners { last, ..Owners::default() };
+        assert_eq!(known.of(&desired, &scope), ["b".into()].into());
         // Nobody knows whose it was.
         assert_eq!(Owners::default().of(&desired, &scope), ["a".into(), "b".into()].into());
     }

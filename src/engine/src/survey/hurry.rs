@@ -1,7 +1,7 @@
 //! Who waits for an answer goes before who does not: a resync lets pushes and people through.
 //!
-//! Guarantees: what makes way is late by [`LONGEST`] for each scope at most, so that it ends, however busy the daemon is.
-//! It deliberately stops nothing that has begun.
+//! Guarantees: what makes way is late by [`LONGEST`] at most before each scope's memory is read, and before it is looked at, so
+//! that it ends, however busy the daemon is. It deliberately stops nothing that has begun.
 
 use reconciled_provider::Clock;
 use std::{
@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-/// How long one scope waits for others at most.
+/// How long one step of one scope waits for others at most.
 const LONGEST: Duration = Duration::from_secs(1);
 /// How long nobody must have been in a hurry: what was planned is about to be carried out.
 const QUIET: Duration = Duration::from_millis(200);

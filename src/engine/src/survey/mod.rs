@@ -211,6 +211,9 @@ impl Surveyor {
         let (mut glance, facts) = match self.near(store, desired, options).await? {
             Some((memories, facts)) => (self.glance_at(memories, options).await, facts),
             None => {
+                if options.unhurried {
+                    self.hurry.make_way(&*self.cx.clock).await;
+                }
                 let glance = self.glance(store, options, Ahead::Nothing).await?;
                 let facts = self.facts(desired, &glance.memories);
                 (glance, facts)

@@ -26,7 +26,7 @@ use reconciled_engine::{
     survey::{Hurry, Judged, Recall, Rooms, SurveyOptions, Surveyor},
 };
 use reconciled_provider::{
-    Cx, Focus, GuardDomain, Health, ManifestKey, Marking, Observer, Owner, Pace, Provider, Scope, Stop,
+    Clock, Cx, Focus, GuardDomain, Health, ManifestKey, Marking, Observer, Owner, Pace, Provider, Scope, Stop,
 };
 use reconciled_testkit::{
     Reference, Role, World,

@@ -7,7 +7,10 @@ use reconciled_provider::{ActionId, Error, Hash, ManifestKey, ResourceId, Scope}
 use reconciled_testkit::{Fault, Faults, Point};
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
@@ -62,13 +65,15 @@ pub(crate) struct Memory {
     pub(crate) disk: Arc<Mutex<Disk>>,
     pub(crate) epoch: u64,
     pub(crate) faults: Arc<dyn Faults>,
+    /// How often the memory of a scope was read.
+    pub(crate) recalls: AtomicUsize,
 }
 
 impl Memory {
     pub(crate) fn open(disk: &Arc<Mutex<Disk>>, faults: Arc<dyn Faults>) -> Memory {
         let mut state = disk.lock().unwrap();
         state.epoch += 1;
-        Memory { disk: disk.clone(), epoch: state.epoch, faults }
+        Memory { disk: disk.clone(), epoch: state.epoch, faults, recalls: AtomicUsize::new(0) }
     }
 }
 
@@ -333,6 +338,7 @@ impl Store for Memory {
         Ok(())
     }
     async fn scope(&self, scope: &Scope) -> Result<ScopeMemory, Error> {
+        self.recalls.fetch_add(1, Ordering::Relaxed);
         let disk = self.disk.lock().unwrap();
         Ok(disk.scopes.get(scope).map(|memory| disk.recalled(memory)).unwrap_or_default())
     }

@@ -75,3 +75,24 @@ fn a_batch_that_reads_what_it_wrote_does_not_wait_for_itself() {
     assert_eq!(house.rig.reads.lock().unwrap().len(), zones.len());
     assert_eq!((house.most("zone", "read"), house.most("zone", "write")), (1, 1));
 }
+
+#[test]
+fn who_makes_way_does_not_even_read_what_is_known() {
+    let (mut house, zones) = (House::new(Settings::default()), zones(3));
+    house.commit("r1", &zones, "x@g1");
+    house.pass(MINUTE);
+    let clock: Arc<dyn Clock> = Arc::new(SimClock(house.sim.clone()));
+    let rush = house.engine.surveyor.hurry.rush(&clock);
+    // Read without the scheduler, which may have something to do by itself meanwhile.
+    let reads = |unhurried| {
+        let before = house.store.recalls.load(Ordering::Relaxed);
+        let only = Some(zones.iter().cloned().collect());
+        let options = SurveyOptions { only, unhurried, ..SurveyOptions::default() };
+        let _ = house.engine.surveyor.survey(&*house.store, &house.wanted, &options).now_or_never();
+        house.store.recalls.load(Ordering::Relaxed) - before
+    };
+    assert_eq!((reads(true), reads(false)), (0, 3), "somebody is in a hurry");
+    drop(rush);
+    house.sim.jump(house.sim.now() + SECOND);
+    assert_eq!(reads(true), 3, "nobody is");
+}
