@@ -57,7 +57,9 @@ pub(super) fn assemble(
     };
     let standing: Vec<bool> = unit_of.iter().map(|unit| stands(*unit)).collect();
     let mut set_aside = BTreeSet::new();
-    for (scope, resources) in &mut scopes {
+    // Where nothing is wrong anywhere, it is not looked for in each of many resources.
+    let some_go = !losers.is_empty() || !standing.iter().all(|stands| *stands);
+    for (scope, resources) in scopes.iter_mut().filter(|_| some_go) {
         let stays = |resource: &Resource| {
             let index = resource.origin.manifest;
             standing[index as usize]

@@ -139,8 +139,7 @@ pub(super) fn read(
     let is_true =
         |node: &Node| matches!(&node.value, NodeValue::Scalar(text, ScalarKind::Bool) if &**text == "true");
     let is_template = spec.get("template").is_some_and(is_true);
-    let mut providers = settings.providers.clone();
-    providers.extend(named_providers(&spec));
+    let providers = reader.providers(&settings.providers, &spec);
     let faulty = problems[before..].iter().any(Problem::is_error);
     let document = Document {
         api_version,
@@ -162,13 +161,6 @@ pub(super) fn read(
     Some((document, spec))
 }
 
-/// `spec.provider` and `spec.providers`. Wrong types are left to the kind's own decoder.
-fn named_providers(spec: &Node) -> Vec<(Arc<str>, Span)> {
-    let one = spec.get("provider").into_iter();
-    let many = spec.get("providers").map_or(&[][..], Node::elements).iter();
-    one.chain(many).filter_map(|node| Some((Arc::from(node.as_str()?), node.span))).collect()
-}
-
 fn meant_provider(spec: &Node) -> Option<(Arc<str>, Span)> {
     let words = ["provider", "providers"];
     let keys = spec.entries().iter().filter_map(|(key, _)| Some((key.as_str()?, key.span)));
@@ -184,6 +176,33 @@ struct Reader<'a> {
 impl Reader<'_> {
     fn error(&mut self, span: Span, message: String, hint: &str) {
         self.problems.push(Problem::error(message).at(self.file, span).hint(hint));
+    }
+
+    /// The entries that the annotation, `spec.provider` and `spec.providers` name: each that is there says the same. Wrong types
+    /// are left to the kind's own decoder.
+    fn providers(&mut self, annotated: &[(Arc<str>, Span)], spec: &Node) -> Vec<(Arc<str>, Span)> {
+        let named = |nodes: &[Node]| -> Vec<(Arc<str>, Span)> {
+            nodes.iter().filter_map(|node| Some((Arc::from(node.as_str()?), node.span))).collect()
+        };
+        let one = named(spec.get("provider").map_or(&[], std::slice::from_ref));
+        let many = named(spec.get("providers").map_or(&[], Node::elements));
+        let ways = [("`reconciled/provider`", annotated), ("`provider`", &one), ("`providers`", &many)];
+        let mut there = ways.into_iter().filter(|(_, entries)| !entries.is_empty());
+        let Some((first, entries)) = there.next() else { return Vec::new() };
+        let names = |entries: &[(Arc<str>, Span)]| -> BTreeSet<Arc<str>> {
+            entries.iter().map(|(name, _)| name.clone()).collect()
+        };
+        if let Some((other, others)) = there.find(|(_, others)| names(others) != names(entries)) {
+            let words = |entries| names(entries).iter().map(|name| &**name).collect::<Vec<_>>().join(", ");
+            let message = format!(
+                "{first} and {other} name different entries: {} and {}",
+                words(entries),
+                words(others)
+            );
+            let hint = "write one of them; `providers: [a, b]` is for several entries";
+            self.error(others[0].1, message, hint);
+        }
+        entries.to_vec()
     }
 
     fn mapping(&mut self, node: &Node, what: &str) {

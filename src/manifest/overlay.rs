@@ -2,7 +2,7 @@
 //!
 //! A manifest may extend one of the same identity in an earlier path only if it says
 //! `reconciled/merge: "true"`. Mappings are united; scalars and lists are replaced; `records` are united by
-//! name and type. Problems in a united manifest are put back to the file their node came from.
+//! name and type. `provider` and `providers` are one. Problems in a united manifest are put back to the file their node came from.
 
 use super::{
     envelope,
@@ -140,10 +140,13 @@ fn unit(loading: &mut Loading<'_>, source: usize, key: ManifestKey, mut group: V
     })
 }
 
-/// True when an earlier layer has a file that gave fewer documents than it has because of an error.
+/// True when an earlier layer has a file that gave fewer documents than it has because of an error, or any file was not read.
 fn lacks_base(loading: &Loading<'_>, source: usize, text: usize) -> bool {
-    let texts = &loading.sides[source].texts;
-    texts.iter().any(|other| other.layer < texts[text].layer && other.is_short())
+    let side = &loading.sides[source];
+    let texts = &side.texts;
+    let has_layers = side.request.rules.paths.len() > 1;
+    has_layers && side.is_partly_read
+        || texts.iter().any(|other| other.layer < texts[text].layer && other.is_short())
 }
 
 fn report_duplicate(loading: &mut Loading<'_>, source: usize, key: &ManifestKey, first: At, second: At) {
@@ -248,6 +251,12 @@ fn deep_merge(base: Node, over: Node, key: &str) -> Node {
     let Node { span, value } = over;
     match (base.value, value) {
         (NodeValue::Map(mut entries), NodeValue::Map(overs)) => {
+            let names_entries =
+                |(key, _): &(Node, Node)| matches!(key.as_str(), Some("provider" | "providers"));
+            if key == "spec" && overs.iter().any(names_entries) {
+                // Two ways to say one thing: the later one replaces either.
+                entries.retain(|entry| !names_entries(entry));
+            }
             for (key, value) in overs {
                 let word = key.as_str().unwrap_or("").to_string();
                 match entries.iter_mut().find(|(k, _)| k.as_str() == Some(&word)) {

@@ -54,7 +54,7 @@ pub(super) struct Side<'a> {
     /// Manifests that lack a secret, and nothing else of their file does.
     pub(super) lacking: BTreeSet<usize>,
     pub(super) has_errors: bool,
-    /// Files are left out of which nobody can tell whether they are to be read.
+    /// Files or whole paths are left out that may have manifests.
     pub(super) is_partly_read: bool,
     /// An encrypted file is not as it was written: nothing that came with it deserves trust.
     pub(super) is_tampered: bool,
@@ -207,12 +207,14 @@ impl<'a> Loading<'a> {
         };
         let mut problems = Vec::new();
         side.variables = vars::read(&source.rules.vars, source.files, &mut problems);
-        let paths = self.paths(source, &mut problems);
+        let (paths, mut left_out) = self.paths(source, &mut problems);
         let choice = select::choose(source.files, &paths, &source.rules.ignore);
         problems.extend(choice.problems);
+        left_out.extend(choice.missing);
+        left_out.extend(choice.unsure);
+        side.is_partly_read = !left_out.is_empty() || !choice.broken.is_empty();
         problems.extend(choice.broken);
-        side.is_partly_read = !choice.unsure.is_empty();
-        choice.unsure.iter().for_each(|path| side.mark_broken(path));
+        left_out.iter().for_each(|path| side.mark_broken(path));
         self.counts.excluded_files += choice.excluded;
         for chosen in choice.files {
             let key = (source.name.clone(), chosen.path.clone());
@@ -239,17 +241,22 @@ impl<'a> Loading<'a> {
         side
     }
 
-    /// The configured paths, with host values in place.
-    fn paths(&self, source: &SourceRequest<'_>, problems: &mut Vec<Problem>) -> Vec<String> {
-        let place = |path: &Arc<str>| match host_text(path, self.request.host) {
-            Ok(text) => Some(text),
-            Err(token) => {
-                let problem = Problem::error(format!("path `{path}`: this host has no `{token}`"));
-                problems.push(problem.hint("set host.labels in the host configuration"));
-                None
+    /// The configured paths with host values in place, and the folders above those for which there is none.
+    fn paths(&self, source: &SourceRequest<'_>, problems: &mut Vec<Problem>) -> (Vec<String>, Vec<Arc<str>>) {
+        let (mut paths, mut unknown) = (Vec::new(), Vec::new());
+        for path in &source.rules.paths {
+            match host_text(path, self.request.host) {
+                Ok(text) => paths.push(text),
+                Err(token) => {
+                    let problem = Problem::error(format!("path `{path}`: this host has no `{token}`"));
+                    problems.push(problem.hint("set host.labels in the host configuration"));
+                    let written = path.split("${").next().unwrap_or_default();
+                    let above = written.rsplit_once('/').map_or("", |(above, _)| select::clean(above));
+                    unknown.push(Arc::from(above));
+                }
             }
-        };
-        source.rules.paths.iter().filter_map(place).collect()
+        }
+        (paths, unknown)
     }
 
     fn parse(&self, files: &dyn Files, path: &Arc<str>) -> (Arc<ParsedFile>, Option<Trees>) {

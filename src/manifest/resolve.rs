@@ -335,7 +335,12 @@ impl Resolver<'_, '_> {
         }
         let has_secret = puts.values().any(|put| matches!(put, Put::Secret(_)));
         let output = puts.values().find_map(|put| put.output().cloned());
-        let vars = &self.loading.sides[self.unit.source].variables.tree;
+        let variables = &self.loading.sides[self.unit.source].variables;
+        // Which of them a template takes only its run would tell.
+        if variables.incomplete && text.contains("vars") {
+            return Put::Failed;
+        }
+        let vars = &variables.tree;
         match (template.render(vars, self.loading.request.host, puts), output) {
             // A text with a secret in it is one.
             (Ok(Rendered::Text(text)), Some(reference)) if has_secret => {
@@ -385,7 +390,7 @@ impl Resolver<'_, '_> {
 
     fn variable(&mut self, name: &str, span: Span) -> Put {
         let variables = &self.loading.sides[self.unit.source].variables;
-        if let Some((text, kind)) = variables.values.get(name) {
+        if let Some((text, kind)) = variables.values.get(name).filter(|_| variables.is_certain(name)) {
             return Put::Value(text.clone(), kind.clone());
         }
         // A file of variables that cannot be read is one problem, not one for each use.

@@ -38,6 +38,8 @@ pub(super) struct Choice {
     /// Files of which it cannot be told whether they are to be read, since what excludes files beside or above them is wrong.
     /// They are not: a file that was meant to be kept out could make or delete anything.
     pub(super) unsure: Vec<Arc<str>>,
+    /// Paths that are not there.
+    pub(super) missing: Vec<Arc<str>>,
 }
 
 /// Chooses among the files of a source. `paths` are relative to its root; `.` is all of it.
@@ -56,6 +58,7 @@ pub(super) fn choose(files: &dyn super::Files, paths: &[String], ignore: &[Arc<s
         if is_empty && !folder.is_empty() && !paths[..index].contains(folder) {
             let problem = Problem::error(format!("there is no folder `{folder}` in the repository"));
             choice.problems.push(problem.hint("correct `path` of the source in the host configuration"));
+            choice.missing.push(Arc::from(*folder));
         }
     }
     for (path, oid) in &entries {
@@ -80,7 +83,8 @@ pub(super) fn choose(files: &dyn super::Files, paths: &[String], ignore: &[Arc<s
     choice
 }
 
-fn clean(path: &str) -> &str {
+/// A path as Git writes it; empty for the root.
+pub(super) fn clean(path: &str) -> &str {
     let path = path.trim_start_matches("./").trim_end_matches('/');
     if path == "." { "" } else { path }
 }
@@ -144,10 +148,16 @@ fn matchers(
         };
         let file = SourceFile::new(&**path, text);
         let mut builder = GitignoreBuilder::new(&folder);
+        builder.allow_unclosed_class(false);
         let before = problems.len();
         for (line, pattern) in (1..).zip(file.text.lines()) {
-            if let Err(error) = builder.add_line(None, pattern) {
-                let message = format!("`{pattern}` is no pattern as of a .gitignore: {error}");
+            let wrong = match is_slashes(pattern) {
+                // To Git it matches nothing, here it would everything.
+                true => Some("it names nothing".to_owned()),
+                false => builder.add_line(None, pattern).err().map(|error| error.to_string()),
+            };
+            if let Some(wrong) = wrong {
+                let message = format!("`{pattern}` is no pattern as of a .gitignore: {wrong}");
                 problems.push(Problem::error(message).at(&file, Span { line, column: 1 }).hint(LEFT_ALONE));
             }
         }
@@ -165,6 +175,13 @@ fn matchers(
     }
     all.sort_by_key(|(folder, _)| folder.len());
     Matchers { all, wrong }
+}
+
+/// True for a pattern of slashes alone.
+fn is_slashes(pattern: &str) -> bool {
+    let pattern = pattern.trim();
+    let pattern = pattern.strip_prefix('!').unwrap_or(pattern);
+    !pattern.is_empty() && pattern.bytes().all(|byte| byte == b'/')
 }
 
 /// The last matcher that has an opinion decides, as in gitignore.
@@ -254,6 +271,11 @@ mod tests {
             told.contains("`[z-a].yaml` is no pattern") && told.contains("in/.reconciledignore:2:1"),
             "{told}"
         );
+        // What to Git is nothing would be everything here, and what is not closed something else.
+        for pattern in ["/", "//", "/ ", "!/", "[a"] {
+            let wrong = [("a.yaml", ""), ("in/.reconciledignore", pattern), ("in/b.yaml", "")];
+            assert_eq!(check(&wrong, &["."], &[], &["0:a.yaml"]).unsure.len(), 1, "{pattern}");
+        }
         // It counts for nothing that is read.
         let files = [files[1], ("out/a.yaml", "")];
         assert_eq!(check(&files, &["out"], &[], &["0:out/a.yaml"]).problems, []);
@@ -268,5 +290,6 @@ mod tests {
     fn a_path_that_is_not_there_is_a_problem() {
         let choice = check(&[("a.yaml", "")], &[".", "env/prd"], &[], &["0:a.yaml"]);
         assert!(choice.problems[0].message.contains("no folder `env/prd`"));
+        assert_eq!(choice.missing, [Arc::from("env/prd")]);
     }
 }

@@ -6,7 +6,10 @@ use reconciled_provider::{
     Node, Problem, SourceFile,
     yaml::{Limits, NodeValue, ScalarKind, parse},
 };
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 /// Values by dotted name.
 #[derive(Clone, Debug, Default)]
@@ -14,8 +17,10 @@ pub(super) struct Variables {
     pub(super) values: BTreeMap<String, (Box<str>, ScalarKind)>,
     /// The same as they are written, with lists: what templates see.
     pub(super) tree: serde_json::Map<String, serde_json::Value>,
-    /// A file of variables could not be read: names that are missing are its fault.
+    /// A file of variables could not be read: it may have set any name.
     pub(super) incomplete: bool,
+    /// Names that were set since, whatever was in that file.
+    set_since: BTreeSet<String>,
 }
 
 /// Reads the variables of a source; later files override earlier ones.
@@ -27,6 +32,7 @@ pub(super) fn read(vars: &Vars, files: &dyn Files, problems: &mut Vec<Problem>) 
             for path in paths {
                 if let Err(problem) = all.add_file(path, files) {
                     all.incomplete = true;
+                    all.set_since.clear();
                     problems.push(*problem);
                 }
             }
@@ -36,6 +42,11 @@ pub(super) fn read(vars: &Vars, files: &dyn Files, problems: &mut Vec<Problem>) 
 }
 
 impl Variables {
+    /// False where a file that cannot be read may say otherwise.
+    pub(super) fn is_certain(&self, name: &str) -> bool {
+        !self.incomplete || self.set_since.contains(name)
+    }
+
     /// What is set under a dotted name and is no single value.
     pub(super) fn shape(&self, name: &str) -> Option<&'static str> {
         let mut names = name.split('.');
@@ -71,8 +82,18 @@ impl Variables {
         for (key, value) in node.entries() {
             let Some(key) = key.as_str() else { continue };
             let name = if prefix.is_empty() { key.to_string() } else { format!("{prefix}.{key}") };
+            // What is no mapping takes the place of one, and a mapping that of a value.
+            if !matches!(value.value, NodeValue::Map(_)) {
+                let below = format!("{name}.");
+                let known = self.values.range(below.clone()..).map(|(known, _)| known);
+                let gone: Vec<String> =
+                    known.take_while(|known| known.starts_with(&below)).cloned().collect();
+                gone.iter().for_each(|known| drop(self.values.remove(known)));
+            }
+            self.values.remove(&name);
             match &value.value {
                 NodeValue::Scalar(text, kind) => {
+                    self.set_since.insert(name.clone());
                     self.values.insert(name, (text.clone(), kind.clone()));
                 }
                 NodeValue::Map(_) => self.add(&name, value),

@@ -12,7 +12,7 @@ use reconciled_engine::{
     Store, Write,
     store::{Condition, ConditionKind},
 };
-use reconciled_provider::{Address, ManifestKey, Problem, Scope};
+use reconciled_provider::{Address, ManifestKey, Problem, Resource, Scope};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -70,9 +70,14 @@ fn frozen(outlook: &Outlook, name: &str, tracked: &[TrackedEntry]) -> Vec<Condit
     let Some(state) = desired.sources.get(name).filter(|state| !state.broken.is_empty()) else {
         return Vec::new();
     };
+    // What another file says of it than the one that cannot be read does not count, but of what they share.
+    let counts = |row: &TrackedEntry, resource: &Resource| {
+        let is_shared = desired.policies.get(resource.policy).merge;
+        is_shared || *desired.manifest(resource.origin).file == *row.file || !state.is_frozen(&row.file)
+    };
     let is_declared = |row: &TrackedEntry| {
-        let scope = row.scope.parse::<Scope>();
-        scope.is_ok_and(|scope| !desired.declaring(&scope, &row.id.as_str().into()).is_empty())
+        let Ok(scope) = row.scope.parse::<Scope>() else { return false };
+        desired.declaring(&scope, &row.id.as_str().into()).iter().any(|resource| counts(row, resource))
     };
     let undeclared: BTreeSet<ManifestKey> = tracked
         .iter()

@@ -53,6 +53,7 @@ mod hostile;
 mod http;
 mod ignored;
 mod input;
+mod layers;
 mod loop_;
 mod machine;
 mod notify;

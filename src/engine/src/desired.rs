@@ -115,7 +115,7 @@ pub struct SourceState {
     pub label: Arc<str>,
     /// What is no longer declared goes. False for a folder without a name, and while anything is invalid.
     pub prunes: bool,
-    /// Files that could not be read or are invalid: what they declared is frozen.
+    /// Files that could not be read or are invalid, and folders of such: what they declared is frozen. The empty one is the root.
     pub broken: BTreeSet<Arc<str>>,
     /// Manifests whose provider is not configured here: what they tracked stays.
     pub unassigned: BTreeSet<ManifestKey>,
@@ -167,6 +167,12 @@ impl SourceState {
     pub fn may_be_elsewhere(&self, manifest: &ManifestKey) -> bool {
         let of_manifest = manifest.within_group();
         self.unassigned.iter().any(|other| other.within_group() == of_manifest)
+    }
+    /// True when what this file declared is frozen.
+    pub fn is_frozen(&self, file: &str) -> bool {
+        let below =
+            |folder: &str| file.strip_prefix(folder).map(|rest| rest.is_empty() || rest.starts_with('/'));
+        self.broken.iter().any(|broken| broken.is_empty() || below(broken) == Some(true))
     }
     /// True when all that the source declares is known, so that what it does not declare is known too.
     pub fn is_whole(&self) -> bool {

@@ -86,6 +86,49 @@ fn variables_come_from_files_of_the_repository_and_later_files_win() {
 }
 
 #[test]
+fn a_later_file_takes_the_place_of_mappings_and_of_values_alike() {
+    let with = |name: &str, later: &str| {
+        let text = thing("a", &format!("{{records: [{{name: x, value: \"${{vars.{name}}}\"}}]}}"));
+        let base = "b: {c: d, e: f}\nv: w\n";
+        let mut setup = Setup::new(&[("a.yaml", &text), ("vars/1.yaml", base), ("vars/2.yaml", later)]);
+        setup.rules().vars = Vars::Files(vec!["vars/1.yaml".into(), "vars/2.yaml".into()]);
+        setup
+    };
+    assert_eq!(good(&with("b.e", "b: {c: g}\n")), "one/a x = 3600 f", "mappings are united");
+    let told = |name, later| shown(&with(name, later).once());
+    assert!(told("b.c", "b: gone\n").contains("there is no variable `b.c`"));
+    assert!(told("v", "v: [1, 2]\n").contains("the variable `v` is a list"));
+    assert!(told("v", "v: ~\n").contains("the variable `v` is empty"));
+    assert!(told("v", "v: {w: x}\n").contains("the variable `v` is a mapping"));
+}
+
+#[test]
+fn what_a_file_that_cannot_be_read_may_have_set_is_not_taken_from_another() {
+    let text = [
+        thing("a", "{records: [{name: x, value: \"${vars.ip}\"}]}"),
+        thing("b", "{records: [{name: y, value: \"${vars.since}\"}]}"),
+        thing("c", "{records: [{name: z, value: plain}]}"),
+    ];
+    let files = [
+        ("a.yaml", &*text[0]),
+        ("b.yaml", &*text[1]),
+        ("c.yaml", &*text[2]),
+        ("vars/1.yaml", "ip: 192.0.2.1\nsince: base\n"),
+        ("vars/3.yaml", "since: last\n"),
+    ];
+    for broken in [Some("ip: 192.0.2.9\nb: {c: x"), Some("- a list\n"), None] {
+        let more = broken.map(|text| ("vars/2.yaml", text));
+        let mut setup = Setup::new(&files.iter().copied().chain(more).collect::<Vec<_>>());
+        let paths = ["vars/1.yaml", "vars/2.yaml", "vars/3.yaml"];
+        setup.rules().vars = Vars::Files(paths.map(Arc::from).to_vec());
+        let loaded = setup.once();
+        assert_eq!(resources(&loaded), "one/b y = 3600 last\none/c z = 3600 plain", "{broken:?}");
+        assert_eq!(loaded.problems.len(), 1, "one for the file, none for each use: {:?}", loaded.problems);
+        assert!(loaded.desired.sources.values().all(|source| source.broken.contains("a.yaml")));
+    }
+}
+
+#[test]
 fn a_reference_waits_until_its_value_is_known_and_keeps_its_template() {
     let text =
         thing("a", "{}") + "---\n" + &thing("b", "{records: [{name: x, value: \"at ${Thing/a:arn}\"}]}");

@@ -410,6 +410,64 @@ fn what_extends_a_manifest_that_cannot_be_read_is_not_used_alone() {
 }
 
 #[test]
+fn what_lay_in_a_path_that_is_not_there_stays_frozen_and_nothing_lies_over_what_is_gone() {
+    let base = thing("a", "{records: [{name: x, ttl: 1}]}");
+    let over = base.replace("name: a}", "name: a, annotations: {reconciled/merge: \"true\"}}");
+    let check = |files: &[(&str, &str)], paths: [&str; 2], found: &str, broken: &[&str]| {
+        let mut setup = Setup::new(files);
+        setup.rules().paths = paths.map(Arc::from).to_vec();
+        let loaded = setup.once();
+        let frozen: Vec<&str> = loaded.desired.sources["infra"].broken.iter().map(|file| &**file).collect();
+        assert_eq!((&*resources(&loaded), &*frozen), (found, broken), "{paths:?}");
+    };
+    let (low, high) = (("common/a.yaml", &*base), ("env/prod/a.yaml", &*over));
+    check(&[low], ["common", "env/prod/"], "one/a x = 1 ", &["env/prod"]);
+    check(&[low], ["common", "env/x-${host.labels.none}"], "one/a x = 1 ", &["env"]);
+    check(&[low], ["common", "${host.labels.none}"], "one/a x = 1 ", &[""]);
+    // What lays itself over something is more than it says.
+    check(&[high], ["common", "env/prod"], "", &["common", "env/prod/a.yaml"]);
+    check(&[high], ["common/${host.labels.none}", "env/prod"], "", &["common", "env/prod/a.yaml"]);
+}
+
+#[test]
+fn the_ways_to_name_an_entry_say_the_same_and_those_of_a_later_path_replace_each_other() {
+    let check = |annotation: &str, spec: &str, expect: &str| {
+        let text = thing("a", spec);
+        let text = match annotation {
+            "" => text,
+            name => {
+                text.replace("name: a}", &format!("name: a, annotations: {{reconciled/provider: {name}}}}}"))
+            }
+        };
+        let mut setup = Setup::new(&[("a.yaml", &text)]);
+        setup.entries.push(entry("two"));
+        let said = shown(&setup.once());
+        assert!(said.contains(expect) && said.is_empty() == expect.is_empty(), "{annotation} {spec}: {said}");
+    };
+    check("one", "{provider: one}", "");
+    check("", "{provider: one, providers: [one]}", "");
+    check(
+        "one",
+        "{provider: two}",
+        "`reconciled/provider` and `provider` name different entries: one and two",
+    );
+    check(
+        "",
+        "{provider: one, providers: [two, one]}",
+        "`provider` and `providers` name different entries: one and one, two",
+    );
+    check("two", "{providers: [two, one]}", "`reconciled/provider` and `providers` name different entries");
+
+    let over = thing("a", "{providers: [two]}")
+        .replace("name: a}", "name: a, annotations: {reconciled/merge: \"true\"}}");
+    let base = thing("a", "{provider: one, records: [{name: x, ttl: 1}]}");
+    let mut setup = Setup::new(&[("1/a.yaml", &base), ("2/a.yaml", &over)]);
+    setup.entries.push(entry("two"));
+    setup.rules().paths = vec!["1".into(), "2".into()];
+    assert_eq!(good(&setup), "two/a x = 1 ");
+}
+
+#[test]
 fn a_source_touches_only_what_its_rules_let_through() {
     let rule = AllowRule {
         provider: "one".into(),

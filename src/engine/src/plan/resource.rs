@@ -54,6 +54,11 @@ impl Planner<'_> {
             out.conditions.push(owned_elsewhere(desired, address, owner));
             return;
         }
+        if let Some(row) = row.filter(|row| self.is_frozen(desired, row)) {
+            *out.frozen.entry(row.manifest.clone()).or_default() += 1;
+            out.unlike += 1;
+            return;
+        }
         match (row, observed) {
             (Some(row), _) if matches!(row.state, RowState::Pending { .. }) => {
                 self.go_on(desired, row, observed, address, out)
@@ -66,6 +71,17 @@ impl Planner<'_> {
             (None, None) if self.is_lost(&desired.id) => out.conditions.push(forgotten(desired, address)),
             (None, None) => self.create(desired, None, address, out),
         }
+    }
+
+    /// True where the file that declared it cannot be read: what another one says of it now may be just what that one overrides.
+    fn is_frozen(&self, desired: &Resource, row: &Row) -> bool {
+        let moved_file = self.manifest(desired).is_some_and(|manifest| manifest.file != row.file);
+        let source = || self.input.desired.sources.get(row.manifest.source());
+        // Of what is shared the rows have one of the files, and it is judged by who declares it.
+        moved_file
+            && !row.merge
+            && !self.is_shared(desired)
+            && source().is_some_and(|source| source.is_frozen(&row.file))
     }
 
     /// What several declare is chosen by each of them, and what is claimed by whoever claims it.

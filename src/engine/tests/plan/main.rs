@@ -114,6 +114,8 @@ scenarios! {
         only_the_rows_own_source_prunes,
         an_unreachable_source_prunes_nothing,
         a_broken_file_freezes_everything_of_its_source,
+        what_a_broken_file_declared_is_not_changed_by_another,
+        below_a_folder_that_is_gone_all_is_frozen,
         a_group_that_nobody_here_has_keeps_what_the_manifest_tracked,
         unassigned_manifests_keep_what_they_tracked,
         of_an_entry_that_ails_nothing_goes,
