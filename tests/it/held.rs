@@ -238,3 +238,57 @@ fn a_change_that_is_too_large_goes_on_in_no_slices() {
     env.run(&[&["apply", "--yes"], &target[..]].concat()).exits(0);
     assert_eq!(env.zone_rrsets(ZONE).len(), records);
 }
+
+#[test]
+fn a_broken_file_lets_no_part_of_a_held_change_go_on() {
+    let env = desk();
+    let zone_of =
+        |address: &str| zone(ZONE, "zones", &[&format!("{{name: \"@\", type: A, values: [{address}]}}")]);
+    let set_of = |names: &[&str]| {
+        let one = |name: &&str| format!("    - {{name: {name}, type: A, values: [192.0.2.1]}}\n");
+        let records: String = names.iter().map(one).collect();
+        format!(
+            "apiVersion: dns/v1\nkind: RecordSet\nmetadata: {{name: set}}\nspec:\n  zone: {ZONE}\n  records:\n{records}"
+        )
+    };
+    env.write("work/zone.yaml", &zone_of("192.0.2.1"));
+    env.push("set.yaml", &set_of(&["a", "b", "c", "d"]));
+    env.apply();
+    let before = env.zone_rrsets(ZONE);
+    // One is changed, and three are to go: more than two.
+    env.write("work/zone.yaml", &zone_of("192.0.2.2"));
+    env.push("set.yaml", &set_of(&["a"]));
+    env.run(&["apply", "--yes"]).exits(3).says(&["3 deletes"]);
+    let held = digest(&env);
+    let set = set_of(&["a"]);
+    for (file, text) in [("set.yaml", format!("{set}x: [")), ("other.yaml", "x: [".into())] {
+        env.push(file, &text);
+        env.run(&["plan"]).says(&["HELD", "frozen and may be a part of what was held before"]);
+        env.run(&["apply", "--yes"]).says(&["HELD", "FROZEN"]);
+        assert_eq!(env.zone_rrsets(ZONE), before, "{file}");
+    }
+    // Nothing of it is left that could be done: it is held all the same until it can be read.
+    env.push("zone.yaml", "x: [");
+    env.run(&["apply", "--yes"]).exits(1);
+    env.push("zone.yaml", &zone_of("192.0.2.2"));
+    env.run(&["apply", "--yes"]).says(&["HELD", "FROZEN"]);
+    assert_eq!(env.zone_rrsets(ZONE), before);
+    // What a person consents to goes on, and so does all of it once it can be read.
+    env.write("work/set.yaml", &set);
+    env.push_without("other.yaml");
+    env.run(&["apply", "--yes"]).exits(3).says(&["3 deletes"]);
+    assert_eq!(digest(&env), held);
+    env.run(&["approve", &held, "--reason", "wanted"]).exits(0);
+    env.run(&["apply", "--yes"]).exits(0).says(&["1 updated, 0 replaced, 3 deleted"]);
+    // Mended by taking it back, nothing is held any more.
+    env.push("set.yaml", &set_of(&["a", "b", "c", "d"]));
+    env.apply();
+    env.push("set.yaml", &set_of(&["a"]));
+    env.run(&["apply", "--yes"]).exits(3);
+    env.push("other.yaml", "x: [");
+    env.run(&["apply", "--yes"]).says(&["FROZEN"]);
+    env.write("work/set.yaml", &set_of(&["a", "b", "c", "d"]));
+    env.push_without("other.yaml");
+    env.apply();
+    env.run(&["approvals"]).exits(0).hides(&["3 deletes"]);
+}

@@ -66,7 +66,8 @@ impl Verdict {
     }
 }
 
-/// What a revision changes of scopes that cannot be read: nothing of it can be done now, and it counts with what can.
+/// What a revision changes and cannot be told now, of scopes or of manifests that cannot be read: nothing of it can be done, and it
+/// counts with what can.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unread {
     /// What is tracked there.
@@ -75,6 +76,15 @@ pub struct Unread {
     pub updates: u32,
     /// What is no longer declared.
     pub deletes: u32,
+    /// What is frozen, in a domain of which something is held already: it may be a part of that.
+    pub frozen: u32,
+}
+
+/// How much in these plans is frozen because its source was not read whole.
+pub fn frozen(desired: &Desired, plans: &[&ScopePlan]) -> u32 {
+    let is_in_doubt = |source: &str| desired.sources.get(source).is_some_and(|source| !source.is_whole());
+    let frozen = plans.iter().flat_map(|plan| &plan.frozen).filter(|(key, _)| is_in_doubt(key.source()));
+    frozen.map(|(_, count)| *count as u32).sum()
 }
 
 impl Unread {
@@ -188,6 +198,10 @@ pub fn judge(
             "maxUpdates",
             "maxUpdatePercent",
         ));
+    }
+    if unread.frozen > 0 && guarded.iter().any(|(_, step)| !is_input(step)) {
+        let are = if unread.frozen == 1 { "1 is".to_owned() } else { format!("{} are", unread.frozen) };
+        reasons.push(format!("{are} frozen and may be a part of what was held before").into());
     }
     let words: Vec<&'static str> = guarded.iter().flat_map(|(_, s)| words(s)).collect();
     for word in &limits.always {

@@ -161,12 +161,21 @@ impl Consents<'_> {
 
     /// The hold of the domain `name` with this digest.
     async fn hold(&mut self, name: &str, digest: Hash) -> Result<Option<&Hold>, Error> {
+        let is_same = |hold: &&Hold| *hold.domain == *name && hold.digest == digest;
+        Ok(self.holds().await?.iter().find(is_same))
+    }
+
+    /// True where anything of the domain `name` was held when it was last looked at.
+    async fn has_hold(&mut self, name: &str) -> Result<bool, Error> {
+        Ok(self.holds().await?.iter().any(|hold| *hold.domain == *name))
+    }
+
+    async fn holds(&mut self) -> Result<&[Hold], Error> {
         let known = match self.holds.take() {
             Some(known) => known,
             None => self.store.holds().await?,
         };
-        let is_same = |hold: &&Hold| *hold.domain == *name && hold.digest == digest;
-        Ok(self.holds.insert(known).iter().find(is_same))
+        Ok(self.holds.insert(known))
     }
 
     /// The word on what is stopped in `plans`, if anything is.
@@ -219,6 +228,11 @@ impl Surveyor {
             for scope in scopes.iter().filter(|scope| survey.scopes[*scope].is_err()) {
                 unread.add(desired, scope, rows.get(scope).map_or(&[], |rows| rows));
                 survey.unread.insert(name.clone());
+            }
+            let frozen = guard::frozen(desired, &plans_of(survey, &scopes));
+            if frozen > 0 {
+                survey.unread.insert(name.clone());
+                unread.frozen = if consents.has_hold(&name).await? { frozen } else { 0 };
             }
             each(survey, &scopes, |plan| guard::doubt(plan, desired, info, recovering));
             let lost = lost.get(&scopes[0].provider);

@@ -163,7 +163,7 @@ pub struct Survey {
     pub domains: BTreeMap<Arc<str>, Domain>,
     /// Remembered scopes whose entry is not configured here: left alone.
     pub unassigned: Vec<(Scope, usize)>,
-    /// Guard domains of which not all could be read: what one is held for may be there.
+    /// Guard domains of which not all could be read, or is frozen: what one is held for may be there.
     pub unread: BTreeSet<Arc<str>>,
     /// Scopes that nobody declares anything in any more and in which nothing is tracked: what kept something from being done
     /// there is over, and nobody need look.

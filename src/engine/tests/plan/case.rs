@@ -21,6 +21,7 @@
 //! suspended all | source=S | provider=P | address=PATTERN | labels=K:V   until=SECONDS except=PATTERN window
 //! guard maxDeletes=N maxDeletePercent=N maxUpdates=N maxUpdatePercent=N always=WORD,WORD
 //! recovering                                            (after `state init --recover`)
+//! held                                                  (something of the domain was, when it was last looked at)
 //! former ID OLD until=SECONDS  stood-on M BY            (what was replaced, and stays so long; who was not written since)
 //! refused-before ID CONTENT                             (as the state remembers it)
 //! word ID WORD                                          (a guard word of the provider)
@@ -79,6 +80,7 @@ pub(crate) struct Case {
     limits: GuardLimits,
     now: Duration,
     recovering: bool,
+    has_hold: bool,
 }
 
 /// What came of a case.
@@ -123,6 +125,7 @@ impl Case {
             limits: GuardLimits::default(),
             now: Duration::from_secs(1000),
             recovering: false,
+            has_hold: false,
         };
         let mut scope = Scope::new(entry, "s");
         if !lines.iter().any(|l| l.at(0) == "source") {
@@ -328,6 +331,7 @@ impl Case {
             "of-scope" => drop(self.observer.of_scope.insert(line.at(1).into())),
             "guard" => self.guard(line),
             "recovering" => self.recovering = true,
+            "held" => self.has_hold = true,
             "suspended" => self.suspend(scope, line),
             "word" => {
                 let word = match line.at(2) {
@@ -543,8 +547,9 @@ impl Case {
             let slot = |step: &reconciled_engine::plan::Step| self.observer.slot(&step.id);
             let atomic = self.observer.info.atomic_batch;
             let judge = |plans: &[&ScopePlan]| {
-                let mut verdict =
-                    guard::judge(&self.limits, &self.desired, plans, Unread::default(), atomic, slot);
+                let frozen = if self.has_hold { guard::frozen(&self.desired, plans) } else { 0 };
+                let unread = Unread { frozen, ..Unread::default() };
+                let mut verdict = guard::judge(&self.limits, &self.desired, plans, unread, atomic, slot);
                 if self.recovering {
                     verdict.reasons.extend(guard::recovering(&verdict.counts, &self.observer.info));
                 }

@@ -260,6 +260,8 @@ scenarios! {
         after_a_recovery_what_is_gone_by_its_old_identity_is_not_made_again_unasked,
         after_a_recovery_what_a_name_identifies_is_created,
         after_a_recovery_deletes_are_held,
+        what_is_frozen_may_be_a_part_of_what_is_held,
+        what_is_frozen_holds_nothing_that_was_not_held,
         what_a_window_stops_is_judged_as_once_it_opens,
         what_its_manifest_suspends_is_not_foreseen,
         what_goes_on_meanwhile_is_no_part_of_what_is_foreseen,
