@@ -68,6 +68,16 @@ impl Concerned {
         self.0.keys()
     }
 
+    /// The ways by which consent to a plan of `domain` counts; of those that come by a source, by one of the sources `by`.
+    pub(crate) fn ways(&self, sources: &[SourceConfig], domain: &str, by: &[&str]) -> Vec<Approver> {
+        let about = self.about(domain);
+        let counts = |way: &Approver| match way {
+            Approver::Socket => barring(sources, Some(&about), *way).is_none(),
+            Approver::PushOption | Approver::Trailer => self.counts(sources, domain, *way, by).is_ok(),
+        };
+        [Approver::Socket, Approver::PushOption, Approver::Trailer].into_iter().filter(counts).collect()
+    }
+
     /// Whether consent to a plan of `domain` counts that comes the `way`, by one of the sources `by`.
     pub(crate) fn counts<'s>(
         &self,
@@ -182,6 +192,10 @@ mod tests {
             };
             assert_eq!(said, expect, "{domain} {way:?} by {by}");
         };
+        let ways = |domain: &str, by: &str| concerned.ways(&sources, domain, &[by]);
+        assert_eq!(ways("pdns/a", "a"), [Approver::Socket, Approver::PushOption, Approver::Trailer]);
+        assert_eq!(ways("pdns/a", "b"), [Approver::Socket]);
+        assert_eq!(ways("pdns/both", "a"), [Approver::PushOption]);
         check("pdns/a", Approver::PushOption, "a", "counts");
         check("pdns/a", Approver::PushOption, "b", "elsewhere");
         check("pdns/b", Approver::PushOption, "a", "elsewhere");

@@ -141,7 +141,8 @@ async fn status(Asking { instance, .. }: Asking, ask: StatusAsk) -> Answer<Statu
     let outside = outside(config, instance.session.clock.now());
     let reader = instance.writing.db.reader();
     let unwritten = daemon::unwritten(&instance, reader).await?;
-    let mut answer = operation::status(config, reader, &outside, &unwritten, &ask).await?;
+    let desired = instance.follower.desired();
+    let mut answer = operation::status(config, reader, Some(&desired), &outside, &unwritten, &ask).await?;
     if ask.wide {
         operation::add_facts(&instance.session, &mut answer, ask.quick).await;
     }
@@ -149,7 +150,7 @@ async fn status(Asking { instance, .. }: Asking, ask: StatusAsk) -> Answer<Statu
     operation::lay_over(&mut answer.status.conditions, &standing, instance.session.clock.now());
     operation::lay_over_health(&mut answer.status, &standing);
     daemon::add_unseen(&instance, &mut answer, ask.address.is_none()).await?;
-    operation::add_unknown(reader, Some(&instance.follower.desired()), &ask, &mut answer).await?;
+    operation::add_unknown(reader, Some(&desired), &ask, &mut answer).await?;
     if ask.address.is_none() {
         daemon::add_sources(&instance, &mut answer.status);
         daemon::add_upkeep(&instance, &mut answer.status.conditions);
@@ -256,7 +257,8 @@ async fn suspend(Asking { instance, actor, .. }: Asking, ask: SuspendAsk) -> Ans
 
 async fn resume(Asking { daemon, instance, actor, .. }: Asking, ask: ResumeAsk) -> Answer<Resumed> {
     let now = instance.session.clock.now();
-    let resumed = operation::resume(&instance.writing.db, &ask, &actor, now).await?;
+    let desired = instance.follower.desired();
+    let resumed = operation::resume(&instance.writing.db, Some(&desired), &ask, &actor, now).await?;
     if !resumed.released.is_empty() {
         repinned(&daemon).await?;
     }

@@ -43,7 +43,7 @@ pub(super) async fn run(
         return Ok(Exit::Good);
     }
     let actor = actor(&environment);
-    let session = Session::open(args.config.as_deref(), environment).await?;
+    let session = Session::open_to_write(args.config.as_deref(), environment).await?;
     tell_warnings(&session, out);
     let writing = session.writer().await?;
     let result = async {

@@ -7,6 +7,7 @@ use crate::{
     session::Failure,
 };
 use clap::Args as ClapArgs;
+use reconciled_provider::Hash;
 
 /// Arguments of `approve`.
 #[derive(Clone, Debug, ClapArgs)]
@@ -33,7 +34,11 @@ pub(super) async fn run(
     let approved: Approved = match &host {
         Host::Daemon(client) => client.post("/v1/approve", &ask).await?,
         Host::Alone(state) => {
-            let db = state.writer().await?;
+            // Of what was only planned whole digests count, and the first plan is made where there is no state yet.
+            let db = match Hash::from_hex(&ask.digest.to_lowercase()) {
+                Some(_) => state.writer_from_the_first().await?,
+                None => state.writer().await?,
+            };
             let result = operation::approve(&db, &ask, &actor(&environment), state.clock.now()).await;
             db.close().await;
             result?
@@ -54,7 +59,7 @@ pub(super) async fn run(
             ));
         }
         Host::Daemon(_) => {
-            out.talk("the daemon goes on with it, but for what is suspended or in a window that is closed")
+            out.talk("the daemon goes on with it now, but for what is suspended or in a closed window without `manual`")
         }
         Host::Alone(_) => out.talk("now: reconciled apply"),
     }

@@ -4,7 +4,7 @@ use super::{Args, Exit, Host, Out};
 use crate::{
     config::Environment,
     session::{Failure, HostState},
-    store::{self, DATABASE, Init, KEY_FILE, StoreError},
+    store::{self, DATABASE, Init, KEY_FILE},
 };
 use clap::{Args as ClapArgs, Subcommand};
 use std::{
@@ -70,9 +70,7 @@ pub(super) async fn run(
             }
         }
         Host::Alone(state) => {
-            let dir = &state.config.state_dir;
-            let reader = state.reader().await?.ok_or_else(|| StoreError::NotThere(dir.clone()))?;
-            reader.backup(&backup.file).await?;
+            state.reader_of_some().await?.backup(&backup.file).await?;
             of_here(state)
         }
     };

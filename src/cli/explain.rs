@@ -15,9 +15,12 @@ use crate::{
         Wanted, said,
     },
     registry,
-    render::{plan::Document, status},
+    render::{
+        plan::{Condition, Document},
+        status,
+    },
     session::{Ask, Failure, HostState, Session, outside},
-    store::{Reader, Stamp},
+    store::{ConditionEntry, Reader, Stamp, SuspensionEntry},
 };
 use clap::{Args as ClapArgs, ValueEnum};
 use reconciled_engine::plan::STILL_THERE;
@@ -211,24 +214,39 @@ fn not_in_sync(resource: &ResourceEntry) -> Option<&str> {
     synced.filter(|side| [UNASSIGNED, RESTORED, MISSING].contains(&&*side.reason)).map(|side| &*side.message)
 }
 
+/// How it stands in one line, where nothing is told that keeps it from being in sync.
+fn headline(what: &str, found: &Explanation) -> String {
+    let (rows, now) = (&found.tracked, &found.now);
+    if now.iter().any(|one| one.change.is_some()) {
+        return format!("{what} is not in sync");
+    }
+    if let Some(why) = rows.iter().find_map(not_in_sync) {
+        return format!("{what}: {why}");
+    }
+    if let Some((one, left)) = now.iter().find_map(|one| Some((one, one.left.as_ref()?))) {
+        return format!("{}: {}", one.address, left.message);
+    }
+    if now.iter().any(|one| !one.is_in_sync()) {
+        return format!("{what} is not in sync");
+    }
+    if rows.iter().any(|row| row.tracked.state == "pending") {
+        return format!("{what} is on its way: the remote has accepted it, but it is not there yet");
+    }
+    match (rows.is_empty(), now.is_empty()) {
+        (_, false) => format!("{what} is in sync"),
+        (false, true) => format!("{what} was in sync when it was last looked at"),
+        (true, true) if !found.messages.is_empty() => format!("{what} cannot be looked at now"),
+        (true, true) => format!("{what} is not tracked any more"),
+    }
+}
+
 /// An explanation for people.
 fn text(what: &str, found: &Explanation, now: Duration) -> String {
     let mut text = String::new();
     troubles(found, now, &mut text);
     text.push_str(&status::for_others(&found.elsewhere).concat());
     if text.is_empty() {
-        text = match (&*found.tracked, &*found.now) {
-            (_, now) if now.iter().any(|one| one.change.is_some()) => format!("{what} is not in sync\n"),
-            ([], []) => format!("{what} is not tracked any more\n"),
-            (rows, _) if rows.iter().any(|row| row.tracked.state == "pending") => {
-                format!("{what} is on its way: the remote has accepted it, but it is not there yet\n")
-            }
-            (rows, []) if rows.iter().all(|row| not_in_sync(row).is_none()) => {
-                format!("{what} was in sync when it was last looked at\n")
-            }
-            (rows, _) if let Some(why) = rows.iter().find_map(not_in_sync) => format!("{what}: {why}\n"),
-            _ => format!("{what} is in sync\n"),
-        };
+        text = headline(what, found) + "\n";
     }
     rollbacks(found, now, &mut text);
     if !found.now.is_empty() {
@@ -245,6 +263,9 @@ fn text(what: &str, found: &Explanation, now: Duration) -> String {
                 let _ =
                     writeln!(text, "    foreign: nobody declared it; {by} is exclusive, and would delete it");
             }
+            None if one.left.as_ref().is_some_and(|left| left.reason == "Frozen") => {
+                text.push_str("    not known to be declared\n");
+            }
             None => text.push_str("    no longer declared\n"),
         }
         for line in &one.declared {
@@ -259,6 +280,9 @@ fn text(what: &str, found: &Explanation, now: Duration) -> String {
         }
         if let Some(change) = &one.change {
             let _ = writeln!(text, "    planned    {change}");
+        }
+        if let Some(left) = &one.left {
+            let _ = writeln!(text, "    left so    {}", left.message);
         }
     }
     if !found.tracked.is_empty() {
@@ -356,6 +380,20 @@ fn standing(resource: &ResourceEntry, text: &mut String) {
     }
 }
 
+/// What a look found that the last pass did not, but for suspensions, which are told with who said so.
+fn seen_now(found: &Explanation) -> impl Iterator<Item = &Condition> {
+    let is_recorded = |one: &&Condition| {
+        let of_it = |known: &ConditionEntry| {
+            known.scope == *one.scope
+                && known.id.as_deref() == one.id.as_deref()
+                && known.reason == *one.reason
+        };
+        let stops = |known: &SuspensionEntry| one.hint.as_deref() == Some(&*known.hint);
+        found.conditions.iter().any(of_it) || found.suspensions.iter().any(stops)
+    };
+    found.now.iter().flat_map(|one| &one.conditions).filter(move |one| !is_recorded(one))
+}
+
 /// Writes what keeps the resources from being in sync, and who stopped them.
 fn troubles(found: &Explanation, now: Duration, text: &mut String) {
     for condition in &found.conditions {
@@ -369,6 +407,17 @@ fn troubles(found: &Explanation, now: Duration, text: &mut String) {
                 (true, false) => writeln!(text, "  next try {next}"),
                 (false, _) => writeln!(text, "  next try is due since {next}"),
             };
+        }
+        if let Some(hint) = &condition.hint {
+            let _ = writeln!(text, "  hint: {hint}");
+        }
+    }
+    for condition in seen_now(found) {
+        let who = condition.address.as_deref().unwrap_or(&condition.scope);
+        let _ = writeln!(text, "{who} is {} ({})", condition.kind.word(), condition.reason);
+        let _ = writeln!(text, "  {}", condition.message);
+        if let Some(next) = &condition.next_try {
+            let _ = writeln!(text, "  next try {next}");
         }
         if let Some(hint) = &condition.hint {
             let _ = writeln!(text, "  hint: {hint}");
@@ -409,7 +458,7 @@ fn troubles(found: &Explanation, now: Duration, text: &mut String) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::{Db, OpenOptions, SuspensionEntry};
+    use crate::store::{Db, OpenOptions};
     use reconciled_engine::{
         Store as _, Write,
         store::{Condition, ConditionKind},

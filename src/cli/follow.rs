@@ -72,7 +72,7 @@ pub(super) fn tell(line: &SyncLine, out: &mut Out) {
                 out.talk(&format!("error: {scope}: {error}"));
             }
         }
-        SyncLine::Held { domain, digest, reasons, once } => {
+        SyncLine::Held { domain, digest, reasons, once, .. } => {
             out.talk(&held(domain, reasons, once.as_deref()));
             let short = digest.get(..8).unwrap_or(digest);
             out.talk(&format!("hint: to consent: reconciled approve {short} --reason \"…\""));

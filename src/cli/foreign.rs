@@ -2,7 +2,7 @@
 
 use super::{Out, import::ImportArgs};
 use crate::{
-    operation::{free_name, split},
+    operation::{Chosen, free_name, split},
     registry::{self, Foreign},
     session::Failure,
 };
@@ -27,7 +27,7 @@ pub(super) fn files(
     let samples = registry::samples();
     let observer = samples.first().map(|(_, observer)| observer.as_ref());
     let observer = observer.ok_or_else(|| Failure::plain("this build has no provider of DNS"))?;
-    let (mut files, mut lost) = (BTreeMap::new(), 0);
+    let (mut files, mut lost, mut chosen) = (BTreeMap::new(), 0, Chosen::default());
     for (zone, paths) in zones {
         let (mut found, mut left_out) = (Found::new(Scope::new("", ""), Vec::new()), Vec::new());
         for path in paths {
@@ -44,9 +44,7 @@ pub(super) fn files(
             found.resources.extend(new);
             left_out.extend(problems);
         }
-        found
-            .resources
-            .retain(|resource| observer.part(&found.scope, &resource.id).is_none_or(|part| ask.means(&part)));
+        ask.choose(observer, &mut found, &mut chosen);
         lost += left_out.len();
         for problem in &left_out {
             out.talk(&problem.to_string());
@@ -63,6 +61,7 @@ pub(super) fn files(
             files.insert(free_name(&files, name), text);
         }
     }
+    chosen.warning().iter().for_each(|warning| out.talk(warning));
     Ok((files, lost))
 }
 

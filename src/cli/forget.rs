@@ -6,7 +6,7 @@ use crate::{
     operation::{self, ForgetAsk, Forgotten},
     render,
     session::Failure,
-    store::{SHARES, StoreError, TrackedEntry, UNANSWERED},
+    store::{SHARES, TrackedEntry, UNANSWERED},
 };
 use clap::Args as ClapArgs;
 use serde::Serialize;
@@ -49,11 +49,7 @@ pub(super) async fn run(
     let host = Host::find(args, &environment, out).await?;
     let rows: Vec<TrackedEntry> = match &host {
         Host::Daemon(client) => client.get("/v1/forget", &ask).await?,
-        Host::Alone(state) => {
-            let missing = || StoreError::NotThere(state.config.state_dir.clone());
-            let reader = state.reader().await?.ok_or_else(missing)?;
-            operation::forgettable(&reader, &ask).await?
-        }
+        Host::Alone(state) => operation::forgettable(&state.reader_of_some().await?, &ask).await?,
     };
     let say = if forget.answer.is_json() { Out::talk } else { Out::data };
     say(out, &render::status::rows(&rows));

@@ -12,7 +12,11 @@ use crate::{
     session::{Ask, Failure, Folder, Outlook, Session},
 };
 use serde::{Deserialize, Serialize};
-use std::{fs, io::ErrorKind, path::Path};
+use std::{
+    fs,
+    io::ErrorKind,
+    path::{Path, PathBuf},
+};
 
 /// Runs the verb.
 pub(super) async fn run(
@@ -30,8 +34,15 @@ pub(super) async fn run(
     };
     // A file is for whoever applies it.
     let meant = Selected { by_person: plan.out.is_some(), ..selected(&plan.selection) };
+    if plan.out.as_deref() == Some(Path::new("-")) {
+        return Err(Failure::hinted(
+            "a plan file is not written to standard output, where the plan is shown",
+            "name a file: --out FILE; for programs: reconciled plan -o json",
+        ));
+    }
     let host = Host::look(args, &environment, out).await?;
     let is_daemon = matches!(host, Host::Daemon(_));
+    let mut is_fleeting = false;
     let answer = match host {
         Host::Daemon(client) => {
             let upload = plan.selection.dir.as_deref().map(operation::upload).transpose()?;
@@ -46,6 +57,7 @@ pub(super) async fn run(
             let planning = operation::plan(&session, &reader, &ask, &form);
             let answer = out.during("planning", &session, planning).await?;
             out.talk(&host::alone(&session.config, &answer.sources));
+            is_fleeting = session.has_fleeting_digests();
             answer
         }
     };
@@ -56,9 +68,19 @@ pub(super) async fn run(
         let path = path.display();
         out.talk(&format!("plan written to {path}; {}", to_apply(plan, is_daemon, &path.to_string())));
     }
+    let is_wanted = document.domains.iter().any(|domain| domain.wanted().next().is_some());
+    if is_fleeting && (is_wanted || plan.out.is_some()) {
+        out.talk("warning: there is no state yet, and secrets are marked with its key: with it the digests of this plan are others, so it can be neither approved nor applied as a file");
+        out.talk("hint: make the state, and plan again: reconciled state init");
+    }
     // A daemon follows whole plans of what its sources hold.
     let is_part = is_daemon && plan.selection.dir.is_none() && !plan.selection.is_whole();
-    show(&document, plan, if is_part { Consent::InPart } else { Consent::ByDigest }, out);
+    let consent = match is_part {
+        true => Consent::InPart,
+        false if is_fleeting => Consent::Fleeting,
+        false => Consent::ByDigest,
+    };
+    show(&document, plan, consent, out);
     Ok(exit(&document, has_errors, plan.detailed_exitcode))
 }
 
@@ -147,7 +169,7 @@ pub(super) struct PlanFile {
 #[derive(Serialize, Deserialize)]
 pub(super) struct Saved {
     source: Option<String>,
-    dir: Option<std::path::PathBuf>,
+    dir: Option<PathBuf>,
     rev: Option<String>,
     target: Vec<String>,
     selector: Vec<String>,
@@ -157,7 +179,7 @@ impl Saved {
     fn of(selection: &SelectionArgs) -> Saved {
         Saved {
             source: selection.source.clone(),
-            dir: selection.dir.as_ref().map(|d| fs::canonicalize(d).unwrap_or_else(|_| d.clone())),
+            dir: selection.dir.as_ref().map(|dir| absolute(dir)),
             rev: selection.rev.clone(),
             target: selection.target.clone(),
             selector: selection.selector.clone(),
@@ -180,7 +202,14 @@ impl PlanFile {
     fn write(&self, path: &Path) -> Result<(), Failure> {
         let text = serde_json::to_vec_pretty(self)
             .map_err(|e| Failure::plain(format!("the plan cannot be written as JSON: {e}")))?;
-        fs::write(path, text).map_err(|e| Failure::plain(format!("write {}: {e}", path.display())))
+        fs::write(path, text).map_err(|e| {
+            let hint = match e.kind() {
+                ErrorKind::NotFound => "make its folder first, or name another file",
+                ErrorKind::IsADirectory => "name a file in it",
+                _ => "name a file that can be written: --out FILE",
+            };
+            Failure::hinted(format!("write the plan file {}: {e}", path.display()), hint)
+        })
     }
     /// Reads a plan file.
     pub(super) fn read(path: &Path) -> Result<PlanFile, Failure> {
@@ -197,5 +226,13 @@ impl PlanFile {
             .map_err(|e| Failure::hinted(format!("read the plan file {shown}: {e}"), hint(&e)))?;
         serde_json::from_slice(&text)
             .map_err(|e| Failure::hinted(format!("{shown} is no plan: {e}"), WRITTEN))
+    }
+}
+
+/// The folder wherever the plan is applied from; `-` is standard input, whatever is called so here.
+fn absolute(dir: &Path) -> PathBuf {
+    match dir == Path::new("-") {
+        true => dir.to_owned(),
+        false => fs::canonicalize(dir).unwrap_or_else(|_| dir.to_owned()),
     }
 }

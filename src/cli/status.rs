@@ -101,9 +101,9 @@ async fn once(
         Host::Alone(state) => match state.reader().await? {
             Some(reader) => {
                 let outside = outside(&state.config, state.clock.now());
-                let mut answer = operation::status(&state.config, &reader, &outside, &[], &ask).await?;
+                let mut answer = operation::status(&state.config, &reader, None, &outside, &[], &ask).await?;
                 operation::add_unknown(&reader, None, &ask, &mut answer).await?;
-                operation::add_behind(&reader, &ask, &mut answer, state.clock.now()).await?;
+                operation::add_behind(&state.config, &reader, &ask, &mut answer, state.clock.now()).await?;
                 if wide {
                     let session = Session::open(config, environment.clone()).await?;
                     operation::add_facts(&session, &mut answer, ask.quick).await;

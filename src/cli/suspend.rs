@@ -128,7 +128,7 @@ pub(super) async fn resume(
         Host::Daemon(client) => client.post("/v1/resume", &ask).await?,
         Host::Alone(state) => {
             let db = state.writer().await?;
-            let result = operation::resume(&db, &ask, &actor(&environment), state.clock.now()).await;
+            let result = operation::resume(&db, None, &ask, &actor(&environment), state.clock.now()).await;
             db.close().await;
             result?
         }

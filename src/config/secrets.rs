@@ -22,7 +22,10 @@ use std::{
     fmt, fs, io,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 use zeroize::Zeroizing;
 
@@ -104,6 +107,7 @@ pub struct HostSecrets {
     sops: Vec<SopsKey>,
     printed: Printed,
     opened: Opened,
+    has_marked: AtomicBool,
 }
 
 impl fmt::Debug for HostSecrets {
@@ -126,6 +130,7 @@ impl HostSecrets {
             sops: Vec::new(),
             printed: Printed::default(),
             opened: Opened::default(),
+            has_marked: AtomicBool::new(false),
         }
     }
 
@@ -172,6 +177,11 @@ impl HostSecrets {
         let mark = self.mark(secret.reveal());
         self.opened.keep(HostSecrets::name_of(mark), secret);
         Ok(mark)
+    }
+
+    /// True once a secret was marked with the key.
+    pub fn has_marked(&self) -> bool {
+        self.has_marked.load(Ordering::Relaxed)
     }
 
     /// The mark of a secret that a manifest of `kind` (`GROUP/KIND`) in `source` names.
@@ -288,6 +298,7 @@ impl Secrets for HostSecrets {
     }
 
     fn mark(&self, clear: &[u8]) -> SecretMark {
+        self.has_marked.store(true, Ordering::Relaxed);
         let full = blake3::keyed_hash(&self.key, clear);
         let mut cut = [0; 16];
         cut.copy_from_slice(&full.as_bytes()[..16]);

@@ -9,7 +9,10 @@ use super::{
     values::{Period, Size, from_text},
     windows,
 };
-use crate::window::Windows;
+use crate::{
+    source::{Reference, SourceError},
+    window::Windows,
+};
 use ignore::gitignore::GitignoreBuilder;
 use reconciled_provider::{
     Drift, Node, Pattern, Problem, SecretRef, SourceFile, Span,
@@ -141,7 +144,7 @@ pub enum ApplyMode {
 }
 
 /// A way to consent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Approver {
     /// Through the daemon's socket.
@@ -247,6 +250,36 @@ struct RawRef {
     tag: Option<String>,
     semver: Option<String>,
     commit: Option<String>,
+}
+
+impl GitRef {
+    /// As a repository is asked for it.
+    ///
+    /// Errors: it can be the name of nothing there.
+    pub fn parsed(&self) -> Result<Reference, SourceError> {
+        let reference = match self {
+            GitRef::Branch(name) => Reference::Branch(name.to_string()),
+            GitRef::Tag(name) => Reference::Tag(name.to_string()),
+            GitRef::Semver(range) => Reference::semver(range)?,
+            GitRef::Commit(id) => Reference::Commit(id.parse()?),
+        };
+        reference.check()?;
+        Ok(reference)
+    }
+
+    /// The key that says it, what that means, and what is right there.
+    fn written(&self) -> (&'static str, &'static str, &'static str) {
+        match self {
+            GitRef::Branch(_) => ("branch", "name of a branch", "write a name such as `main`"),
+            GitRef::Tag(_) => ("tag", "name of a tag", "write a name such as `v1.2`"),
+            GitRef::Semver(_) => {
+                ("semver", "range of versions", "write a range such as `1.x` or `>=1.2, <2`")
+            }
+            GitRef::Commit(_) => {
+                ("commit", "commit", "write the 40 digits that `git rev-parse COMMIT` prints")
+            }
+        }
+    }
 }
 
 impl RawRef {
@@ -408,6 +441,12 @@ pub(super) fn read(
         }
         verify
     });
+    if let Err(SourceError::InvalidReference { text, problem }) = reference.parsed() {
+        let (key, what, hint) = reference.written();
+        let place = node.get(key).or_else(|| node.get("ref")?.get(key)).unwrap_or(node);
+        let message = format!("`{text}` is no {what}: {problem}");
+        problems.push(Problem::error(message).at(file, place.span).hint(hint));
+    }
     let approve = raw.approve.unwrap_or_else(|| vec![Approver::Socket, Approver::PushOption]);
     if approve.contains(&Approver::Trailer) && verify.is_none() {
         let span = node.entry("approve").map_or(node.span, |(key, _)| key.span);

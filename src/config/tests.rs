@@ -80,6 +80,23 @@ fn times_that_are_none_and_an_empty_name_are_refused_where_they_stand() {
 }
 
 #[test]
+fn a_reference_that_can_be_none_is_refused_where_it_stands() {
+    let check = |keys: &str, place: &str, expect: &str, hint: &str| {
+        let said = problems(&format!("sources:\n- {{name: a, url: /a, {keys}}}\n"));
+        let place = format!("config.yaml:2:{place}\n");
+        assert!(said.contains(expect) && said.contains(&place) && said.contains(hint), "{said}");
+    };
+    let range = "`>=1.0 <2` is no range of versions: ";
+    check("ref: {semver: '>=1.0 <2'}", "36", range, "hint: write a range such as `1.x` or `>=1.2, <2`");
+    check("ref: {commit: xyz}", "36", "`xyz` is no commit: ", "hint: write the 40 digits");
+    check("ref: {tag: 'a..b'}", "33", "`a..b` is no name of a tag: ", "hint: write a name such as `v1.2`");
+    check("branch: 'a b'", "30", "`a b` is no name of a branch: ", "hint: write a name such as `main`");
+    for good in ["branch: team/a-b", "ref: {tag: v1}", "ref: {semver: '>=1.2, <2'}"] {
+        assert_eq!(problems(&format!("sources:\n- {{name: a, url: /a, {good}}}\n")), "");
+    }
+}
+
+#[test]
 fn all_problems_are_found_at_once_with_place_and_remedy() {
     assert_snapshot!(problems(
         "instanec: x\nguard: {maxDeletes: many}\nsources:\n- {name: Infra, url: /a, interval: 60, allow: al}\n- {name: b}\n- {name: b, url: /c, ref: {tag: a, branch: b}, allow: [{provider: pdsn}]}\n\

@@ -1,17 +1,21 @@
 //! How the commit in force of each source fares: for metrics, notifications and commit statuses.
 //!
-//! Guarantees: a fate is of one commit, and nothing that was found before the commit came into force decides it.
+//! Guarantees: a fate is of one commit, and nothing that was found before the commit came into force decides it. Each commit
+//! that another one takes the place of is looked at as it stood then, however quickly that comes.
 //! Level-triggered: it is worked out from how things stand, so a missed message delays it and makes nothing wrong
 //! but the number of changes.
 
-use super::{Follower, Instance, follower::Told};
+use super::{
+    Instance,
+    follower::{Following, Left, Told},
+};
 use reconciled_engine::{
     Desired,
-    scheduler::{Progress, Scheduler, Stance, Standing},
+    scheduler::{Progress, Stance, Standing},
 };
 use reconciled_provider::Scope;
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     sync::{Arc, Weak},
     time::Duration,
 };
@@ -48,8 +52,34 @@ pub struct Fate {
     pub troubled: usize,
 }
 
-/// The fate of each source's commit.
-pub type Fates = BTreeMap<Arc<str>, Fate>;
+/// How the commits of a source fare.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Fared {
+    /// The one in force.
+    pub now: Fate,
+    /// The one that its manifests keep from coming into force.
+    pub withheld: Option<Fate>,
+    /// What those came to that were in force before, the newest last, and not all of them.
+    pub left: VecDeque<Fate>,
+    /// How many there were of those since the instance began.
+    pub count: u64,
+}
+
+/// How the commits of each source fare.
+pub type Fates = BTreeMap<Arc<str>, Fared>;
+
+/// Commits of a source that are not in force any more and whose fate is kept for whoever looks late.
+const LEFT: usize = 16;
+
+impl Fared {
+    fn leave(&mut self, fate: Fate) {
+        self.left.push_back(fate);
+        self.count += 1;
+        if self.left.len() > LEFT {
+            self.left.pop_front();
+        }
+    }
+}
 
 /// Least time between two looks at everything.
 const PAUSE: Duration = Duration::from_millis(250);
@@ -67,29 +97,49 @@ pub(super) async fn watch(instance: Arc<Instance>, fates: watch::Sender<Fates>) 
     let mut owners = Owners { last, ..Owners::default() };
     let (mut last, mut is_stale) = (Duration::ZERO, true);
     loop {
-        tokio::select! {
+        let event = tokio::select! {
             () = cx.stop.wished() => break,
             event = progress.next() => match event {
-                Some(Progress::PassEnded { scope, stance, outcomes, took, .. }) => {
-                    metrics.passed(&scope.provider, stance, took);
-                    changed.count(&instance.follower, &mut owners, &scope, &outcomes);
-                    is_stale = true;
-                }
-                Some(_) => is_stale = true,
+                Some(event) => Some(event),
                 None => break,
             },
-            () = cx.clock.sleep(if is_stale { PAUSE } else { LOOK }) => {}
-        }
+            () = cx.clock.sleep(if is_stale { PAUSE } else { LOOK }) => None,
+        };
+        let (sources, desired, left) = instance.follower.seen();
         let now = cx.clock.now();
+        if let Some(Progress::PassEnded { scope, stance, outcomes, took, .. }) = &event {
+            metrics.passed(&scope.provider, *stance, *took);
+            // It was told of before what took the place of these commits was.
+            let (mut ended, mut was) = (sources.clone(), &desired);
+            if let Some(before) = left.first() {
+                ended.extend(before.sources.clone());
+                was = &before.desired;
+            }
+            changed.count(&ended, was, &mut owners, scope, outcomes);
+        }
+        let mut fared: Vec<(Arc<str>, Fate)> = Vec::new();
+        for Left { sources, desired, standing } in &left {
+            for (name, found) in look(sources, desired, standing, true, &mut owners, &mut changed) {
+                let has_converged = found.fate.verdict == Verdict::Converged;
+                if has_converged && changed.first(&name, &found.fate.commit) {
+                    metrics.converged(&name, found.told.committed, found.told.seen, now);
+                }
+                fared.push((name, found.fate));
+            }
+        }
+        is_stale |= event.is_some();
         // Many passes end at once; what they come to is looked at together.
-        if last <= now && now < last + PAUSE {
+        if left.is_empty() && last <= now && now < last + PAUSE {
             continue;
         }
         (last, is_stale) = (now, false);
-        let found = look(&instance.follower, &instance.scheduler, &mut owners, &mut changed);
+        // After the sources: what stands must not be older than the commit it is taken for.
+        let standing = instance.scheduler.standing();
+        let found = look(&sources, &desired, &standing, false, &mut owners, &mut changed);
         fates.send_if_modified(|fates| {
-            for (name, (fate, told)) in &found {
-                let before = fates.get(name).filter(|before| before.commit == fate.commit);
+            for (name, Found { fate, told, .. }) in &found {
+                let before = fates.get(name).map(|before| &before.now);
+                let before = before.filter(|before| before.commit == fate.commit);
                 let has_converged = |fate: &Fate| fate.verdict == Verdict::Converged;
                 if has_converged(fate) && !before.is_some_and(has_converged) {
                     // Drift that was healed since is no second time.
@@ -97,9 +147,17 @@ pub(super) async fn watch(instance: Arc<Instance>, fates: watch::Sender<Fates>) 
                     metrics.converged(name, told.committed, told.seen.filter(|_| is_first), now);
                 }
             }
-            let found: Fates = found.into_iter().map(|(name, (fate, _))| (name, fate)).collect();
-            let is_new = *fates != found;
-            *fates = found;
+            let mut is_new = !fared.is_empty();
+            fates.retain(|name, _| found.contains_key(name));
+            for (name, Found { fate, withheld, .. }) in found {
+                let fared = fates.entry(name).or_default();
+                is_new |= (&fared.now, &fared.withheld) != (&fate, &withheld);
+                (fared.now, fared.withheld) = (fate, withheld);
+            }
+            for (name, fate) in fared {
+                let Some(fared) = fates.get_mut(&name) else { continue };
+                fared.leave(fate);
+            }
             is_new
         });
     }
@@ -114,6 +172,8 @@ struct Count {
     commit: Arc<str>,
     actions: usize,
     has_converged: bool,
+    /// What was last found of it, besides that it is under way.
+    found: Option<Fate>,
 }
 
 impl Changed {
@@ -127,7 +187,8 @@ impl Changed {
 
     fn count(
         &mut self,
-        follower: &Follower,
+        sources: &BTreeMap<Arc<str>, Following>,
+        desired: &Arc<Desired>,
         owners: &mut Owners,
         scope: &Scope,
         outcomes: &BTreeMap<(&'static str, &'static str), usize>,
@@ -138,8 +199,7 @@ impl Changed {
         if done == 0 {
             return;
         }
-        let (sources, desired) = (follower.sources(), follower.desired());
-        for name in owners.of(&desired, scope) {
+        for name in owners.of(desired, scope) {
             if let Some(told) = sources.get(&name).and_then(|following| following.told.as_ref()) {
                 self.of(&name, &told.commit).actions += done;
             }
@@ -188,46 +248,60 @@ impl Owners {
     }
 }
 
+/// What was found of a source.
+struct Found {
+    fate: Fate,
+    withheld: Option<Fate>,
+    told: Told,
+}
+
+/// How the commits of `sources` fare; `is_left` where others take their place: then it is their last word.
 fn look(
-    follower: &Follower,
-    scheduler: &Scheduler,
+    sources: &BTreeMap<Arc<str>, Following>,
+    desired: &Arc<Desired>,
+    standing: &BTreeMap<Scope, Standing>,
+    is_left: bool,
     owners: &mut Owners,
     changed: &mut Changed,
-) -> BTreeMap<Arc<str>, (Fate, Told)> {
-    // In this order: what stands must not be older than the commit it is taken for.
-    let sources = follower.sources();
-    let desired = follower.desired();
-    let standing = scheduler.standing();
+) -> BTreeMap<Arc<str>, Found> {
     let mut scopes: BTreeMap<Arc<str>, Vec<&Standing>> = BTreeMap::new();
-    for (scope, standing) in &standing {
-        for name in owners.of(&desired, scope) {
+    for (scope, standing) in standing {
+        for name in owners.of(desired, scope) {
             scopes.entry(name).or_default().push(standing);
         }
     }
     let mut found = BTreeMap::new();
     for (name, following) in sources {
-        let Some(told) = following.told else { continue };
-        let mine = scopes.remove(&name).unwrap_or_default();
+        let Some(told) = following.told.clone() else { continue };
+        let mine = scopes.remove(name).unwrap_or_default();
+        // With `onInvalid: hold` it never comes into force.
         let offered = following.offered.as_str();
-        if following.broken && !offered.is_empty() && *offered != *told.commit {
-            // With `onInvalid: hold` it never comes into force.
-            let fate = Fate { commit: offered.into(), verdict: Verdict::Invalid, ..Fate::default() };
-            found.insert(name, (fate, told));
-            continue;
-        }
-        let verdict = match verdict(&mine, &told, following.broken) {
+        let is_withheld = following.withheld && !offered.is_empty() && *offered != *told.commit;
+        let withheld = is_withheld.then(|| Fate {
+            commit: offered.into(),
+            verdict: Verdict::Invalid,
+            ..Fate::default()
+        });
+        let verdict = match verdict(&mine, &told, following.broken && !is_withheld, is_left) {
             // Some of its manifests wait for an entry that cannot be used yet.
-            Verdict::Converged if waits_for_entry(&desired, &name) => Verdict::Pending,
+            Verdict::Converged if waits_for_entry(desired, name) => Verdict::Pending,
             verdict => verdict,
         };
-        let fate = Fate {
+        let count = changed.of(name, &told.commit);
+        let mut fate = Fate {
             commit: told.commit.clone(),
             verdict,
-            changed: changed.of(&name, &told.commit).actions,
+            changed: count.actions,
             held: mine.iter().filter(|s| s.stance == Stance::Held).count(),
             troubled: mine.iter().filter(|s| matches!(s.stance, Stance::Stalled | Stance::Failed)).count(),
         };
-        found.insert(name, (fate, told));
+        if verdict != Verdict::Pending {
+            count.found = Some(fate.clone());
+        } else if let Some(found) = count.found.clone().filter(|_| is_left) {
+            // Drift was being repaired, as may be at any time.
+            fate = found;
+        }
+        found.insert(name.clone(), Found { fate, withheld, told });
     }
     found
 }
@@ -237,12 +311,13 @@ fn waits_for_entry(desired: &Desired, source: &str) -> bool {
         && desired.sources.get(source).is_some_and(|state| !state.unassigned.is_empty())
 }
 
-fn verdict(scopes: &[&Standing], told: &Told, is_broken: bool) -> Verdict {
+fn verdict(scopes: &[&Standing], told: &Told, is_broken: bool, is_left: bool) -> Verdict {
     let is_under_way = |s: &&Standing| {
         // What a commit touches is queued before the commit is told of, and what it does not touch stays as it is found here.
         let stays = matches!(s.stance, Stance::InSync | Stance::Held | Stance::Stalled);
         let looked = stays || s.ended_at.is_some_and(|ended| ended >= told.at);
-        !looked || s.is_queued || s.running_since.is_some()
+        // Of a commit that is left nothing more is found; what a pass found that began after it counts.
+        !looked || if is_left { s.is_unseen } else { s.is_queued || s.running_since.is_some() }
     };
     let any = |stances: &[Stance]| scopes.iter().any(|s| stances.contains(&s.stance));
     if scopes.iter().any(is_under_way) {
@@ -291,14 +366,20 @@ mod tests {
         queued.is_queued = true;
         let mut running = at(Stance::Held, Some(11));
         running.running_since = Some(told.at);
-        let check = |scopes: &[Standing], is_broken, expect| {
+        let verdicts = |scopes: &[Standing], is_broken, expect, left| {
             let scopes: Vec<&Standing> = scopes.iter().collect();
-            assert_eq!(verdict(&scopes, &told, is_broken), expect, "{scopes:#?}");
+            assert_eq!(verdict(&scopes, &told, is_broken, false), expect, "{scopes:#?}");
+            assert_eq!(verdict(&scopes, &told, is_broken, true), left, "{scopes:#?}");
         };
+        let check = |scopes: &[Standing], is_broken, expect| verdicts(scopes, is_broken, expect, expect);
         check(&[], false, Verdict::Converged);
         check(&[at(Stance::InSync, Some(3))], false, Verdict::Converged);
-        check(&[queued], false, Verdict::Pending);
-        check(&[running], false, Verdict::Pending);
+        let mut unseen = queued.clone();
+        unseen.is_unseen = true;
+        check(&[unseen], false, Verdict::Pending);
+        // Looked at once more, as may be at any time: what a commit that is left came to was found before.
+        verdicts(&[queued], false, Verdict::Pending, Verdict::Converged);
+        verdicts(&[running], false, Verdict::Pending, Verdict::NeedsPerson);
         // Nothing of it is about to be looked at again: it waits for a person whatever was committed since.
         check(&[at(Stance::Held, Some(3)), at(Stance::InSync, Some(11))], false, Verdict::NeedsPerson);
         check(&[at(Stance::Stalled, Some(3))], false, Verdict::NeedsPerson);

@@ -51,8 +51,17 @@ struct Asker {
     /// Of these, the ones whose poll has not come back.
     waits_for: BTreeSet<Arc<str>>,
     /// What changed since the question.
-    changed: BTreeSet<Scope>,
+    since: Loaded,
     answer: oneshot::Sender<Result<News, Arc<Failure>>>,
+}
+
+/// What a load brought into force.
+#[derive(Default)]
+struct Loaded {
+    /// Scopes in which something is desired otherwise.
+    changed: BTreeSet<Scope>,
+    /// Sources that are at another commit.
+    moved: BTreeSet<Arc<str>>,
 }
 
 /// One source, as the loop has it.
@@ -302,7 +311,7 @@ impl Loop {
             meant.insert(name.clone());
         }
         if let Some(answer) = question.answer {
-            self.askers.push(Asker { waits_for: meant.clone(), meant, changed: BTreeSet::new(), answer });
+            self.askers.push(Asker { waits_for: meant.clone(), meant, since: Loaded::default(), answer });
             // Where there is nothing to look at, nobody has to be waited for.
             self.answer(|_| {});
         }
@@ -368,15 +377,16 @@ impl Loop {
         };
         let result = match moved || has_rotated {
             true => self.load().await,
-            false => Ok(BTreeSet::new()),
+            false => Ok(Loaded::default()),
         };
         if is_final {
             self.record_pushes(&name).await;
         }
         self.rewound(&name);
         match result {
-            Ok(changed) => self.answer(|asker| {
-                asker.changed.extend(changed.iter().cloned());
+            Ok(loaded) => self.answer(|asker| {
+                asker.since.changed.extend(loaded.changed.iter().cloned());
+                asker.since.moved.extend(loaded.moved.iter().cloned());
                 if is_final {
                     asker.waits_for.remove(&name);
                 }
@@ -392,7 +402,7 @@ impl Loop {
     /// Loads again with what is kept at earlier revisions now, and answers.
     async fn repin(&mut self, answer: Option<oneshot::Sender<Result<News, Arc<Failure>>>>) {
         let loaded = self.load().await;
-        let news = loaded.map(|changed| News { changed, ..News::default() });
+        let news = loaded.map(|Loaded { changed, moved }| News { changed, moved, ..News::default() });
         if let Some(answer) = answer {
             let _ = answer.send(news);
         }
@@ -454,7 +464,8 @@ impl Loop {
                     .flatten()
                     .cloned()
                     .collect(),
-                changed: asker.changed,
+                changed: asker.since.changed,
+                moved: asker.since.moved,
             };
             let _ = asker.answer.send(Ok(news));
         }

@@ -4,7 +4,7 @@
 
 use super::wishes::Wish;
 use crate::session::Failure;
-use reconciled_engine::Desired;
+use reconciled_engine::{Desired, scheduler::Standing};
 use reconciled_provider::Scope;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -34,6 +34,9 @@ pub struct Following {
     /// Its manifests have an error, in force or withheld.
     #[serde(default)]
     pub broken: bool,
+    /// That is one that does not come into force because of it.
+    #[serde(skip)]
+    pub withheld: bool,
     /// Since when, and whether a person has to do something about it.
     #[serde(skip)]
     pub behind_since: Option<(Duration, bool)>,
@@ -55,11 +58,21 @@ pub struct Told {
     pub at: Duration,
 }
 
+/// How things stood with commits right before others took their place.
+pub(super) struct Left {
+    /// Their sources.
+    pub(super) sources: BTreeMap<Arc<str>, Following>,
+    pub(super) desired: Arc<Desired>,
+    pub(super) standing: BTreeMap<Scope, Standing>,
+}
+
 /// What a question brought to light.
 #[derive(Clone, Debug, Default)]
 pub struct News {
     /// Scopes in which something is desired otherwise than before the question.
     pub changed: BTreeSet<Scope>,
+    /// Sources of which another commit came into force than before the question.
+    pub moved: BTreeSet<Arc<str>>,
     /// What is wrong with the manifests of the sources that were meant, for people.
     pub messages: Vec<String>,
     /// Some of it is an error, or one of them cannot be had.
@@ -108,6 +121,8 @@ pub(super) struct Hints {
 pub(super) struct Shown {
     pub(super) sources: BTreeMap<Arc<str>, Following>,
     pub(super) desired: Arc<Desired>,
+    /// Commits that the scheduler is told of no longer, the oldest first, until somebody takes them.
+    pub(super) left: Vec<Left>,
     pub(super) messages: Vec<String>,
     /// Why nothing newer comes into force, of no source in particular.
     pub(super) failure: Option<NotInForce>,
@@ -135,6 +150,12 @@ impl Follower {
     /// How each source stands.
     pub fn sources(&self) -> BTreeMap<Arc<str>, Following> {
         self.look(|shown| shown.sources.clone())
+    }
+    /// How each source stands, what is desired, and the commits that were left since this was asked.
+    pub(super) fn seen(&self) -> (BTreeMap<Arc<str>, Following>, Arc<Desired>, Vec<Left>) {
+        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        let left = std::mem::take(&mut shown.left);
+        (shown.sources.clone(), shown.desired.clone(), left)
     }
     /// What is desired.
     pub fn desired(&self) -> Arc<Desired> {

@@ -10,7 +10,7 @@ use reconciled_engine::{
     plan::Selection,
     scheduler::{Stance, Standing},
 };
-use reconciled_provider::{Pattern, Scope, problem::did_you_mean};
+use reconciled_provider::{Address, Pattern, Scope, problem::did_you_mean};
 use std::{collections::BTreeSet, sync::Arc};
 
 /// The scopes in which something is held that somebody consented to.
@@ -96,10 +96,11 @@ pub(super) async fn meant(
         patterns.is_empty()
             || tracked.contains(scope)
             || desired.in_scope(scope).iter().any(|resource| {
-                let manifest = desired.manifest(resource.origin);
                 let part = observer.and_then(|observer| observer.part(scope, &resource.id));
-                let address = reconciled_provider::Address { part, ..manifest.address.clone() };
-                patterns.iter().any(|pattern| pattern.matches(&address, manifest.key.group()))
+                desired.known_by(scope, resource).any(|manifest| {
+                    let address = Address { part: part.clone(), ..manifest.address.clone() };
+                    patterns.iter().any(|pattern| pattern.matches(&address, manifest.key.group()))
+                })
             })
     };
     let known: BTreeSet<Scope> =

@@ -34,7 +34,7 @@ mod upkeep;
 mod wishes;
 
 pub(crate) use control::{halt, resumed};
-pub use fate::{Fate, Fates, Verdict};
+pub use fate::{Fared, Fate, Fates, Verdict};
 pub use follower::{Follower, Following, News, NotInForce};
 pub(crate) use ill::{add_sources, source_states};
 pub use instance::{Instance, Options};

@@ -13,10 +13,12 @@ use super::{
 };
 use crate::{
     config::Approver,
+    consent::Concerned,
     failpoint,
     operation::{PushFollow, Pushed, SyncAsk, SyncLine, SyncOutcome, followed, is_line, take},
     render::{clean, cut},
     session::Failure,
+    store::with_claim,
 };
 use reconciled_engine::{
     Store,
@@ -78,11 +80,12 @@ pub(crate) async fn pushed(
     if ask.accept_rewind && !may_consent {
         return Err(Failure::plain(format!("source {} does not let a push accept a rewind", source.name)));
     }
+    let claimed = ask.claimed.as_deref().map(|name| clean(&cut(name, LONGEST_CLAIM)).into_owned());
+    let who = with_claim(actor, claimed.as_deref());
     if !ask.approve.is_empty() {
-        approve(&instance, ask, actor, lines).await?;
+        approve(&instance, ask, actor, &who, lines).await?;
         failpoint::hit("push.approved");
     }
-    let claimed = ask.claimed.as_deref().map(|name| clean(&cut(name, LONGEST_CLAIM)).into_owned());
     let pushed = Pushed {
         reference: ask.reference.clone(),
         commit: ask.commit.clone(),
@@ -100,7 +103,7 @@ pub(crate) async fn pushed(
     let asked = Asked::of(&instance, asked)?;
     let mut said = vec![instance.wishes.put(&source.name, What::Push(pushed))];
     if ask.accept_rewind {
-        let (commit, actor) = (ask.commit.as_str().into(), actor.into());
+        let (commit, actor) = (ask.commit.as_str().into(), who.into());
         said.push(instance.wishes.put(&source.name, What::Rewind { commit, actor, is_push: true }));
     }
     follow_on(daemon, instance, asked, said, actor, lines).await
@@ -160,8 +163,14 @@ async fn follow_on(
     }
 }
 
-/// Puts down what the push consents to, now that it was taken.
-async fn approve(instance: &Instance, ask: &PushFollow, actor: &str, lines: &Lines) -> Result<(), Failure> {
+/// Puts down what the push of `actor` consents to, now that it was taken, with `who` that is by their own account.
+async fn approve(
+    instance: &Instance,
+    ask: &PushFollow,
+    actor: &str,
+    who: &str,
+    lines: &Lines,
+) -> Result<(), Failure> {
     let hint = "hint: reconciled status shows what is held, and how to consent to it";
     let Some(given) = instance.pending.take(ask, actor) else {
         let why = "the daemon has made no plan of this push, or began anew since";
@@ -171,7 +180,7 @@ async fn approve(instance: &Instance, ask: &PushFollow, actor: &str, lines: &Lin
     let (db, sources) = (&instance.writing.db, &instance.session.config.sources);
     let now = instance.session.clock.now();
     let in_force = instance.follower.desired();
-    for (domain, source) in take(db, sources, &in_force, &ask.source, &given, actor, now).await? {
+    for (domain, source) in take(db, sources, &in_force, &given, who, now).await? {
         let why = format!("source {source}, which that plan is about, lets no push approve any more");
         tell(lines, SyncLine::Message { text: format!("note: {domain} is not approved: {why}\n{hint}") })
             .await;
@@ -214,6 +223,7 @@ async fn follow(
         match in_time(&*clock, until, looked_at(instance, Some(source.clone()), Vec::new())).await? {
             Some(more) => {
                 news.changed.extend(more.changed);
+                news.moved.extend(more.moved);
                 (news.messages, news.has_errors) = (more.messages, more.has_errors);
             }
             None => is_late = true,
@@ -263,11 +273,14 @@ async fn follow(
         scopes.extend(left_over(instance, source.as_deref()));
     }
     tell(lines, SyncLine::Begun { scopes: scopes.len(), request: request.clone() }).await;
+    // Race: a poll or a reload may have found the commit before the question came; what they set off may be done.
+    let missed = is_push && !source.as_ref().is_some_and(|source| news.moved.contains(source));
     let end = |outcome, outcomes, left, invalid| SyncLine::End {
         outcome,
         outcomes,
         left,
         invalid,
+        missed,
         milliseconds: milliseconds(clock.now().saturating_sub(began)),
         request: request.clone(),
     };
@@ -355,6 +368,10 @@ async fn follow(
             (scope.to_string(), format!("{}{why}", word(s.stance)))
         })
         .collect();
+    let config = &instance.session.config;
+    let names = config.sources.iter().map(|source| &*source.name);
+    let by: Vec<&str> = names.filter(|name| source.as_deref().is_none_or(|meant| meant == *name)).collect();
+    let mut concerned = None;
     for hold in instance.writing.db.holds().await? {
         let concerns = |scope: &Scope| *scope.to_string() == *hold.domain || *scope.provider == *hold.domain;
         let is_said = hold.once.is_some() && instance.writing.db.approval(hold.digest).await?.is_some();
@@ -362,7 +379,15 @@ async fn follow(
             let reasons = hold.reasons.iter().map(ToString::to_string).collect();
             let (domain, digest) = (hold.domain.to_string(), hold.digest.to_string());
             let once = hold.once.map(|once| once.to_string());
-            tell(lines, SyncLine::Held { domain, digest, reasons, once }).await;
+            let known = match concerned.take() {
+                Some(known) => known,
+                None => {
+                    let desired = instance.follower.desired();
+                    Concerned::of(instance.writing.db.reader(), &[&desired]).await?
+                }
+            };
+            let ways = concerned.insert(known).ways(&config.sources, &domain, &by);
+            tell(lines, SyncLine::Held { domain, digest, reasons, once, ways }).await;
         }
     }
     // As declared, which is what was waited for; whether it does its work is another question.

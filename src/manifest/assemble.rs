@@ -6,6 +6,7 @@ use super::{
     graph::After,
     lint,
     normalize::{Blob, Taken},
+    overlay,
     read::{Loading, Unit},
     standing::{self, Standing},
     twice,
@@ -48,11 +49,13 @@ pub(super) fn assemble(
         })
         .map(|side| side.request.name.clone())
         .collect();
+    let gaps: Vec<Option<usize>> = (0..loading.sides.len()).map(|source| gap(&loading, source)).collect();
     let stands = |number: usize| {
         let unit = &loading.units[number];
         let side = &loading.sides[unit.source];
         !withheld.contains(&side.request.name)
             && !is_broken(&loading, unit)
+            && !gaps[unit.source].is_some_and(|gap| lies_over(&loading, unit, gap))
             && !side.lacking.contains(&number)
     };
     let standing: Vec<bool> = unit_of.iter().map(|unit| stands(*unit)).collect();
@@ -106,7 +109,7 @@ pub(super) fn assemble(
     };
     let counts = loading.counts;
     let (outputs, secrets) = (loading.asked.take(), loading.secrets.take());
-    let unchecked = unchecked(&loading);
+    let unchecked = unchecked(&loading, &taken);
     let problems = sorted_problems(loading);
     Loaded { desired, problems, withheld, unchecked, contested, outputs, secrets, counts }
 }
@@ -144,6 +147,29 @@ fn is_broken(loading: &Loading<'_>, unit: &Unit) -> bool {
     own || unit.merged.as_ref().is_some_and(|merged| merged.paths().any(|path| broken.contains(path)))
 }
 
+/// The first layer of a source that may lie over something which could not be read; none where all was.
+fn gap(loading: &Loading<'_>, source: usize) -> Option<usize> {
+    let side = &loading.sides[source];
+    if side.request.rules.paths.len() < 2 || !side.has_errors {
+        return None;
+    }
+    let layer = |text: usize| side.texts[text].layer;
+    let short = side.texts.iter().filter(|text| text.is_short()).map(|text| text.layer);
+    let is_faulty = |unit: &&Unit| unit.source == source && unit.standing == Standing::Faulty;
+    let faulty = loading.units.iter().filter(is_faulty).map(|unit| layer(unit.text));
+    match side.is_partly_read {
+        // Nobody knows of which layer that is.
+        true => Some(0),
+        false => short.chain(faulty).min().map(|layer| layer + 1),
+    }
+}
+
+/// True for what lays itself over others, in the layer `gap` or a later one.
+fn lies_over(loading: &Loading<'_>, unit: &Unit, gap: usize) -> bool {
+    let is_over = unit.merged.is_some() || overlay::says_merge(&unit.document);
+    is_over && loading.sides[unit.source].texts[unit.text].layer >= gap
+}
+
 fn report_products(loading: &mut Loading<'_>, taken: &[Taken]) {
     for taken in taken {
         let source = loading.units[taken.unit].source;
@@ -176,7 +202,19 @@ fn report_untaken(loading: &mut Loading<'_>, taken: &[Taken]) {
         result.0 |= !taken.product.is_empty();
         result.1 |= taken.asked_for_scopes;
     }
-    let (mut problems, mut follows) = (Vec::new(), Vec::new());
+    let mut problems = Vec::new();
+    // What they contribute to may be declared where nothing can be read, or is declared by what is in error: that is reported.
+    let mut follows: BTreeSet<usize> =
+        taken.iter().filter(|taken| taken.product.is_unsure).map(|taken| taken.unit).collect();
+    let absent = absent(loading, taken);
+    // That it is for other hosts only is known where nothing else can be: another manifest may declare it for this one.
+    let is_sure = !loading.sides.iter().any(|side| side.has_errors || side.has_unread());
+    let is_in_doubt = |one: &&Absent| match one.declarer.standing {
+        Standing::Faulty => true,
+        Standing::Unselected => !is_sure,
+        Standing::Unassigned | Standing::Offered { .. } => false,
+    };
+    follows.extend(absent.iter().filter(is_in_doubt).map(|one| one.unit));
     let has_unread = loading.sides.iter().any(|side| side.has_unread());
     for (number, (was_taken, asked)) in results {
         let unit = &loading.units[number];
@@ -188,8 +226,7 @@ fn report_untaken(loading: &mut Loading<'_>, taken: &[Taken]) {
             continue;
         }
         if asked && has_unread {
-            // Its scope may be declared in a file that cannot be read; that is reported.
-            follows.push((unit.source, path(loading, unit).clone()));
+            follows.insert(number);
             continue;
         }
         if let (false, Some((field, span))) = (asked, &unit.document.meant_provider) {
@@ -208,7 +245,28 @@ fn report_untaken(loading: &mut Loading<'_>, taken: &[Taken]) {
         problems.push((unit.source, problem));
     }
     problems.into_iter().for_each(|(source, problem)| loading.sides[source].report(problem));
-    follows.into_iter().for_each(|(source, path)| loading.sides[source].mark_broken(&path));
+    for number in follows {
+        let source = loading.units[number].source;
+        loading.sides[source].freeze(number);
+    }
+}
+
+/// What a manifest contributes to and only another one declares, of which nothing is made here.
+struct Absent<'a> {
+    unit: usize,
+    scope: &'a Scope,
+    declarer: &'a Unit,
+}
+
+fn absent<'a>(loading: &'a Loading<'_>, taken: &'a [Taken]) -> Vec<Absent<'a>> {
+    let taken = || taken.iter().filter(|taken| !taken.product.absent.is_empty());
+    if taken().next().is_none() {
+        return Vec::new();
+    }
+    let by_key: HashMap<&ManifestKey, &Unit> = loading.units.iter().map(|unit| (&unit.key, unit)).collect();
+    let each =
+        taken().flat_map(|taken| taken.product.absent.iter().map(|(scope, key)| (taken.unit, scope, key)));
+    each.filter_map(|(unit, scope, key)| Some(Absent { unit, scope, declarer: by_key.get(key)? })).collect()
 }
 
 /// The resources by scope, and the scopes in which several declare one resource. A list is made anew where what it comes from
@@ -359,7 +417,17 @@ fn source_states(
         let of = loading.units.iter().filter(|unit| unit.source == source && unit.standing == *standing);
         of.map(|unit| unit.key.clone()).collect()
     };
+    let absent = absent(loading, taken);
     let state = |(source, side): (usize, &super::read::Side<'_>)| {
+        let of_source = || absent.iter().filter(|one| loading.units[one.unit].source == source);
+        let inside = |standing: Standing| -> BTreeSet<(ManifestKey, Scope)> {
+            let of = of_source().filter(|one| one.declarer.standing == standing);
+            let of = of.filter(|one| !side.lacking.contains(&one.unit));
+            of.map(|one| (loading.units[one.unit].key.clone(), one.scope.clone())).collect()
+        };
+        let unassigned_in = inside(Standing::Unassigned);
+        let mut unselected_in = inside(Standing::Unselected);
+        unselected_in.retain(|place| !unassigned_in.contains(place));
         let mut broken = side.broken.clone();
         broken.extend(side.lacking.iter().map(|unit| path(loading, &loading.units[*unit]).clone()));
         if withheld.contains(&side.request.name) {
@@ -371,9 +439,12 @@ fn source_states(
             prunes: side.request.prunes && !side.has_errors,
             broken,
             unassigned: keys(source, &Standing::Unassigned),
-            elsewhere: elsewhere(loading, source),
+            unassigned_in,
+            elsewhere: elsewhere(loading, source, of_source()),
             unselected: keys(source, &Standing::Unselected),
             unselected_parts: parts(source),
+            unselected_in,
+            has_layers: side.request.rules.paths.len() > 1,
             path_changed: false,
             needs_consent: side.request.rules.needs_consent,
             drift: side.request.rules.drift,
@@ -385,9 +456,17 @@ fn source_states(
 }
 
 /// What the manifests of a source are for and is not configured here, also where they are for an entry of this host besides.
-fn elsewhere(loading: &Loading<'_>, source: usize) -> BTreeSet<(ManifestKey, Arc<str>)> {
+fn elsewhere<'a>(
+    loading: &Loading<'_>,
+    source: usize,
+    absent: impl Iterator<Item = &'a Absent<'a>>,
+) -> BTreeSet<(ManifestKey, Arc<str>)> {
     let is_here = |name: &str| loading.entries.iter().any(|entry| *entry.name == *name);
     let mut found = BTreeSet::new();
+    for Absent { unit, declarer, .. } in absent.filter(|one| one.declarer.standing == Standing::Unassigned) {
+        let missing = declarer.document.providers.iter().filter(|(name, _)| !is_here(name));
+        found.extend(missing.map(|(name, _)| (loading.units[*unit].key.clone(), name.clone())));
+    }
     for unit in loading.units.iter().filter(|unit| unit.source == source) {
         let is_offered = matches!(unit.standing, Standing::Offered { .. });
         // What waits for an entry that cannot be used has said so.
@@ -405,7 +484,7 @@ fn elsewhere(loading: &Loading<'_>, source: usize) -> BTreeSet<(ManifestKey, Arc
     found
 }
 
-fn unchecked(loading: &Loading<'_>) -> BTreeSet<Arc<str>> {
+fn unchecked(loading: &Loading<'_>, taken: &[Taken]) -> BTreeSet<Arc<str>> {
     let is_here = |name: &str| loading.entries.iter().any(|entry| *entry.name == *name);
     let concerns_others = |unit: &&Unit| match unit.standing {
         Standing::Unassigned | Standing::Unselected => true,
@@ -414,8 +493,11 @@ fn unchecked(loading: &Loading<'_>) -> BTreeSet<Arc<str>> {
     };
     let name = |source: usize| loading.sides[source].request.name.clone();
     let others = loading.units.iter().filter(concerns_others).map(|unit| name(unit.source));
+    let others =
+        others.chain(absent(loading, taken).into_iter().map(|one| name(loading.units[one.unit].source)));
     let broken = loading.sides.iter().filter(|side| !side.broken.is_empty());
-    others.chain(broken.map(|side| side.request.name.clone())).collect()
+    let unread = broken.map(|side| side.request.name.clone());
+    others.chain(unread).collect()
 }
 
 fn sorted_problems(loading: Loading<'_>) -> Vec<Reported> {

@@ -7,7 +7,9 @@ use super::{
     envelope::{Document, Verbatim},
     inputs::Uses,
 };
-use reconciled_provider::{Hash, Kinds, Observer, Place, Policies, Problem, Resource, ResourceId, Scope};
+use reconciled_provider::{
+    Hash, Kinds, ManifestKey, Observer, Place, Policies, Problem, Resource, ResourceId, Scope,
+};
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     ops::Range,
@@ -79,11 +81,15 @@ pub(super) struct Product {
     pub(super) remotes: Vec<(Arc<Scope>, ResourceId, Arc<str>)>,
     /// Those that it declares for other hosts.
     pub(super) unselected: Vec<(Arc<Scope>, ResourceId)>,
+    /// Scopes that it contributes to, and that only these manifests declare, of which nothing is made here.
+    pub(super) absent: Vec<(Scope, ManifestKey)>,
     pub(super) problems: Vec<Problem>,
     /// A secret could not be had: what is wrong may be that alone.
     pub(super) lacks_secret: bool,
     /// It belongs to the entry, although nothing may come of it.
     pub(super) is_taken: bool,
+    /// What it contributes to may be declared where nothing can be read.
+    pub(super) is_unsure: bool,
 }
 
 /// The resources of one scope, each declared once, and what they were made from.
@@ -128,6 +134,7 @@ impl Product {
             && self.exclusive.is_empty()
             && self.problems.is_empty()
             && self.unselected.is_empty()
+            && self.absent.is_empty()
             && !self.is_taken
     }
 }

@@ -230,6 +230,11 @@ impl Reader<'_> {
         let value = node.get(key)?;
         match &value.value {
             NodeValue::Scalar(text, ScalarKind::Str) if !text.is_empty() => Some((**text).into()),
+            NodeValue::Scalar(text, ScalarKind::Str) if text.is_empty() => {
+                let hint = "write both, as in `apiVersion: dns/v1` and `kind: Zone`";
+                self.error(value.span, format!("`{key}` is empty"), hint);
+                None
+            }
             _ => {
                 self.error(value.span, format!("expected text for `{key}`, found {}", value.describe()), "");
                 self.problems.last_mut().expect("just pushed").hint = None;

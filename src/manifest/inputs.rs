@@ -2,7 +2,7 @@
 
 use super::{
     EntryView, Mode, allowed, annotations,
-    read::{Loading, Unit},
+    read::{Loading, Side, Unit},
     standing::{self, Standing},
     substitute::Put,
 };
@@ -29,8 +29,12 @@ pub(super) struct Uses {
     siblings: BTreeMap<Arc<str>, Hash>,
     /// Of other sources, by kind and scope.
     beside: BTreeMap<(Arc<str>, Scope), Hash>,
+    /// Of all sources, and of which nothing is made here.
+    absent: BTreeMap<Arc<str>, Hash>,
     /// Selectors of hosts.
     selectors: BTreeMap<Arc<str>, bool>,
+    /// Whether everything could be read, if that was asked.
+    is_all_read: Option<bool>,
     /// Hash of the scopes, if they were asked for.
     pub(super) scopes: Option<Hash>,
 }
@@ -64,6 +68,8 @@ impl Uses {
                 .beside
                 .iter()
                 .all(|((kind, scope), hash)| hash_of(beside(loading, unit, kind, scope)) == *hash)
+            && self.absent.iter().all(|(kind, hash)| hash_of(absent(loading, kind)) == *hash)
+            && self.is_all_read.is_none_or(|was| is_all_read(loading) == was)
     }
 }
 
@@ -121,6 +127,17 @@ fn beside<'a>(
             && matches!(other.standing, Standing::Offered { .. })
             && allowed::may_manage(loading, other, scope)
     })
+}
+
+/// Those of which nothing is made here.
+fn absent<'a>(loading: &'a Loading<'_>, kind: &str) -> impl Iterator<Item = &'a Unit> {
+    loading.units.iter().filter(move |unit| {
+        &*unit.document.kind == kind && !matches!(unit.standing, Standing::Offered { .. })
+    })
+}
+
+fn is_all_read(loading: &Loading<'_>) -> bool {
+    !loading.sides.iter().any(Side::has_unread)
 }
 
 fn hash_of<'a>(units: impl Iterator<Item = &'a Unit>) -> Hash {
@@ -195,6 +212,18 @@ impl Inputs for Recorder<'_, '_> {
 
     fn is_apart(&self) -> bool {
         self.loading.mode == Mode::Anywhere
+    }
+
+    fn is_all_read(&self) -> bool {
+        let is_all_read = is_all_read(self.loading);
+        self.uses.borrow_mut().is_all_read = Some(is_all_read);
+        is_all_read
+    }
+
+    fn absent(&self, kind: &str) -> Vec<&Manifest> {
+        let hash = hash_of(absent(self.loading, kind));
+        self.uses.borrow_mut().absent.insert(kind.into(), hash);
+        absent(self.loading, kind).map(|other| self.loading.manifest(other)).collect()
     }
 
     fn siblings(&self, kind: &str) -> Vec<&Manifest> {

@@ -366,8 +366,9 @@ pub fn on_host(path: &Arc<str>, host: &Host) -> Arc<str> {
 
 /// What is wrong with where the manifests of a source are looked for, and the files of its variables.
 pub fn misplaced(files: &dyn Files, rules: &SourceRules, host: &Host) -> Vec<Problem> {
-    let paths: Vec<String> = rules.paths.iter().map(|path| on_host(path, host).to_string()).collect();
-    let mut problems = select::choose(files, &paths, &rules.ignore).problems;
+    let mut problems = Vec::new();
+    let (paths, _) = read::paths(rules, host, &mut problems);
+    problems.extend(select::choose(files, &paths, &rules.ignore).problems);
     vars::read(&rules.vars, files, &mut problems);
     problems
 }
@@ -419,6 +420,7 @@ fn run(request: &Request<'_>, cache: &mut Cache, mode: Mode) -> Loaded {
     let mut loading = Loading::read(request, cache, mode);
     overlay::unite(&mut loading);
     standing::settle(&mut loading);
+    overlay::report_lone(&mut loading);
     resolve::resolve(&mut loading);
     let (graph, after) = graph::order(&mut loading);
     let results = normalize::normalize(&mut loading, cache);

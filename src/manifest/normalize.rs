@@ -212,7 +212,18 @@ fn attempt(
     if let Some(merged) = &unit.merged {
         problems.iter_mut().for_each(|problem| merged.settle(problem));
     }
-    let Normalized { resources, places, exclusive, ignored, remotes, unselected, is_taken, .. } = normalized;
+    let Normalized {
+        resources,
+        places,
+        exclusive,
+        ignored,
+        remotes,
+        unselected,
+        absent,
+        is_taken,
+        is_unsure,
+        ..
+    } = normalized;
     let lacks_secret = uses.lack_secret() && problems.iter().any(Problem::is_error);
     let runs = cache::runs(&resources);
     (
@@ -225,9 +236,11 @@ fn attempt(
             ignored,
             remotes,
             unselected,
+            absent,
             problems,
             lacks_secret,
             is_taken,
+            is_unsure,
         },
     )
 }

@@ -2,13 +2,13 @@
 //!
 //! A manifest may extend one of the same identity in an earlier path only if it says
 //! `reconciled/merge: "true"`. Mappings are united; scalars and lists are replaced; `records` are united by
-//! name and type. `provider` and `providers` are one. Problems in a united manifest are put back to the file their node came from.
+//! name and type. Which entries it names, in whatever way, is one thing. Problems in a united manifest are put back to the file their node came from.
 
 use super::{
-    envelope,
+    envelope::{self, Document},
     read::{Loading, Unit},
     resolve::Resolved,
-    standing::Standing,
+    standing::{self, Standing},
 };
 use reconciled_provider::{Address, ManifestKey, Node, Place, Problem, SourceFile, yaml::NodeValue};
 use std::{
@@ -97,8 +97,7 @@ fn unit(loading: &mut Loading<'_>, source: usize, key: ManifestKey, mut group: V
     // Files come sorted by path, layers as configured.
     group.sort_by_key(|(text, _)| loading.sides[source].texts[*text].layer);
     let says_merge = |loading: &Loading<'_>, (text, ordinal): At| {
-        let document = &loading.sides[source].texts[text].parsed.documents[ordinal];
-        document.annotations.get(MERGE).is_some_and(|value| &**value == "true")
+        says_merge(&loading.sides[source].texts[text].parsed.documents[ordinal])
     };
     let layer = |loading: &Loading<'_>, (text, _): At| loading.sides[source].texts[text].layer;
     for pair in group.windows(2) {
@@ -140,6 +139,11 @@ fn unit(loading: &mut Loading<'_>, source: usize, key: ManifestKey, mut group: V
     })
 }
 
+/// True for what says that it lies over another manifest of its identity, if there is one.
+pub(super) fn says_merge(document: &Document) -> bool {
+    document.annotations.get(MERGE).is_some_and(|value| &**value == "true")
+}
+
 /// True when an earlier layer has a file that gave fewer documents than it has because of an error, or any file was not read.
 fn lacks_base(loading: &Loading<'_>, source: usize, text: usize) -> bool {
     let side = &loading.sides[source];
@@ -167,11 +171,7 @@ fn report_duplicate(loading: &mut Loading<'_>, source: usize, key: &ManifestKey,
     side.mark_broken(&first.file);
 }
 
-fn merge(
-    loading: &Loading<'_>,
-    source: usize,
-    group: &[At],
-) -> Option<(Merged, envelope::Document, Vec<Problem>)> {
+fn merge(loading: &Loading<'_>, source: usize, group: &[At]) -> Option<(Merged, Document, Vec<Problem>)> {
     let (mut parts, mut lines, mut all) = (Vec::new(), 0u32, String::new());
     let mut whole: Option<Node> = None;
     let mut file = None;
@@ -187,8 +187,11 @@ fn merge(
         }
         whole = Some(match whole {
             None => node,
-            Some(base) => {
+            Some(mut base) => {
                 drop_merge(&mut node);
+                if names_entries(&node) {
+                    drop_entries(&mut base);
+                }
                 deep_merge(base, node, "")
             }
         });
@@ -204,11 +207,58 @@ fn merge(
 
 /// `reconciled/merge` of an overlay is about documents; it does not make the resources shared.
 fn drop_merge(document: &mut Node) {
-    if let Some(annotations) = child_mut(document, "metadata").and_then(|m| child_mut(m, "annotations"))
-        && let NodeValue::Map(entries) = &mut annotations.value
-    {
-        entries.retain(|(key, _)| key.as_str() != Some(MERGE));
+    drop_keys(child_mut(document, "metadata").and_then(|m| child_mut(m, "annotations")), &[MERGE]);
+}
+
+const PROVIDER: &str = "reconciled/provider";
+const PROVIDERS: [&str; 2] = ["provider", "providers"];
+
+/// True where a document names entries, in any of the ways to do so.
+fn names_entries(document: &Node) -> bool {
+    let spec = document.get("spec");
+    let annotations = document.get("metadata").and_then(|metadata| metadata.get("annotations"));
+    let in_spec = |key| spec.is_some_and(|spec| spec.get(key).is_some());
+    PROVIDERS.into_iter().any(in_spec) || annotations.is_some_and(|all| all.get(PROVIDER).is_some())
+}
+
+/// Takes the entries out that a document names: the later layer says which, in whatever way.
+fn drop_entries(document: &mut Node) {
+    drop_keys(child_mut(document, "spec"), &PROVIDERS);
+    drop_keys(child_mut(document, "metadata").and_then(|m| child_mut(m, "annotations")), &[PROVIDER]);
+}
+
+fn drop_keys(mapping: Option<&mut Node>, keys: &[&str]) {
+    if let Some(Node { value: NodeValue::Map(entries), .. }) = mapping {
+        entries.retain(|(key, _)| !key.as_str().is_some_and(|key| keys.contains(&key)));
     }
+}
+
+/// Warns of what says that it is laid over another manifest and is alone: the same word then has its records shared with whoever
+/// declares them too, which hides that the other one is gone. Who means that can say it of the records.
+pub(super) fn report_lone(loading: &mut Loading<'_>) {
+    let mut found = Vec::new();
+    for unit in &loading.units {
+        let (side, document) = (&loading.sides[unit.source], &unit.document);
+        let text = &side.texts[unit.text];
+        let is_lone = says_merge(document)
+            && unit.merged.is_none()
+            && text.layer > 0
+            && matches!(unit.standing, Standing::Offered { .. })
+            && !side.broken.contains(&text.path);
+        if is_lone && loading.with_spec(unit, |spec| spec.get("records").is_some()) {
+            let address = &unit.address;
+            let text = format!(
+                "`{MERGE}` lays nothing over: no earlier path declares {address}, so its records are shared with others"
+            );
+            let hint = format!(
+                "declare {address} in an earlier path, or leave the annotation out; records that are to be shared can say \
+                 `merge: true` themselves"
+            );
+            let problem = Problem::warning(text).hint(hint);
+            found.push((unit.source, standing::place(loading, unit, problem, document.span)));
+        }
+    }
+    found.into_iter().for_each(|(source, problem)| loading.sides[source].report(problem));
 }
 
 fn child_mut<'a>(node: &'a mut Node, key: &str) -> Option<&'a mut Node> {
@@ -251,12 +301,6 @@ fn deep_merge(base: Node, over: Node, key: &str) -> Node {
     let Node { span, value } = over;
     match (base.value, value) {
         (NodeValue::Map(mut entries), NodeValue::Map(overs)) => {
-            let names_entries =
-                |(key, _): &(Node, Node)| matches!(key.as_str(), Some("provider" | "providers"));
-            if key == "spec" && overs.iter().any(names_entries) {
-                // Two ways to say one thing: the later one replaces either.
-                entries.retain(|entry| !names_entries(entry));
-            }
             for (key, value) in overs {
                 let word = key.as_str().unwrap_or("").to_string();
                 match entries.iter_mut().find(|(k, _)| k.as_str() == Some(&word)) {

@@ -1,7 +1,7 @@
 //! The state of one load, and its first stage: choosing, reading and parsing files.
 
 use super::{
-    Cache, Counts, EntryView, Files, KnownSecrets, Mode, Output, Request, SourceRequest,
+    Cache, Counts, EntryView, Files, Host, KnownSecrets, Mode, Output, Request, SourceRequest, SourceRules,
     cache::{CachedFile, ParsedFile},
     envelope::{self, Document, Verbatim},
     overlay::Merged,
@@ -51,7 +51,7 @@ pub(super) struct Side<'a> {
     pub(super) oids: HashMap<Arc<str>, [u8; 20]>,
     pub(super) problems: Vec<Problem>,
     pub(super) broken: BTreeSet<Arc<str>>,
-    /// Manifests that lack a secret, and nothing else of their file does.
+    /// Manifests that lack a secret, or what they contribute to, and nothing else of their file does.
     pub(super) lacking: BTreeSet<usize>,
     pub(super) has_errors: bool,
     /// Files or whole paths are left out that may have manifests.
@@ -121,9 +121,14 @@ impl Side<'_> {
         self.lacking.insert(unit);
         self.problems.push(problem);
     }
-    /// True when a file could not be read at all: what others miss may be in it.
+    /// True when a file could not be read, or not to its end: what others miss may be in it.
     pub(super) fn has_unread(&self) -> bool {
-        self.is_partly_read || self.texts.iter().any(Text::is_unread)
+        self.is_partly_read || self.texts.iter().any(Text::is_short)
+    }
+    /// Leaves out a manifest for a problem that is reported elsewhere, and may be another source's: it is frozen, and says
+    /// nothing against its source.
+    pub(super) fn freeze(&mut self, unit: usize) {
+        self.lacking.insert(unit);
     }
     /// Notes that a file is broken by a problem that is reported elsewhere.
     pub(super) fn mark_broken(&mut self, path: &Arc<str>) {
@@ -133,20 +138,39 @@ impl Side<'_> {
 }
 
 impl Text {
-    /// True when an error left no documents.
-    pub(super) fn is_unread(&self) -> bool {
-        self.parsed.documents.is_empty() && self.parsed.problems.iter().any(Problem::is_error)
-    }
-
-    /// True when an error left fewer documents than there are.
+    /// True when an error left fewer documents than there are, or none.
     pub(super) fn is_short(&self) -> bool {
-        self.parsed.is_short || self.is_unread()
+        let is_unread =
+            self.parsed.documents.is_empty() && self.parsed.problems.iter().any(Problem::is_error);
+        self.parsed.is_short || is_unread
     }
 }
 
 /// Reads one file as text.
 pub(super) fn read_text(files: &dyn Files, path: &Arc<str>) -> Result<SourceFile, Box<Problem>> {
     vars::source_file(path, &files.read(path)?)
+}
+
+/// The configured paths with host values in place, and the folders above those for which there is none.
+pub(super) fn paths(
+    rules: &SourceRules,
+    host: &Host,
+    problems: &mut Vec<Problem>,
+) -> (Vec<String>, Vec<Arc<str>>) {
+    let (mut paths, mut unknown) = (Vec::new(), Vec::new());
+    for path in &rules.paths {
+        match host_text(path, host) {
+            Ok(text) => paths.push(text),
+            Err(token) => {
+                let problem = Problem::error(format!("path `{path}`: this host has no `{token}`"));
+                problems.push(problem.hint("set host.labels in the host configuration"));
+                let written = path.split("${").next().unwrap_or_default();
+                let above = written.rsplit_once('/').map_or("", |(above, _)| select::clean(above));
+                unknown.push(Arc::from(above));
+            }
+        }
+    }
+    (paths, unknown)
 }
 
 impl<'a> Loading<'a> {
@@ -207,7 +231,7 @@ impl<'a> Loading<'a> {
         };
         let mut problems = Vec::new();
         side.variables = vars::read(&source.rules.vars, source.files, &mut problems);
-        let (paths, mut left_out) = self.paths(source, &mut problems);
+        let (paths, mut left_out) = paths(&source.rules, self.request.host, &mut problems);
         let choice = select::choose(source.files, &paths, &source.rules.ignore);
         problems.extend(choice.problems);
         left_out.extend(choice.missing);
@@ -239,24 +263,6 @@ impl<'a> Loading<'a> {
         }
         problems.into_iter().for_each(|problem| side.report(problem));
         side
-    }
-
-    /// The configured paths with host values in place, and the folders above those for which there is none.
-    fn paths(&self, source: &SourceRequest<'_>, problems: &mut Vec<Problem>) -> (Vec<String>, Vec<Arc<str>>) {
-        let (mut paths, mut unknown) = (Vec::new(), Vec::new());
-        for path in &source.rules.paths {
-            match host_text(path, self.request.host) {
-                Ok(text) => paths.push(text),
-                Err(token) => {
-                    let problem = Problem::error(format!("path `{path}`: this host has no `{token}`"));
-                    problems.push(problem.hint("set host.labels in the host configuration"));
-                    let written = path.split("${").next().unwrap_or_default();
-                    let above = written.rsplit_once('/').map_or("", |(above, _)| select::clean(above));
-                    unknown.push(Arc::from(above));
-                }
-            }
-        }
-        (paths, unknown)
     }
 
     fn parse(&self, files: &dyn Files, path: &Arc<str>) -> (Arc<ParsedFile>, Option<Trees>) {

@@ -125,6 +125,7 @@ pub(super) fn resolve(loading: &mut Loading<'_>) {
     let directory = Directory::of(&loading.units);
     for index in 0..loading.units.len() {
         if !matches!(loading.units[index].standing, Standing::Offered { .. }) {
+            loading.units[index].resolved = plain(loading, &directory, &loading.units[index]);
             continue;
         }
         let (mut problems, mut lacks, mut tampered) = (Vec::new(), Vec::new(), false);
@@ -157,6 +158,30 @@ pub(super) fn resolve(loading: &mut Loading<'_>) {
         lacks.into_iter().for_each(|problem| loading.sides[source].report_lack(index, problem));
         loading.units[index].resolved = resolved;
     }
+}
+
+/// The values that need no other manifest, for what others have to know of one of which nothing is made here. What has none is no
+/// problem here.
+fn plain(loading: &Loading<'_>, directory: &Directory, unit: &Unit) -> Resolved {
+    let mut resolver = Resolver {
+        loading,
+        directory,
+        unit,
+        problems: &mut Vec::new(),
+        lacks: &mut Vec::new(),
+        trail: Vec::new(),
+        beyond: None,
+        tampered: &mut false,
+        room: 0,
+    };
+    let mut resolved = Resolved::default();
+    let is_plain = |root: &Root| matches!(root, Root::Var(_) | Root::HostName | Root::HostLabel(_));
+    for token in unit.document.tokens.iter().filter(|token| is_plain(&token.root)) {
+        let put = resolver.put(&token.root, token.span, &mut Resolved::default());
+        resolved.puts.insert(token.root.clone(), put);
+    }
+    resolved.input = hash(&unit.document.content, &format!("{:?}", resolved.puts));
+    resolved
 }
 
 pub(super) struct Resolver<'a, 'b> {

@@ -60,7 +60,13 @@ impl Variables {
     }
 
     fn add_file(&mut self, path: &Arc<str>, files: &dyn Files) -> Result<(), Box<Problem>> {
-        let file = super::read_text(files, path)?;
+        let file = super::read_text(files, path).map_err(|problem| match problem.hint {
+            Some(_) => problem,
+            None => Box::new(problem.hint(match path.contains("${") {
+                true => "`vars` names files as they are called: nothing is substituted in it; what differs from host to host is a mapping, or `host.labels`",
+                false => "correct `vars` of the source in the host configuration",
+            })),
+        })?;
         for node in parse(&file, Limits::default())? {
             if !matches!(node.value, NodeValue::Map(_)) {
                 let message = format!("expected variables as `name: value`, found {}", node.describe());

@@ -1,14 +1,14 @@
 //! Commit statuses: a forge is told how the commits of a source fare.
 //!
 //! Guarantees: a call for each change of state and no more; `pending` only before anything else is known of a
-//! commit; what follows later must last, since a forge takes a limited number for each commit. What was decided and
-//! not told survives a restart. A forge that is away delays nobody.
+//! commit; what follows later must last, since a forge takes a limited number for each commit. Each commit that was in force
+//! is told what it came to. What was decided and not told survives a restart. A forge that is away delays nobody.
 //! It deliberately tells nothing of commits that never were in force, but of the one that is withheld.
 
 use super::send::{SendError, authorized};
 use crate::{
     config::{Report, ReportForge as Forge, SourceConfig},
-    daemon::{Fate, Instance, Verdict},
+    daemon::{Fared, Fate, Instance, Verdict},
     http::{self, CallError},
     session::Failure,
     store::{Notice, StatusRow},
@@ -16,7 +16,7 @@ use crate::{
 use reconciled_provider::Secrets;
 use reqwest::Url;
 use serde_json::json;
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 /// How long a change must last once a commit was said to be more than pending.
 const LASTS: Duration = Duration::from_secs(60);
@@ -44,19 +44,24 @@ pub(crate) async fn report(instance: Arc<Instance>, source: SourceConfig, report
         failures: 0,
         next: Duration::ZERO,
         last: None,
+        left: 0,
     };
-    while !cx.stop.is_set() {
-        let fate = fates.borrow_and_update().get(&source.name).cloned();
-        let wait = match teller.turn(fate).await {
+    loop {
+        let fared = fates.borrow_and_update().get(&source.name).cloned();
+        let wait = match teller.turn(fared).await {
             Ok(wait) => wait,
             Err(failure) => {
                 tracing::warn!(source = &*source.name, error = %failure, "commit statuses cannot be put down");
                 LOOK
             }
         };
+        if cx.stop.is_set() {
+            return;
+        }
         tokio::select! {
-            () = cx.stop.wished() => return,
-            changed = fates.changed() => if changed.is_err() { return },
+            // What came about while a forge was waited for is put down before the end.
+            () = cx.stop.wished() => {}
+            changed = fates.changed() => if changed.is_err() && !cx.stop.is_set() { return },
             () = cx.clock.sleep(wait) => {}
         }
     }
@@ -71,17 +76,26 @@ struct Teller<'a> {
     next: Duration,
     /// How the commit fared at the last look, and since when.
     last: Option<(Arc<str>, &'static str, Duration)>,
+    /// Of how many commits that are not in force any more it was put down what they came to.
+    left: u64,
 }
 
 impl Teller<'_> {
     /// Decides, tells what is to be told, and says how long nothing follows by itself.
-    async fn turn(&mut self, fate: Option<Fate>) -> Result<Duration, Failure> {
+    async fn turn(&mut self, fared: Option<Fared>) -> Result<Duration, Failure> {
         let now = self.instance.session.clock.now();
         let rows = self.instance.writing.db.reader().statuses(self.source).await?;
-        if let Some(fate) = fate {
-            let since = self.since(&fate, now);
-            let notices = decide(self.source, &fate, &rows, since, now);
+        if let Some(mut fared) = fared {
+            let since = self.since(&fared.now, now);
+            let new = usize::try_from(fared.count.saturating_sub(self.left)).unwrap_or(usize::MAX);
+            fared.left.drain(..fared.left.len().saturating_sub(new));
+            let notices = decide(self.source, &fared, &rows, since, now);
             self.instance.writing.db.note(notices).await?;
+            self.left = fared.count;
+        }
+        let stop = &self.instance.session.surveyor.cx.stop;
+        if stop.is_set() {
+            return Ok(LOOK);
         }
         let rows = self.instance.writing.db.reader().statuses(self.source).await?;
         let Some(row) = rows.into_iter().rev().find(|row| !row.is_delivered) else { return Ok(LOOK) };
@@ -90,7 +104,6 @@ impl Teller<'_> {
         if !left.is_zero() && left <= AGAIN.1 {
             return Ok(left.min(LOOK));
         }
-        let stop = &self.instance.session.surveyor.cx.stop;
         let told = tokio::select! {
             told = tell(self.report, &self.instance.session.config.instance, &row, &*self.instance.session.secrets) => told,
             () = stop.wished() => return Ok(LOOK),
@@ -143,9 +156,61 @@ impl Teller<'_> {
     }
 }
 
-/// What is to be put down, given what was decided before.
-fn decide(source: &Arc<str>, fate: &Fate, rows: &[StatusRow], since: Duration, now: Duration) -> Vec<Notice> {
-    let row = |commit: &Arc<str>, state: &str, description: String| {
+/// What is to be put down, given what was decided before. Of the commits that were in force it has those that are new.
+fn decide(
+    source: &Arc<str>,
+    fared: &Fared,
+    rows: &[StatusRow],
+    since: Duration,
+    now: Duration,
+) -> Vec<Notice> {
+    let Fared { now: fate, withheld, left, .. } = fared;
+    let mut states: BTreeMap<&str, &str> = rows.iter().map(|row| (&*row.commit, &*row.state)).collect();
+    let mut decided: Vec<(&Arc<str>, &'static str, String)> = Vec::new();
+    let superseded = |by: &str| format!("superseded by {}", by.get(..7).unwrap_or(by));
+    for (index, fate) in left.iter().enumerate() {
+        let next = left.get(index + 1).unwrap_or(&fared.now);
+        let (state, description) = match fate.verdict {
+            Verdict::Pending => ("error", superseded(&next.commit)),
+            _ => said(fate),
+        };
+        let is_new = match states.get(&*fate.commit) {
+            // It is in force once more.
+            _ if fate.verdict == Verdict::Pending && fate.commit == fared.now.commit => false,
+            None | Some(&"pending") => true,
+            // It stays what it came to, and that it got there at last needs not last.
+            Some(before) => *before != state && fate.verdict == Verdict::Converged,
+        };
+        if is_new {
+            states.insert(&fate.commit, state);
+            decided.push((&fate.commit, state, description));
+        }
+    }
+    // Nobody saw what they came to, as where the daemon was away.
+    let stays =
+        |commit: &Arc<str>| *commit == fate.commit || withheld.as_ref().is_some_and(|w| w.commit == *commit);
+    for other in rows.iter().filter(|row| !stays(&row.commit)) {
+        if states.get(&*other.commit) == Some(&"pending") {
+            decided.push((&other.commit, "error", superseded(&fate.commit)));
+        }
+    }
+    let (state, description) = said(fate);
+    let is_new = match states.get(&*fate.commit) {
+        None => true,
+        Some(before) if *before == state => false,
+        Some(&"pending") => true,
+        // It was applied, and drift is being repaired: no news for a commit.
+        Some(_) if state == "pending" => false,
+        Some(_) => since + LASTS <= now,
+    };
+    if is_new {
+        decided.push((&fate.commit, state, description));
+    }
+    for fate in withheld.iter().filter(|fate| matches!(states.get(&*fate.commit), None | Some(&"pending"))) {
+        let (state, description) = said(fate);
+        decided.push((&fate.commit, state, description));
+    }
+    let notice = |(commit, state, description): (&Arc<str>, &str, String)| {
         Notice::Status(StatusRow {
             source: source.clone(),
             commit: commit.clone(),
@@ -155,25 +220,7 @@ fn decide(source: &Arc<str>, fate: &Fate, rows: &[StatusRow], since: Duration, n
             is_delivered: false,
         })
     };
-    let mut notices = Vec::new();
-    for other in rows.iter().filter(|other| other.commit != fate.commit && &*other.state == "pending") {
-        let by = fate.commit.get(..7).unwrap_or(&fate.commit);
-        notices.push(row(&other.commit, "error", format!("superseded by {by}")));
-    }
-    let (state, description) = said(fate);
-    let before = rows.iter().find(|row| row.commit == fate.commit).map(|row| &*row.state);
-    let is_new = match before {
-        None => true,
-        Some(before) if before == state => false,
-        Some("pending") => true,
-        // It was applied, and drift is being repaired: no news for a commit.
-        Some(_) if state == "pending" => false,
-        Some(_) => since + LASTS <= now,
-    };
-    if is_new {
-        notices.push(row(&fate.commit, state, description));
-    }
-    notices
+    decided.into_iter().map(notice).collect()
 }
 
 fn said(fate: &Fate) -> (&'static str, String) {
@@ -251,31 +298,85 @@ mod tests {
 
     #[test]
     fn a_forge_is_told_of_changes_only_and_pending_comes_first_or_never() {
-        let source: Arc<str> = "infra".into();
-        let fate = |commit: &str, verdict| Fate { commit: commit.into(), verdict, ..Fate::default() };
-        let mut rows: Vec<StatusRow> = Vec::new();
-        let mut step = |fate: Fate, since: u64, now: u64| -> Vec<(String, String)> {
-            let at = Duration::from_secs;
-            let notices = decide(&source, &fate, &rows, at(since), at(now));
+        let mut told = Told::default();
+        let one = |commit: &str, state: &str| vec![format!("{commit} {state}")];
+        assert_eq!(told.of(fate("a", Verdict::Pending), 1, 1), one("a", "pending"));
+        assert_eq!(told.of(fate("a", Verdict::Pending), 1, 9), none());
+        assert_eq!(told.of(fate("a", Verdict::Converged), 10, 10), one("a", "success"));
+        assert_eq!(told.of(fate("a", Verdict::Pending), 20, 99), none());
+        assert_eq!(told.of(fate("a", Verdict::Failing), 100, 130), none());
+        assert_eq!(told.of(fate("a", Verdict::Failing), 100, 160), one("a", "error"));
+        assert_eq!(told.of(fate("b", Verdict::Pending), 200, 200), one("b", "pending"));
+        // Nobody saw what became of it.
+        let both = [one("b", "error"), one("c", "failure")].concat();
+        assert_eq!(told.of(fate("c", Verdict::NeedsPerson), 300, 300), both);
+    }
+
+    #[test]
+    fn each_commit_that_was_in_force_is_told_what_it_came_to() {
+        let mut told = Told::default();
+        told.of(fate("a", Verdict::Pending), 1, 1);
+        let left = [
+            ("a", Verdict::Converged),
+            ("b", Verdict::Converged),
+            ("c", Verdict::Pending),
+            ("d", Verdict::NeedsPerson),
+        ];
+        let fared = Fared {
+            now: fate("e", Verdict::Pending),
+            withheld: None,
+            left: left.into_iter().map(|(commit, verdict)| fate(commit, verdict)).collect(),
+            count: 4,
+        };
+        let said = told.decided(&fared, 2, 2);
+        assert_eq!(said, ["a success", "b success", "c error", "d failure", "e pending"]);
+        assert_eq!(&*told.0.iter().find(|row| &*row.commit == "c").unwrap().description, "superseded by d");
+        // That it got there at last is said at once, and what goes wrong with the last look is no news.
+        let last = |commit, verdict| Fared { left: [fate(commit, verdict)].into(), ..fared.clone() };
+        assert_eq!(told.decided(&last("d", Verdict::Converged), 3, 3), ["d success"]);
+        assert_eq!(told.decided(&last("d", Verdict::Failing), 4, 4), none());
+    }
+
+    #[test]
+    fn a_commit_that_is_withheld_supersedes_none() {
+        let mut told = Told::default();
+        told.of(fate("a", Verdict::Pending), 1, 1);
+        let withheld = Some(fate("b", Verdict::Invalid));
+        let fared =
+            |verdict| Fared { now: fate("a", verdict), withheld: withheld.clone(), ..Fared::default() };
+        assert_eq!(told.decided(&fared(Verdict::Pending), 1, 2), ["b failure"]);
+        assert_eq!(told.decided(&fared(Verdict::Converged), 3, 3), ["a success"]);
+        assert_eq!(told.decided(&fared(Verdict::Converged), 3, 4), none());
+    }
+
+    fn fate(commit: &str, verdict: Verdict) -> Fate {
+        Fate { commit: commit.into(), verdict, ..Fate::default() }
+    }
+
+    fn none() -> Vec<String> {
+        Vec::new()
+    }
+
+    /// What was put down, as the state has it.
+    #[derive(Default)]
+    struct Told(Vec<StatusRow>);
+
+    impl Told {
+        fn of(&mut self, now: Fate, since: u64, at: u64) -> Vec<String> {
+            self.decided(&Fared { now, ..Fared::default() }, since, at)
+        }
+
+        fn decided(&mut self, fared: &Fared, since: u64, at: u64) -> Vec<String> {
+            let (since, at) = (Duration::from_secs(since), Duration::from_secs(at));
             let mut said = Vec::new();
-            for notice in notices {
+            for notice in decide(&"infra".into(), fared, &self.0, since, at) {
                 let Notice::Status(row) = notice else { panic!("{notice:?}") };
-                said.push((row.commit.to_string(), row.state.to_string()));
-                rows.retain(|other| other.commit != row.commit);
-                rows.push(row);
+                said.push(format!("{} {}", row.commit, row.state));
+                self.0.retain(|other| other.commit != row.commit);
+                self.0.push(row);
             }
             said
-        };
-        let one = |commit: &str, state: &str| vec![(commit.to_owned(), state.to_owned())];
-        assert_eq!(step(fate("a", Verdict::Pending), 1, 1), one("a", "pending"));
-        assert_eq!(step(fate("a", Verdict::Pending), 1, 9), []);
-        assert_eq!(step(fate("a", Verdict::Converged), 10, 10), one("a", "success"));
-        assert_eq!(step(fate("a", Verdict::Pending), 20, 99), []);
-        assert_eq!(step(fate("a", Verdict::Failing), 100, 130), []);
-        assert_eq!(step(fate("a", Verdict::Failing), 100, 160), one("a", "error"));
-        assert_eq!(step(fate("b", Verdict::Pending), 200, 200), one("b", "pending"));
-        let both = [one("b", "error"), one("c", "failure")].concat();
-        assert_eq!(step(fate("c", Verdict::NeedsPerson), 300, 300), both);
+        }
     }
 
     #[test]

@@ -38,7 +38,7 @@ pub struct Approved {
     /// A plan with this digest is held. Otherwise it is consent ahead of time, which counts once one is.
     #[serde(default)]
     pub held: bool,
-    /// When it will be held, in words, where it is not yet: the consent counts by then.
+    /// When it goes on, in words, where that is not at once: what stops it now, stops a person's word too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub once: Option<String>,
 }
@@ -103,7 +103,7 @@ pub async fn approve(
         (Err(failure), None) => return Err(failure),
     };
     store.commit(consent(&hold, &ask.reason, actor, at)).await?;
-    let once = hold.once.map(|once| once.to_string());
+    let once = hold.goes_on().map(str::to_owned);
     Ok(Approved { domain: hold.domain.to_string(), digest: hold.digest.to_string(), held, once })
 }
 

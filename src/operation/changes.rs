@@ -39,7 +39,9 @@ fn same_sources(before: &Desired, after: &Desired) -> bool {
                 && old.prunes == new.prunes
                 && old.broken == new.broken
                 && old.unassigned == new.unassigned
+                && old.unassigned_in == new.unassigned_in
                 && old.unselected == new.unselected
+                && old.unselected_in == new.unselected_in
                 && old.unselected_parts == new.unselected_parts
                 && old.path_changed == new.path_changed
                 && old.needs_consent == new.needs_consent

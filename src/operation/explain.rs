@@ -8,8 +8,10 @@ use super::{
     health::{Known, ResourceEntry},
     pattern,
     read::{concerns, is_meant as is_meant_here, means, near},
+    rollback,
 };
 use crate::{
+    render::plan::{Condition, why_frozen},
     session::{Failure, Session},
     store::{
         ConditionEntry, DriftEntry, Elsewhere, HistoryEntry, HistoryFilter, HoldEntry, Parts, PinEntry,
@@ -21,7 +23,7 @@ use reconciled_engine::{
     plan::Step,
     survey::{SurveyOptions, View},
 };
-use reconciled_provider::{Address, Hash, Observer, Pattern, Resource, ResourceId, Scope, Spec};
+use reconciled_provider::{Address, Hash, ManifestKey, Observer, Pattern, Resource, ResourceId, Scope, Spec};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -88,8 +90,31 @@ pub struct Now {
     /// Whether it is there, nobody can tell: what would have made it got no answer, or it was forgotten.
     #[serde(default)]
     pub is_in_doubt: bool,
-    /// What would be done, and why: `update (drift)`; none when it is in sync.
+    /// What would be done, and why: `update (drift)`.
     pub change: Option<String>,
+    /// What keeps it from being in sync, as this look found it.
+    #[serde(default)]
+    pub conditions: Vec<Condition>,
+    /// Why nothing is done about it, where no condition says so.
+    #[serde(default)]
+    pub left: Option<Left>,
+}
+
+/// Why what is not in sync is left as it is.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Left {
+    /// One word for machines: `Frozen`, `Ignored`, `Unread`, or `Undeclared` for what only has to be forgotten.
+    pub reason: String,
+    /// What is the matter.
+    pub message: String,
+}
+
+impl Now {
+    /// True when it is declared, and is as declared. That nothing is planned does not say so.
+    pub fn is_in_sync(&self) -> bool {
+        self.change.is_none() && self.conditions.is_empty() && self.left.is_none()
+    }
 }
 
 /// Who wants something.
@@ -112,8 +137,11 @@ impl Explanation {
         self.conditions.is_empty()
             && self.now.is_empty()
             && self.tracked.is_empty()
+            && self.pins.is_empty()
             && self.history.is_empty()
             && self.elsewhere.is_empty()
+            // What is declared where nobody can look is known.
+            && self.messages.is_empty()
     }
 }
 
@@ -130,7 +158,8 @@ pub async fn explain(
     let mut status = reader.status().await?;
     let aside = aside.with(&status);
     aside.leave_out(&mut status);
-    let tracked = reader.rows(Some(&meant)).await?;
+    let pins = rollback::meant(reader, look.map(|(_, desired)| desired), &meant).await?;
+    let tracked = rollback::rows(reader, &meant, &pins).await?;
     let stands = Known::read(reader, &status, Parts::All, aside).await?;
     stands.complete(&mut status.conditions);
     let mut drifts = reader.drifts(Some(&meant), false).await?;
@@ -154,8 +183,6 @@ pub async fn explain(
     let known = reader.suspensions().await.map_err(Failure::Remote)?;
     let suspends = |s: &&Suspension| tracked.iter().any(|row| means(s, row));
     let suspensions = known.iter().chain(outside).filter(suspends).map(SuspensionEntry::from).collect();
-    let pins = reader.pins().await.map_err(Failure::Remote)?;
-    let pins: Vec<Pin> = pins.into_iter().filter(|pin| super::rollback::concerns(&meant, pin)).collect();
     let mut elsewhere = look.map_or(status.elsewhere, |(_, desired)| Elsewhere::of(desired));
     elsewhere.retain(|one| is_meant_here(&meant, &one.address));
     let mut answer = Explanation {
@@ -182,7 +209,10 @@ pub async fn explain(
     for (scope, view) in &survey.scopes {
         let Some(observer) = session.observer(&scope.provider) else { continue };
         match view {
-            Ok(view) => answer.now.extend(now(scope, view, (desired, &pins), observer, &meant)),
+            Ok(view) => {
+                let look = Look { session, scope, view, desired, observer };
+                answer.now.extend(look.now(&pins, &meant));
+            }
             Err(error) => answer.messages.push(format!("{scope} cannot be looked at: {}", error.chain())),
         }
     }
@@ -238,88 +268,171 @@ fn is_meant(
     observer: &dyn Observer,
     meant: &Pattern,
 ) -> bool {
-    let group = desired.manifest(resource.origin).key.group();
-    meant.matches(&address(scope, resource, desired, observer), group)
+    let part = observer.part(scope, &resource.id);
+    desired.known_by(scope, resource).any(|manifest| {
+        let address = Address { part: part.clone(), ..manifest.address.clone() };
+        meant.matches(&address, manifest.key.group())
+    })
 }
 
-/// What is declared in a scope, and what is tracked there and declared no longer.
-fn now(
-    scope: &Scope,
-    view: &View,
-    (desired, pins): (&Desired, &[Pin]),
-    observer: &dyn Observer,
-    meant: &Pattern,
-) -> Vec<Now> {
-    let declared = desired.in_scope(scope);
-    let change = |id: &ResourceId| view.plan.steps.iter().find(|step| step.id == *id).map(change_of);
-    let remote = |id: &ResourceId| {
-        let seen = view.seen.get(id)?;
-        // A resource that was not read has a hash and no bytes.
-        (!seen.bytes.is_empty() || seen.hash == Hash::of(b"")).then(|| lines(observer, id, &seen.bytes))
-    };
-    let is_in_doubt = |id: &ResourceId| {
-        let is_doubt = |reason: &str| ["CreateUnknown", "Forgotten"].contains(&reason);
-        let of_it = view.plan.conditions.iter().filter(|condition| condition.id.as_ref() == Some(id));
-        view.seen.get(id).is_none() && of_it.map(|condition| &*condition.reason).any(is_doubt)
-    };
-    let wanted = declared.iter().filter(|resource| is_meant(scope, resource, desired, observer, meant));
-    let mut all: Vec<Now> = wanted
-        .map(|resource| {
-            let manifest = desired.manifest(resource.origin);
-            let source = desired.sources.get(manifest.key.source());
-            let place = desired.place(resource);
-            // What is rolled back is wanted by the revision that it is kept at.
-            let is_pinned = desired.pinned.contains_key(&(scope.clone(), resource.id.clone()));
-            let pin = pins.iter().find(|pin| is_pinned && pin.scope == *scope && pin.id == resource.id);
-            let in_force = source.map(|source| source.revision.to_string()).unwrap_or_default();
-            Now {
-                address: address(scope, resource, desired, observer).to_string(),
-                scope: scope.to_string(),
-                wanted: Some(Wanted {
-                    file: place.file.to_string(),
-                    line: place.line,
-                    source: manifest.key.source().to_string(),
-                    commit: pin.map_or(in_force, |pin| pin.commit.to_string()),
-                }),
-                foreign_to: None,
+/// A look at one scope.
+struct Look<'a> {
+    session: &'a Session,
+    scope: &'a Scope,
+    view: &'a View,
+    desired: &'a Desired,
+    observer: &'a dyn Observer,
+}
+
+impl Look<'_> {
+    /// What is declared in the scope, what is tracked there and declared no longer, and what goes since the scope is exclusive.
+    fn now(&self, pins: &[Pin], meant: &Pattern) -> Vec<Now> {
+        let Look { scope, view, desired, observer, .. } = *self;
+        let declared = desired.in_scope(scope);
+        let wanted = declared.iter().filter(|resource| is_meant(scope, resource, desired, observer, meant));
+        let mut all: Vec<Now> = wanted
+            .map(|resource| Now {
+                wanted: Some(self.wanted(resource, pins)),
                 declared: match &resource.spec {
                     Spec::Known { bytes, .. } => lines(observer, &resource.id, bytes),
                     Spec::Waiting { .. } => Vec::new(),
                 },
-                remote: remote(&resource.id),
-                is_in_doubt: is_in_doubt(&resource.id),
-                change: change(&resource.id),
-            }
-        })
-        .collect();
-    let is_declared = |id: &ResourceId| declared.iter().any(|resource| resource.id == *id);
-    let rows = view.memory.rows.iter().filter(|row| meant.matches(&row.address, row.manifest.group()));
-    all.extend(rows.filter(|row| !is_declared(&row.tracked.id)).map(|row| Now {
-        address: row.address.to_string(),
-        scope: scope.to_string(),
-        wanted: None,
-        foreign_to: None,
-        declared: Vec::new(),
-        remote: remote(&row.tracked.id),
-        is_in_doubt: is_in_doubt(&row.tracked.id),
-        change: change(&row.tracked.id),
-    }));
-    // What is nobody's and goes from an exclusive scope.
-    let group = desired.exclusive_by(scope).map_or("", |by| by.key.group());
-    let is_stray =
-        |step: &&Step| step.work.desired.is_none() && step.work.row.is_none() && step.work.was.is_none();
-    let strays = view.plan.steps.iter().filter(is_stray).filter(|step| meant.matches(&step.address, group));
-    all.extend(strays.map(|step| Now {
-        address: step.address.to_string(),
-        scope: scope.to_string(),
-        wanted: None,
-        foreign_to: Some(wants_alone(scope, desired)),
-        declared: Vec::new(),
-        remote: remote(&step.id),
-        is_in_doubt: false,
-        change: Some(change_of(step)),
-    }));
-    all
+                left: self.left(resource),
+                ..self.stands(&resource.id, &address(scope, resource, desired, observer))
+            })
+            .collect();
+        let is_declared = |id: &ResourceId| declared.iter().any(|resource| resource.id == *id);
+        let rows = view.memory.rows.iter().filter(|row| meant.matches(&row.address, row.manifest.group()));
+        all.extend(rows.filter(|row| !is_declared(&row.tracked.id)).map(|row| Now {
+            left: self.undeclared(&row.tracked.id, &row.manifest),
+            ..self.stands(&row.tracked.id, &row.address)
+        }));
+        // What is nobody's and goes from an exclusive scope.
+        let group = desired.exclusive_by(scope).map_or("", |by| by.key.group());
+        let is_stray =
+            |step: &&Step| step.work.desired.is_none() && step.work.row.is_none() && step.work.was.is_none();
+        let strays = view.plan.steps.iter().filter(is_stray);
+        let strays = strays.filter(|step| meant.matches(&step.address, group));
+        all.extend(strays.map(|step| Now {
+            foreign_to: Some(wants_alone(scope, desired)),
+            change: Some(change_of(step)),
+            is_in_doubt: false,
+            ..self.stands(&step.id, &step.address)
+        }));
+        all
+    }
+
+    /// What the look shows of a resource, whoever wants it.
+    fn stands(&self, id: &ResourceId, address: &Address) -> Now {
+        let Look { scope, view, observer, .. } = *self;
+        // A resource that was not read has a hash and no bytes.
+        let seen = view.seen.get(id);
+        let read = seen.filter(|seen| !seen.bytes.is_empty() || seen.hash == Hash::of(b""));
+        let conditions = view.plan.conditions.iter().filter(|condition| condition.id.as_ref() == Some(id));
+        let is_doubt = |reason: &str| ["CreateUnknown", "Forgotten"].contains(&reason);
+        Now {
+            address: address.to_string(),
+            scope: scope.to_string(),
+            wanted: None,
+            foreign_to: None,
+            declared: Vec::new(),
+            remote: read.map(|seen| lines(observer, id, &seen.bytes)),
+            is_in_doubt: seen.is_none() && conditions.clone().any(|one| is_doubt(&one.reason)),
+            change: self.step(id).map(change_of),
+            conditions: conditions.map(|one| Condition::of(&scope.to_string().into(), one)).collect(),
+            left: None,
+        }
+    }
+
+    fn step(&self, id: &ResourceId) -> Option<&Step> {
+        self.view.plan.steps.iter().find(|step| step.id == *id)
+    }
+
+    /// True where the plan says itself what is done about it, or what keeps it.
+    fn is_told(&self, id: &ResourceId) -> bool {
+        let mut conditions = self.view.plan.conditions.iter();
+        self.step(id).is_some() || conditions.any(|condition| condition.id.as_ref() == Some(id))
+    }
+
+    /// Who wants a resource.
+    fn wanted(&self, resource: &Resource, pins: &[Pin]) -> Wanted {
+        let Look { scope, desired, .. } = *self;
+        let manifest = desired.manifest(resource.origin);
+        let source = desired.sources.get(manifest.key.source());
+        let place = desired.place(resource);
+        // What is rolled back is wanted by the revision that it is kept at.
+        let is_pinned = desired.pinned.contains_key(&(scope.clone(), resource.id.clone()));
+        let pin = pins.iter().find(|pin| is_pinned && pin.scope == *scope && pin.id == resource.id);
+        let in_force = source.map(|source| source.revision.to_string()).unwrap_or_default();
+        Wanted {
+            file: place.file.to_string(),
+            line: place.line,
+            source: manifest.key.source().to_string(),
+            commit: pin.map_or(in_force, |pin| pin.commit.to_string()),
+        }
+    }
+
+    /// Why nothing is done about what is declared; none where it is in sync.
+    fn left(&self, resource: &Resource) -> Option<Left> {
+        let (id, View { seen, plan, memory, .. }) = (&resource.id, self.view);
+        let is_there = seen.get(id).is_some();
+        if self.is_told(id) {
+            return None;
+        }
+        // Another file declares it than the one that did, which cannot be read.
+        let file = &self.desired.manifest(resource.origin).file;
+        let row = memory.rows.binary_search_by(|row| row.tracked.id.cmp(id)).map(|index| &memory.rows[index]);
+        if let Some(row) = row.ok().filter(|row| row.file != *file && plan.frozen.contains_key(&row.manifest))
+        {
+            return Some(self.frozen(&row.manifest));
+        }
+        if plan.left.contains(id) {
+            return Some(Left::new(
+                "Ignored",
+                match is_there {
+                    true => "it differs, and the difference is ignored as its manifest or source says",
+                    false => "it is gone from the remote, and that is ignored as its manifest or source says",
+                },
+            ));
+        }
+        (!is_there && !seen.complete).then(|| Left::new("Unread", UNREAD))
+    }
+
+    /// Why what a manifest had here, and declares no longer as far as is known, is left.
+    fn undeclared(&self, id: &ResourceId, manifest: &ManifestKey) -> Option<Left> {
+        let plan = &self.view.plan;
+        if self.is_told(id) {
+            return None;
+        }
+        if plan.lapsed.iter().any(|row| row.tracked.id == *id) {
+            let message = "it is gone as it shall be; it is forgotten with the next pass";
+            return Some(Left::new("Undeclared", message));
+        }
+        if !plan.frozen.contains_key(manifest) {
+            return Some(Left::new("Unread", UNREAD));
+        }
+        Some(self.frozen(manifest))
+    }
+
+    /// That what a manifest had is left as it is, since it is not known whether it declares it still.
+    fn frozen(&self, manifest: &ManifestKey) -> Left {
+        let name = manifest.source();
+        let why = match self.session.config.sources.iter().any(|source| *source.name == *name) {
+            true => why_frozen(manifest, self.desired),
+            false => format!("source {name} is not configured"),
+        };
+        Left::new("Frozen", &format!("{why}; it is not changed, restored or deleted"))
+    }
+}
+
+/// What is said of what a look did not come to.
+const UNREAD: &str =
+    "not all of its scope could be read: nothing is created or deleted on the word of a part";
+
+impl Left {
+    fn new(reason: &str, message: &str) -> Left {
+        Left { reason: reason.into(), message: message.into() }
+    }
 }
 
 /// Who declares that a scope holds nothing but what is declared, and where.

@@ -87,11 +87,9 @@ pub async fn import(session: &Session, store: &dyn Store, ask: &ImportAsk) -> Re
     if !observer.info().lists {
         as_tracked(session, store, (observer, ask), &mut found, &mut imported.messages).await?;
     }
-    for found in &mut found {
-        found
-            .resources
-            .retain(|resource| observer.part(&found.scope, &resource.id).is_none_or(|part| ask.means(&part)));
-    }
+    let mut chosen = Chosen::default();
+    found.iter_mut().for_each(|found| ask.choose(observer, found, &mut chosen));
+    imported.messages.extend(chosen.warning());
     if ask.drifted {
         let missing = keep_drifted(session, store, ask, observer, &mut found, &mut imported.messages).await?;
         if found.is_empty() && missing == 0 {
@@ -306,6 +304,23 @@ pub(crate) fn free_name(files: &BTreeMap<String, String>, name: String) -> Strin
     names.find(|name| !files.contains_key(name)).unwrap_or(name)
 }
 
+/// How much of what is there `--only` and `--ignore` chose.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Chosen {
+    meant: usize,
+    left_out: usize,
+}
+
+impl Chosen {
+    /// That they chose nothing: a misspelt pattern must not look like a scope with nothing in it.
+    pub(crate) fn warning(self) -> Option<String> {
+        let Chosen { meant, left_out } = self;
+        (meant == 0 && left_out > 0).then(|| {
+            format!("warning: --only and --ignore leave nothing of what is there, {left_out} in all")
+        })
+    }
+}
+
 impl ImportAsk {
     /// As a provider is asked: what is meant, and which of it.
     fn query(&self, wanted: &str) -> String {
@@ -321,6 +336,17 @@ impl ImportAsk {
             false => format!("{}: {}\n", serde_json::Value::from(&**key), serde_json::Value::from(&**value)),
         };
         format!("{wanted}?\n{}", self.filter.iter().map(line).collect::<String>())
+    }
+
+    /// Leaves what is meant of `found`.
+    pub(crate) fn choose(&self, observer: &dyn Observer, found: &mut Found, chosen: &mut Chosen) {
+        let scope = &found.scope;
+        found.resources.retain(|resource| {
+            let Some(part) = observer.part(scope, &resource.id) else { return true };
+            let is_meant = self.means(&part);
+            *(if is_meant { &mut chosen.meant } else { &mut chosen.left_out }) += 1;
+            is_meant
+        });
     }
 
     /// True when `part` (`www/A`) is to be imported.

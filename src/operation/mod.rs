@@ -29,14 +29,14 @@ pub use adopt::{AdoptAsk, Adoptable, Adoption, adopt, adoptable};
 pub use approve::{ApproveAsk, Approved, approve, may_approve};
 pub use aside::{Aside, UNASSIGNED};
 pub(crate) use changes::changed;
-pub use explain::{ExplainAsk, Explanation, Now, Wanted, explain};
+pub use explain::{ExplainAsk, Explanation, Left, Now, Wanted, explain};
 pub use facts::{FactEntry, add_facts};
 pub use forget::{ForgetAsk, Forgotten, forget, forgettable};
 pub use health::{
     MISSING, ManifestEntry, RESTORED, ResourceCondition, ResourceEntry, SourceHealth, UNSEEN, UNTRACKED, said,
 };
+pub(crate) use import::{Chosen, free_name, split};
 pub use import::{ImportAsk, Imported, import};
-pub(crate) use import::{free_name, split};
 pub use notify::{NotifyTestAsk, notify_test};
 pub use plan::{Form, PlanAnswer, PlanAsk, document, look_and_load, plan};
 pub use push::{

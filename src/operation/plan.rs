@@ -67,7 +67,6 @@ pub async fn plan(session: &Session, reader: &Reader, ask: &Ask, form: &Form) ->
     let Surveyor { hurry, cx, .. } = &session.surveyor;
     let _rush = hurry.rush(&cx.clock);
     let snapshots = session.snapshots(ask, reader).await?;
-    let sources = snapshots.iter().map(|s| (s.name.to_string(), s.label.to_string())).collect();
     // Names are not remembered, only their number: what is to be listed has to be read.
     let refresh = ask.refresh || form.show_foreign;
     if !form.whole
@@ -91,6 +90,7 @@ pub async fn plan(session: &Session, reader: &Reader, ask: &Ask, form: &Form) ->
                 source: None,
             })
             .collect();
+        let sources = named(&snapshots);
         return Ok(PlanAnswer { document, messages: Vec::new(), has_errors: false, sources });
     }
     let by_person = if ask.by_person { ByPerson::Everything } else { ByPerson::Nothing };
@@ -102,7 +102,13 @@ pub async fn plan(session: &Session, reader: &Reader, ask: &Ask, form: &Form) ->
     messages.extend(warnings.take().into_iter().map(|warning| format!("warning: {warning}")));
     let nothing = unmatched(session, reader, &outlook.desired, Some(&document), &ask.selection).await?;
     messages.extend(nothing.iter().map(Unmatched::warning));
+    // What was planned, which is not always what was polled: `onInvalid: hold`.
+    let sources = named(&outlook.snapshots);
     Ok(PlanAnswer { document, messages, has_errors: outlook.has_errors(), sources })
+}
+
+fn named(snapshots: &[Snapshot]) -> Vec<(String, String)> {
+    snapshots.iter().map(|s| (s.name.to_string(), s.label.to_string())).collect()
 }
 
 /// What would change if `snapshots` were in force.
@@ -215,6 +221,7 @@ pub fn document(session: &Session, survey: &Survey, outlook: &Outlook, form: &Fo
     }
     document.trailers = document.domains.iter().any(|domain| domain.trailers);
     document.incomplete = outlook.has_errors();
+    document.withheld = outlook.withheld.clone();
     document
 }
 

@@ -16,7 +16,7 @@ use crate::{
     config::{Approver, Config, GitRef, OnHold, SourceConfig},
     consent::{Barred, Concerned, barring},
     manifest,
-    render::plan::{Document, GuardDomain},
+    render::plan::Document,
     session::{self, Failure, Session},
     source::{AmendedTree, Limits, Oid, RawObjects, SourceError, Tree},
     store::{Db, Reader},
@@ -30,7 +30,12 @@ use reconciled_engine::{
 use reconciled_provider::Scope;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::{collections::BTreeSet, path::Path, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+    sync::Arc,
+    time::Duration,
+};
 
 /// What the audit trail has as the reason of such consent.
 const WAY: &str = "push option";
@@ -226,6 +231,9 @@ pub struct PushAnswer {
     pub approved: Vec<String>,
     /// Digests that this push would have held, and that were not held before.
     pub held: Vec<Arc<str>>,
+    /// By which ways consent to each of them counts.
+    #[serde(default)]
+    pub ways: BTreeMap<Arc<str>, Vec<Approver>>,
     /// What it or an earlier one would have held too, and its trailers consent to: that counts once it comes into force.
     #[serde(default)]
     pub consented: Vec<Arc<str>>,
@@ -340,7 +348,8 @@ pub async fn push(
     };
     let snapshots = session.as_pushed(meant, &ask.commit, &tree, reader).await?;
     let (outlook, mut survey) = survey_from(session, reader, snapshots, in_force, &held).await?;
-    let concerned = match consents {
+    let is_held = survey.domains.values().any(|domain| domain.hold().is_some());
+    let concerned = match consents || is_held {
         true => Concerned::of(reader, &[in_force, &outlook.desired]).await?,
         false => Concerned::default(),
     };
@@ -362,13 +371,13 @@ pub async fn push(
     };
     let document = document_from(session, reader, survey, &outlook, in_force, &ask.form).await?;
     let is_new = |digest: &Arc<str>| before.iter().all(|hold| hold.digest.to_string() != **digest);
-    let held = document
-        .domains
-        .iter()
-        .flat_map(GuardDomain::wanted)
-        .filter(|digest| is_new(digest))
-        .cloned()
-        .collect();
+    let (mut held, mut ways) = (Vec::new(), BTreeMap::new());
+    for domain in &document.domains {
+        for digest in domain.wanted().filter(|digest| is_new(digest)) {
+            held.push(digest.clone());
+            ways.insert(digest.clone(), concerned.ways(&config.sources, &domain.name, &by));
+        }
+    }
     // Nothing is said of sources that are none of the pusher's business, and of two that read the same tree once.
     let mut messages: Vec<String> = Vec::new();
     for message in meant.iter().flat_map(|source| outlook.messages_of(&source.name)) {
@@ -382,6 +391,7 @@ pub async fn push(
         is_checked: meant.iter().all(|source| !outlook.unchecked.contains(&source.name)),
         approved,
         held,
+        ways,
         consented,
         unverified,
         document,
@@ -411,16 +421,15 @@ async fn sent(
     Err(Failure::plain(format!("{base} is not in force")))
 }
 
-/// Puts down what `actor` consented to with a push to the source `by` that was taken. Returns what counts no longer: the
-/// guard domain, and the source that lets no push consent.
+/// Puts down what `actor` consented to with a push that was taken. Returns what counts no longer: the guard domain, and the
+/// source that lets no push consent.
 ///
 /// `sources` may be configured otherwise than when the plan was made, and another one may have come to what it is about
-/// since: each that is, or was, has to list the way now.
+/// since: each that is, or was, has to list the way now. Others that the push moves have no say in it.
 pub(crate) async fn take(
     db: &Db,
     sources: &[SourceConfig],
     in_force: &Desired,
-    by: &str,
     given: &[Given],
     actor: &str,
     now: Duration,
@@ -431,7 +440,7 @@ pub(crate) async fn take(
     }
     let concerned = Concerned::of(db.reader(), &[in_force]).await?;
     for Given { hold, about, .. } in given {
-        let mut about: BTreeSet<&str> = about.iter().map(|name| &**name).chain([by]).collect();
+        let mut about: BTreeSet<&str> = about.iter().map(|name| &**name).collect();
         about.extend(concerned.about(&hold.domain));
         let renamed = |source: &&SourceConfig| source.was.as_deref().is_some_and(|was| about.contains(was));
         let renamed: Vec<&str> = sources.iter().filter(renamed).map(|source| &*source.name).collect();
@@ -494,21 +503,20 @@ fn lay_over<'s>(
             ask.reference
         )));
     }
-    let barred = |name: &str, about: &str| {
+    let barred = |source: &SourceConfig| {
+        let is_pushed = tracked.iter().any(|tracked| tracked.name == source.name);
+        let about = if is_pushed { "" } else { ", which that plan is about too," };
         Failure::hinted(
-            format!("source {name}{about} does not let a push approve"),
+            format!("source {}{about} does not let a push approve", source.name),
             "ask somebody who may use the daemon, or allow it in its configuration: approve: [push-option]",
         )
     };
-    if let Some(source) = tracked.iter().find(|source| !source.approve.contains(&Approver::PushOption)) {
-        return Err(barred(&source.name, ""));
-    }
     for text in &ask.approve {
         // One push may move several sources: another plan of it may ask for this.
         let Some(Wanted { hold, approval }) = find(survey, text)? else { continue };
         let about = match counts(&hold.domain) {
             Ok(about) => about,
-            Err(Barred::By(source)) => return Err(barred(&source.name, ", which that plan is about too,")),
+            Err(Barred::By(source)) => return Err(barred(source)),
             Err(Barred::Elsewhere) => continue,
         };
         approved.push(text.clone());

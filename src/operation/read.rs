@@ -4,7 +4,7 @@ use super::{
     FactEntry, RequestEntry,
     aside::{Aside, entry_of},
     health::{self, Known, ManifestEntry, RESTORED, ResourceEntry, SourceHealth, UNSEEN},
-    pattern,
+    pattern, rollback,
 };
 use crate::{
     config::Config,
@@ -128,10 +128,11 @@ pub(super) async fn near(
 /// Answers [`StatusAsk`].
 ///
 /// `outside` has what suspends besides the state: the file, windows that are closed; `unwritten` what the state could not be
-/// told of passes.
+/// told of passes; `desired` is what sources declare, where that is known.
 pub async fn status(
     config: &Config,
     reader: &Reader,
+    desired: Option<&Desired>,
     outside: &[Suspension],
     unwritten: &[ConditionEntry],
     ask: &StatusAsk,
@@ -149,7 +150,8 @@ pub async fn status(
         let pattern = pattern(address)?;
         let stands = Known::read(reader, &status, Parts::All, aside).await?;
         stands.complete(&mut status.conditions);
-        let rows = reader.rows(Some(&pattern)).await?;
+        let pins = rollback::meant(reader, desired, &pattern).await?;
+        let rows = rollback::rows(reader, &pattern, &pins).await?;
         status.conditions.retain(|condition| concerns(&pattern, condition, &rows));
         status.drifts.retain(|drift| is_meant(&pattern, &drift.address));
         let meant: BTreeSet<(&str, &str)> = rows.iter().map(|row| (&*row.scope, &*row.id)).collect();
@@ -161,9 +163,7 @@ pub async fn status(
         let mine =
             known.iter().chain(outside).filter(|suspension| rows.iter().any(|row| means(suspension, row)));
         status.suspensions = mine.map(SuspensionEntry::from).collect();
-        let pins = reader.pins().await.map_err(Failure::Remote)?;
-        let pins = pins.iter().filter(|pin| super::rollback::concerns(&pattern, pin));
-        status.pins = pins.map(PinEntry::from).collect();
+        status.pins = pins.iter().map(PinEntry::from).collect();
         resources = stands.resources(rows, |address| is_meant(&pattern, address));
         manifests = health::manifests(&resources);
     } else {
@@ -185,14 +185,17 @@ pub async fn status(
 /// Adds the scopes of which something came into force that nobody has looked at, as far as the state alone tells: no daemon has
 /// this one, so nobody knows more. What is in them counts as well no longer.
 pub async fn add_behind(
+    config: &Config,
     reader: &Reader,
     ask: &StatusAsk,
     answer: &mut StatusAnswer,
     now: Duration,
 ) -> Result<(), Failure> {
     let asked: BTreeSet<&str> = answer.resources.iter().map(|one| &*one.tracked.scope).collect();
-    let status = &mut answer.status;
-    for scope in reader.behind().await? {
+    let (status, aside) = (&mut answer.status, Aside::of(config, &[]));
+    // Of entries that are not configured nobody will look, and what is tracked there is told as that.
+    let behind = reader.behind().await?.into_iter().filter(|scope| aside.is_entry(entry_of(scope)));
+    for scope in behind {
         let says_why = |c: &ConditionEntry| {
             let is_whole = c.scope == scope && c.id.is_none() && c.address.is_none();
             is_whole && matches!(&*c.kind, "waiting" | "stalled")

@@ -116,7 +116,7 @@ pub async fn renew(
 fn refuse_frozen(desired: &Desired, row: &TrackedEntry, scope: &Scope) -> Result<(), Failure> {
     let manifest = ManifestKey(row.manifest.as_str().into());
     let is_declared = !desired.declaring(scope, &row.id.as_str().into()).is_empty();
-    if is_declared || desired.knows(&manifest, &scope.provider) {
+    if is_declared || desired.knows(&manifest, scope) {
         return Ok(());
     }
     Err(Failure::hinted(

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     session::{Failure, Session, Snapshot},
-    store::{Db, PinEntry, Stamp},
+    store::{Db, PinEntry, Reader, Stamp, TrackedEntry},
 };
 use reconciled_engine::{Desired, Extent, Pin, Store, Write, pin, store::Event};
 use reconciled_provider::{Address, Hash, ManifestKey, Pattern, Policy, Resource, ResourceId, Scope};
@@ -81,9 +81,7 @@ pub async fn rollback(
     // What is meant for another host, or for a provider of another name, is not gone in that revision.
     let is_elsewhere = |manifest: &ManifestKey, (scope, id): &Place<'_>| {
         then.sources.get(&source).is_some_and(|state| {
-            state.may_be_elsewhere(manifest)
-                || state.unselected.contains(manifest)
-                || state.unselected_parts.contains(&((*scope).clone(), (*id).clone()))
+            state.is_elsewhere(manifest, scope) || state.is_unselected(manifest, scope, id)
         })
     };
     let (was, is) = (declared(&then, &source), declared(&newest.desired, &source));
@@ -260,6 +258,7 @@ fn declared<'a>(desired: &'a Desired, source: &str) -> BTreeMap<Place<'a>, Found
 /// Lets what `meant` names go on from the revision it is kept at. What a label means is known to plans only.
 pub(super) async fn release(
     db: &Db,
+    desired: Option<&Desired>,
     meant: &Meant,
     reason: &str,
     actor: &str,
@@ -272,7 +271,7 @@ pub(super) async fn release(
     let extent = meant.extent()?;
     let mut writes = Vec::new();
     let mut released = Vec::new();
-    for pin in db.pins().await?.iter().filter(|pin| means(&extent, pin)) {
+    for pin in db.pins().await?.iter().filter(|pin| means(&extent, pin, desired)) {
         let message = format!("no longer kept at {}, as {} wished: {}", pin.label, pin.actor, pin.reason);
         writes.push(Write::Unpin(pin.scope.clone(), pin.id.clone()));
         writes.push(event("resume", pin, reason, message, actor, now));
@@ -285,21 +284,56 @@ pub(super) async fn release(
 }
 
 /// What `extent` means of what is kept at an earlier revision.
-pub(super) async fn kept(db: &Db, extent: &Extent) -> Result<Vec<PinEntry>, Failure> {
-    Ok(db.pins().await?.iter().filter(|pin| means(extent, pin)).map(PinEntry::from).collect())
+pub(super) async fn kept(
+    db: &Db,
+    desired: Option<&Desired>,
+    extent: &Extent,
+) -> Result<Vec<PinEntry>, Failure> {
+    let pins = db.pins().await?;
+    Ok(pins.iter().filter(|pin| means(extent, pin, desired)).map(PinEntry::from).collect())
 }
 
-/// True when `pattern` means what is pinned.
-pub(super) fn concerns(pattern: &Pattern, pin: &Pin) -> bool {
-    pattern.matches(&pin.address, pin.manifest.group())
+/// What `pattern` means of what is kept at an earlier revision.
+pub(super) async fn meant(
+    reader: &Reader,
+    desired: Option<&Desired>,
+    pattern: &Pattern,
+) -> Result<Vec<Pin>, Failure> {
+    let pins = reader.pins().await.map_err(Failure::Remote)?;
+    Ok(pins.into_iter().filter(|pin| concerns(pattern, pin, desired)).collect())
 }
 
-fn means(extent: &Extent, pin: &Pin) -> bool {
+/// What is tracked at these addresses, and of `pins`: a commit may have moved what is tracked as it was declared then.
+pub(super) async fn rows(
+    reader: &Reader,
+    pattern: &Pattern,
+    pins: &[Pin],
+) -> Result<Vec<TrackedEntry>, Failure> {
+    let mut rows = reader.rows(Some(pattern)).await?;
+    for pin in pins.iter().filter(|pin| !pattern.matches(&pin.address, pin.manifest.group())) {
+        let mut of_pin = reader.rows(Some(&Pattern(pin.address.clone()))).await?;
+        of_pin.retain(|row| row.scope == pin.scope.to_string() && *row.id == *pin.id.0);
+        of_pin.retain(|row| rows.iter().all(|known| (&known.scope, &known.id) != (&row.scope, &row.id)));
+        rows.append(&mut of_pin);
+    }
+    Ok(rows)
+}
+
+/// True when `pattern` means what is pinned, by the address it had then or by the one that the newest revision has it at.
+fn concerns(pattern: &Pattern, pin: &Pin, desired: Option<&Desired>) -> bool {
+    let newest = desired.and_then(|desired| desired.newest(&pin.scope, &pin.id)).is_some_and(|manifest| {
+        let address = Address { part: pin.address.part.clone(), ..manifest.address.clone() };
+        pattern.matches(&address, manifest.key.group())
+    });
+    newest || pattern.matches(&pin.address, pin.manifest.group())
+}
+
+fn means(extent: &Extent, pin: &Pin, desired: Option<&Desired>) -> bool {
     match extent {
         Extent::All => true,
         Extent::Source(name) => pin.manifest.source() == &**name,
         Extent::Provider(name) => pin.scope.provider == *name,
-        Extent::Address(pattern) => concerns(pattern, pin),
+        Extent::Address(pattern) => concerns(pattern, pin, desired),
         Extent::Labels(_) => false,
     }
 }

@@ -6,7 +6,7 @@ use crate::{
     session::Failure,
     store::{Db, PinEntry, SuspensionEntry},
 };
-use reconciled_engine::{Extent, StoppedBy, Store, Suspension, Write, store::Event};
+use reconciled_engine::{Desired, Extent, StoppedBy, Store, Suspension, Write, store::Event};
 use reconciled_provider::{Hash, ManifestKey, Scope};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -145,10 +145,16 @@ pub async fn suspend(
 }
 
 /// Ends the suspension that `ask` means; where there is none, what is kept there at an earlier revision. What was changed
-/// by hand meanwhile is healed: a person says so.
+/// by hand meanwhile is healed: a person says so. `desired` is what sources declare, where that is known.
 ///
 /// Errors: there is neither.
-pub async fn resume(db: &Db, ask: &ResumeAsk, actor: &str, now: Duration) -> Result<Resumed, Failure> {
+pub async fn resume(
+    db: &Db,
+    desired: Option<&Desired>,
+    ask: &ResumeAsk,
+    actor: &str,
+    now: Duration,
+) -> Result<Resumed, Failure> {
     let all = db.suspensions().await?;
     let name = ask.meant.address.as_deref().filter(|text| !text.contains('/'));
     let found = match name.map(str::to_lowercase) {
@@ -160,7 +166,7 @@ pub async fn resume(db: &Db, ask: &ResumeAsk, actor: &str, now: Duration) -> Res
     };
     let reason = ask.reason.as_deref().unwrap_or("");
     let Some(found) = found else {
-        let released = rollback::release(db, &ask.meant, reason, actor, now).await?;
+        let released = rollback::release(db, desired, &ask.meant, reason, actor, now).await?;
         if !released.is_empty() {
             return Ok(Resumed {
                 ended: None,
@@ -190,7 +196,7 @@ pub async fn resume(db: &Db, ask: &ResumeAsk, actor: &str, now: Duration) -> Res
     Ok(Resumed {
         ended: Some(found.into()),
         released: Vec::new(),
-        kept: rollback::kept(db, &found.extent).await?,
+        kept: rollback::kept(db, desired, &found.extent).await?,
         left: left.map(SuspensionEntry::from).collect(),
     })
 }

@@ -1,6 +1,6 @@
 //! Having it done now, and following it: what `sync`, `apply` and a push ask a daemon, and what they are told.
 
-use crate::store::Stamp;
+use crate::{config::Approver, store::Stamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -99,6 +99,9 @@ pub enum SyncLine {
         /// When it will, in words, where a closed window or a person stops it now.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         once: Option<String>,
+        /// By which ways consent to it counts.
+        #[serde(default)]
+        ways: Vec<Approver>,
     },
     /// The end.
     End {
@@ -111,6 +114,9 @@ pub enum SyncLine {
         /// It failed by errors of manifests alone: nothing of that is tried again before they are mended.
         #[serde(default)]
         invalid: bool,
+        /// Something may have been done before the question, which `outcomes` have not: what was pushed was in force by then.
+        #[serde(default)]
+        missed: bool,
         /// How long it took.
         milliseconds: u64,
         /// The request that this is the end of.

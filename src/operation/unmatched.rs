@@ -86,10 +86,10 @@ fn declared(desired: &Desired) -> impl Iterator<Item = (Address, &ManifestKey)> 
 fn parts<'a>(session: &'a Session, desired: &'a Desired) -> impl Iterator<Item = (Address, &'a ManifestKey)> {
     desired.scopes.iter().flat_map(move |(scope, resources)| {
         let observer = session.observer(&scope.provider);
-        resources.iter().map(move |resource| {
-            let manifest = desired.manifest(resource.origin);
+        resources.iter().flat_map(move |resource| {
             let part = observer.and_then(|observer| observer.part(scope, &resource.id));
-            (Address { part, ..manifest.address.clone() }, &manifest.key)
+            let named = desired.known_by(scope, resource);
+            named.map(move |meta| (Address { part: part.clone(), ..meta.address.clone() }, &meta.key))
         })
     })
 }

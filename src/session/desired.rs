@@ -113,8 +113,12 @@ impl Outlook {
         let problems = self.reported.iter().filter(|reported| *reported.source == *name);
         all.extend(problems.map(|reported| format!("{}\n", reported.problem)));
         if self.withheld.iter().any(|withheld| **withheld == *name) {
+            let stays = match self.snapshots.iter().any(|snapshot| *snapshot.name == *name) {
+                true => "the last good one stays",
+                false => "nothing of it is in force yet",
+            };
             all.push(format!(
-                "error: source {name}: the revision has errors that keep all of it from coming into force; the last good one stays"
+                "error: source {name}: the revision has errors that keep all of it from coming into force; {stays}"
             ));
         }
         all

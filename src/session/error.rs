@@ -74,7 +74,10 @@ impl fmt::Display for Failure {
         match self {
             Failure::Config(error) => write!(f, "{}", chain(error)),
             Failure::Problems(problems) => {
-                let texts: Vec<String> = problems.iter().map(ToString::to_string).collect();
+                // A warning is no reason by itself, so it does not come first.
+                let (errors, warnings): (Vec<_>, Vec<_>) =
+                    problems.iter().partition(|problem| problem.is_error());
+                let texts: Vec<String> = errors.iter().chain(&warnings).map(ToString::to_string).collect();
                 f.write_str(texts.join("\n\n").trim_start_matches("error: "))
             }
             Failure::Source(error) => f.write_str(&chain(error.as_ref())),

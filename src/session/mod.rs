@@ -41,7 +41,7 @@ use crate::{
     layer,
     manifest::{Cache, EntryView},
     registry,
-    store::{self, DATABASE, Db, Init, KEY_FILE, Reader, Seal, StoreError},
+    store::{Db, KEY_FILE, Reader, Seal, StoreError},
     telemetry::Metrics,
 };
 use reconciled_engine::{
@@ -96,6 +96,8 @@ pub struct Session {
     pub metrics: Arc<Metrics>,
     /// The rate limits, by entry.
     pub buckets: BTreeMap<Arc<str>, Arc<layer::Bucket>>,
+    /// There is no state yet, nor its key: what secrets are marked with here is not what they will be marked with.
+    is_stateless: bool,
     /// The state that was made with this session, open already: for its first writer.
     made: Mutex<Option<Db>>,
 }
@@ -230,6 +232,7 @@ impl Session {
             tally,
             metrics,
             buckets,
+            is_stateless: seal.is_none(),
             made: Mutex::default(),
         })
     }
@@ -256,6 +259,12 @@ impl Session {
         };
         reader.has_its_names(&renames(&self.config)).await?;
         Ok(reader)
+    }
+
+    /// True where digests of this session's plans are nobody else's: they have marks of secrets in them, and the key of these ends
+    /// with the session.
+    pub fn has_fleeting_digests(&self) -> bool {
+        self.is_stateless && self.secrets.has_marked()
     }
 
     /// What was parsed, for who ends with it.
@@ -287,12 +296,7 @@ async fn read_to_write(
     environment: &Environment,
 ) -> Result<(Read, Mutex<Option<Db>>), Failure> {
     let read = read(argument, environment)?;
-    let folder = &read.0.state_dir;
-    let is_new = !folder.join(KEY_FILE).exists() && !folder.join(DATABASE).exists();
-    let made = match is_new {
-        true => Some(store::make(folder, Init::New, Arc::new(SystemClock)).await?.0),
-        false => None,
-    };
+    let made = state::make_first(&read.0.state_dir, Arc::new(SystemClock)).await?;
     Ok((read, Mutex::new(made)))
 }
 

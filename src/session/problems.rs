@@ -75,16 +75,19 @@ fn frozen(outlook: &Outlook, name: &str, tracked: &[TrackedEntry]) -> Vec<Condit
         let is_shared = desired.policies.get(resource.policy).merge;
         is_shared || *desired.manifest(resource.origin).file == *row.file || !state.is_frozen(&row.file)
     };
-    let is_declared = |row: &TrackedEntry| {
+    // It is declared, or known to be for others.
+    let is_known = |row: &TrackedEntry, key: &ManifestKey| {
         let Ok(scope) = row.scope.parse::<Scope>() else { return false };
-        desired.declaring(&scope, &row.id.as_str().into()).iter().any(|resource| counts(row, resource))
+        let id = row.id.as_str().into();
+        desired.declaring(&scope, &id).iter().any(|resource| counts(row, resource))
+            || state.is_elsewhere(key, &scope)
+            || state.is_unselected(key, &scope, &id)
     };
     let undeclared: BTreeSet<ManifestKey> = tracked
         .iter()
-        .filter(|row| !is_declared(row))
-        .map(|row| ManifestKey(row.manifest.as_str().into()))
-        .filter(|key| key.source() == name)
-        .filter(|key| !state.may_be_elsewhere(key) && !state.unselected.contains(key))
+        .map(|row| (row, ManifestKey(row.manifest.as_str().into())))
+        .filter(|(row, key)| key.source() == name && !is_known(row, key))
+        .map(|(_, key)| key)
         .collect();
     let message = "files with errors may still declare it: it is not changed, restored or deleted";
     let frozen = |key: &ManifestKey| Condition {

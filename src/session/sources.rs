@@ -170,12 +170,7 @@ fn urls(config: &Config, source: &SourceConfig) -> Result<Vec<RemoteUrl>, Source
 
 /// What `reference` follows.
 pub fn reference(reference: &GitRef) -> Result<Reference, Failure> {
-    Ok(match reference {
-        GitRef::Branch(name) => Reference::Branch(name.to_string()),
-        GitRef::Tag(name) => Reference::Tag(name.to_string()),
-        GitRef::Semver(range) => Reference::semver(range)?,
-        GitRef::Commit(id) => Reference::Commit(oid(id)?),
-    })
+    Ok(reference.parsed()?)
 }
 
 /// Says whether one of the source's urls is the repository at `directory`, which has no link in it.

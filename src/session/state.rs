@@ -4,7 +4,7 @@ use super::{Failure, take_along};
 use crate::{
     clock::SystemClock,
     config::{self, Config, Environment},
-    store::{Db, KEY_FILE, OpenOptions, Reader, StoreError},
+    store::{self, DATABASE, Db, Init, KEY_FILE, OpenOptions, Reader, StoreError},
 };
 use reconciled_provider::Clock;
 use std::{path::Path, sync::Arc};
@@ -51,10 +51,37 @@ impl HostState {
         let dir = &self.config.state_dir;
         match Db::open_writer(dir, options).await {
             Err(StoreError::NotThere(_)) if !dir.join(KEY_FILE).exists() => Err(Failure::hinted(
-                format!("no state in {} yet: nothing was applied", dir.display()),
+                none_yet(dir),
                 "`reconciled apply` or a daemon makes it; to have either write nothing, also at its first start: touch /etc/reconciled/suspended",
             )),
             other => Ok(other?),
         }
     }
+
+    /// As [`HostState::writer`], and makes the state where there never was one: for consent to what a plan without one showed.
+    pub async fn writer_from_the_first(&self) -> Result<Db, Failure> {
+        match make_first(&self.config.state_dir, self.clock.clone()).await? {
+            Some(made) => Ok(made),
+            None => self.writer().await,
+        }
+    }
+
+    /// Opens the state for reading, for a verb that has nothing to do where there never was one.
+    pub async fn reader_of_some(&self) -> Result<Reader, Failure> {
+        self.reader().await?.ok_or_else(|| {
+            Failure::hinted(none_yet(&self.config.state_dir), "`reconciled apply` or a daemon makes it")
+        })
+    }
+}
+
+fn none_yet(dir: &Path) -> String {
+    format!("no state in {} yet: nothing was applied", dir.display())
+}
+
+/// Makes the state where neither it nor its key is there, so that none was lost; none where one was made before.
+pub(super) async fn make_first(dir: &Path, clock: Arc<dyn Clock>) -> Result<Option<Db>, Failure> {
+    if dir.join(KEY_FILE).exists() || dir.join(DATABASE).exists() {
+        return Ok(None);
+    }
+    Ok(Some(store::make(dir, Init::New, clock).await?.0))
 }

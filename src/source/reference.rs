@@ -44,7 +44,10 @@ impl Reference {
     }
 
     /// Checks that the name can be a name of Git and nothing else, such as a refspec.
-    pub(super) fn check(&self) -> Result<(), SourceError> {
+    ///
+    /// # Errors
+    /// [`SourceError::InvalidReference`].
+    pub fn check(&self) -> Result<(), SourceError> {
         let (name, prefix) = match self {
             Self::Branch(name) => (name, "refs/heads/"),
             Self::Tag(name) => (name, "refs/tags/"),

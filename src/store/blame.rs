@@ -3,7 +3,7 @@
 //! Guarantees: only what the audit trail and the revisions say. It deliberately guesses nothing: a commit of which no
 //! revision is kept any more has no author here.
 
-use super::{entry::HistoryEntry, error::Result, rows::at};
+use super::{claim, entry::HistoryEntry, error::Result, rows::at};
 use reconciled_provider::Hash;
 use sqlx::{Row as _, SqliteConnection};
 use std::{collections::HashMap, time::Duration};
@@ -39,7 +39,9 @@ impl Blame {
         let found =
             sqlx::query("SELECT revision, actor, message FROM event WHERE kind = 'push' ORDER BY number");
         for row in found.fetch_all(&mut *conn).await? {
-            pushers.entry(row.try_get(0)?).or_default().push((row.try_get(1)?, row.try_get(2)?));
+            let message: String = row.try_get(2)?;
+            let pusher = claim::with_claim(row.try_get(1)?, claim::in_push(&message));
+            pushers.entry(row.try_get(0)?).or_default().push((pusher, message));
         }
         let mut used: HashMap<String, Vec<Used>> = HashMap::new();
         let found =

@@ -1,6 +1,6 @@
 //! What the reading verbs are told: plain data, for the table, JSON and YAML renderers alike.
 
-use super::drift::FieldEntry;
+use super::{claim, drift::FieldEntry};
 use reconciled_engine::{Desired, Pin, SourceState, StoppedBy, Suspension};
 use reconciled_provider::{Address, ManifestKey, Pattern};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -512,8 +512,10 @@ pub struct HistoryEntry {
 impl HistoryEntry {
     /// True when `who` had a part in it.
     pub(super) fn is_by(&self, who: &str) -> bool {
-        let others = [&self.author, &self.pusher, &self.approver];
-        self.actor == who || others.into_iter().flatten().any(|other| other == who)
+        let actors = [Some(&self.actor), self.pusher.as_ref(), self.approver.as_ref()];
+        self.author.as_deref() == Some(who)
+            || actors.into_iter().flatten().any(|actor| claim::names(actor, who))
+            || self.kind == "push" && claim::in_push(&self.message) == Some(who)
     }
 }
 

@@ -12,6 +12,7 @@ use super::{
 };
 use reconciled_provider::Error;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use sqlx::{AssertSqlSafe, Row as _, SqliteConnection, sqlite::SqliteRow};
 use std::{io::BufRead, path::Path, time::Duration};
 use tokio::sync::oneshot;
@@ -174,6 +175,10 @@ pub fn verify(lines: impl BufRead) -> std::result::Result<Verification, String> 
         };
         if expected.is_some_and(|expected| expected != event.hash) {
             return broken("it was changed after it was written");
+        }
+        // The hash covers what an event says, and nothing that was written beside it.
+        if serde_json::from_str::<Value>(&line).ok() != serde_json::to_value(&event).ok() {
+            return broken("its line says more than the event, or less");
         }
         checked += 1;
         before = Some(event);

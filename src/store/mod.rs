@@ -12,6 +12,7 @@ mod ahead;
 mod backup;
 mod begun;
 mod blame;
+mod claim;
 mod counts;
 mod drift;
 mod entry;
@@ -40,6 +41,7 @@ mod writer;
 mod tests;
 
 pub use backup::{Restored, restore};
+pub use claim::with_claim;
 pub use drift::FieldEntry;
 pub use entry::{
     ApprovalEntry, Approvals, ConditionEntry, DegradedEntry, DriftEntry, Elsewhere, EventEntry, EventFilter,

@@ -102,6 +102,30 @@ fn what_is_approved_while_the_window_is_closed_is_written_once_it_opens_and_not_
 }
 
 #[test]
+fn what_is_approved_while_a_window_is_closed_that_lets_a_person_is_written_now() {
+    let server = Pdns::start();
+    let (env, daemon) = closed(&server);
+    let manual = "{deny: \"* * * * *\", duration: 1h, manual: true}";
+    window(&env, &server, manual, "");
+    daemon.signal("HUP");
+    wait_for("the reload", || daemon.log().contains("configuration is reloaded"));
+    env.push("zone.yaml", &zone(ZONE, "pdns", &[WWW]));
+    wait_for("it is known ahead", || json(&env, &["approvals", "-o", "json"])["holds"][0].is_object());
+    let once = "once the window opens or a person asks for it";
+    assert_eq!(hold(&env)["once"], once);
+    let short = &digest(&env)[..8];
+    for verb in [&["status"][..], &["approvals"], &["plan"], &["explain", "Zone/example.com"]] {
+        env.run(verb).exits(0).says(&[once]);
+    }
+    env.run(&["approve", short, "--reason", "meant", "-o", "json"])
+        .exits(0)
+        .says(&["the daemon goes on with it now"])
+        .hides(&["nothing is written now", "\"once\""]);
+    wait_for("it is written", || server.rrsets(ZONE) == addresses(&[("www", "192.0.2.1")]));
+    daemon.stop();
+}
+
+#[test]
 fn a_push_is_refused_for_what_will_be_held_and_taken_with_consent_ahead() {
     let server = Pdns::start();
     let keys = ", approve: [socket, push-option, trailer]";

@@ -24,7 +24,7 @@ fn a_group_that_is_not_there_fails() {
 #[test]
 fn a_file_of_variables_that_is_not_there_fails() {
     let env = desk(|config| config.replace("{name: infra,", "{name: infra, vars: [nosuch.yaml],"));
-    env.run(&["check"]).exits(1).says(&["FAIL  source infra: nosuch.yaml"]);
+    env.run(&["check"]).exits(1).says(&["FAIL  source infra: nosuch.yaml", "hint: correct `vars`"]);
     env.push("nosuch.yaml", "a: 1\n");
     env.run(&["check"]).exits(0).says(&["ok    source infra"]);
 }
@@ -64,4 +64,20 @@ fn a_pattern_that_never_ends_is_an_error_with_its_place() {
     let env = desk(|config| config.replace("{name: infra,", "{name: infra, ignore: [\"[\"],"));
     env.run(&["check"]).exits(1).says(&["`[` is no pattern as of a .gitignore", "config.yaml:"]);
     env.run(&["plan"]).exits(1).says(&["`[` is no pattern as of a .gitignore"]);
+}
+
+#[test]
+fn a_path_with_a_label_that_this_host_has_not_is_told_as_a_plan_tells_it() {
+    let env =
+        desk(|config| config.replace("{name: infra,", "{name: infra, path: \"env/${host.labels.env}\","));
+    let words = ["this host has no `host.labels.env`", "set host.labels in the host configuration"];
+    env.run(&["plan"]).exits(1).says(&words);
+    env.run(&["check"]).exits(1).says(&words).hides(&["there is no folder"]);
+}
+
+#[test]
+fn nothing_is_substituted_in_the_names_of_files_of_variables() {
+    let env =
+        desk(|config| config.replace("{name: infra,", "{name: infra, vars: [\"vars/${host.name}.yaml\"],"));
+    env.run(&["plan"]).exits(1).says(&["no such file", "nothing is substituted in it"]);
 }

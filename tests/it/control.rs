@@ -174,7 +174,12 @@ fn an_entry_does_no_more_than_its_policy_says() {
     assert_eq!(server.rrsets(ZONE), rrsets(&[("www A", "300 192.0.2.1"), ("mail A", "300 192.0.2.2")]));
     may("upsert-only");
     env.push("zone.yaml", &zone(ZONE, "pdns", &[OTHER]));
-    env.run(&["apply", "--yes"]).says(&["`policy: upsert-only`"]);
+    let forbidden = env.run(&["apply", "--yes"]).says(&["`policy: upsert-only`", "reconciled forget Zone/"]);
+    forbidden.exits(3).says(&["0 to delete; 1 stalled;"]).hides(&["1 to delete"]);
+    let plan = env.run(&["plan", "-o", "json"]).exits(3).stdout;
+    let plan: serde_json::Value = serde_json::from_str(&plan).unwrap();
+    assert_eq!(plan["summary"]["stalled"], 1, "{plan}");
+    assert_eq!(plan["resource_changes"][0]["state"], "held", "{plan}");
     assert_eq!(server.rrsets(ZONE), second(), "it deletes nothing");
     may("sync");
     env.run(&["apply", "--yes"]).exits(0);
@@ -316,4 +321,47 @@ fn nothing_can_be_stopped_that_never_began_and_it_is_said_what_can() {
     let env = Env::zonefile();
     let said = ["no state in DIR/state yet: nothing was applied", "touch /etc/reconciled/suspended"];
     env.run(&["suspend", "--all", "--reason", "x"]).exits(1).says(&said).hides(&["restore"]);
+}
+
+/// A desk where something exists that differs from what is declared, and nothing was ever applied.
+fn before_the_first(source_keys: &str) -> Env {
+    let env = Env::zonefile();
+    let config = fs::read_to_string(env.path("config.yaml")).unwrap();
+    env.write("config.yaml", &config.replace("{name: infra,", &format!("{{name: infra,{source_keys}")));
+    let soa = "@ 3600 IN SOA ns1.example.net. h.example.net. 5 10800 3600 604800 3600";
+    let text =
+        format!("$ORIGIN example.com.\n{soa}\n@ 300 IN NS ns1.example.net.\nwww 300 IN A 192.0.2.77\n");
+    env.write("zones/example.com.zone", &text);
+    env.push("zone.yaml", &zone(ZONE, "zones", &[WWW]));
+    env
+}
+
+#[test]
+fn what_the_first_plan_hints_at_can_be_done_at_once() {
+    let env = before_the_first("");
+    let adopt = "reconciled adopt Zone/example.com#www/A";
+    env.run(&["plan"]).exits(3).says(&[adopt]);
+    env.run(&["adopt", "Zone/example.com#www/A"]).exits(0).says(&["now: reconciled apply"]);
+    env.apply();
+    assert_eq!(env.zone_rrsets(ZONE), rrsets(&[("www A", "300 192.0.2.1")]));
+
+    let env = before_the_first(" apply: approve,");
+    env.push("zone.yaml", &zone(ZONE, "zones", &[MAIL]));
+    let planned = env.run(&["plan"]).exits(3).stdout;
+    let digest = planned.split("reconciled approve ").nth(1).unwrap().split(' ').next().unwrap();
+    assert_eq!(digest.len(), 32, "{planned}");
+    env.run(&["approve", digest, "--reason", "go"]).exits(0).says(&["is approved for 24 hours"]);
+    env.apply();
+    assert_eq!(env.zone_rrsets(ZONE)["mail A"], "300 192.0.2.2");
+}
+
+#[test]
+fn what_has_nothing_to_do_without_a_state_does_not_say_that_one_was_lost() {
+    let env = before_the_first("");
+    for verb in [&["forget", "Zone/*"][..], &["backup", "b.db"], &["approve", "abcdef", "--reason", "x"]] {
+        let said = env.run(verb).exits(1);
+        said.says(&["no state in DIR/state yet: nothing was applied", "`reconciled apply`"])
+            .hides(&["restore", "--recover"]);
+    }
+    assert!(!env.path("state/state.db").exists());
 }

@@ -66,7 +66,9 @@ fn zones_of_octodns_are_imported_with_what_is_left_out_said() {
     assert_eq!(env.zone_rrsets("example.com"), expected);
     env.in_sync();
     let one = ["import", "--from", "octodns", "config/example.com.yaml", "--only", "www"];
-    env.finish(env.command(&one)).exits(3).says(&["name: www"]).hides(&["name: mail"]);
+    env.finish(env.command(&one)).exits(3).says(&["name: www"]).hides(&["name: mail", "leave nothing"]);
+    let none = ["import", "--from", "octodns", "config/example.com.yaml", "--only", "wwww"];
+    env.finish(env.command(&none)).says(&["warning: --only and --ignore leave nothing of what is there"]);
     env.finish(env.command(&["import", "--from", "octodns", "zones"]))
         .exits(1)
         .says(&["files are called ZONE.yaml"]);

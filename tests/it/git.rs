@@ -282,3 +282,23 @@ fn sources_of_one_repository_ask_it_once_for_all() {
     assert!(asked * 3 <= polls * 2, "{asked} questions for {polls} polls");
     daemon.stop();
 }
+
+#[test]
+fn a_plan_names_the_revision_that_it_is_of_where_the_newest_one_is_refused() {
+    let env = Env::zonefile();
+    let config = fs::read_to_string(env.path("config.yaml")).unwrap();
+    env.write("config.yaml", &config.replace("{name: infra,", "{name: infra, onInvalid: hold,"));
+    let refused = env.push("bad.yaml", "apiVersion: ''\nkind: Zone\n");
+    env.run(&["plan"]).exits(1).says(&["`apiVersion` is empty", "nothing of it is in force yet"]);
+    env.push_without("bad.yaml");
+    let good = env.push("zone.yaml", &www("192.0.2.1"));
+    env.apply();
+    let bad = env.push("bad.yaml", "apiVersion: dns/v1\n");
+    let label = |commit: &str| format!("source infra at {}", &commit[..7]);
+    for form in ["text", "markdown", "json"] {
+        let plan = env.run(&["plan", "-o", form]).exits(1);
+        plan.says(&[&label(&good)]).hides(&[&label(&bad), &label(&refused)]);
+    }
+    let plan = env.run(&["plan", "-o", "markdown"]).exits(1).stdout;
+    assert!(plan.contains("the last good one stays"), "{plan}");
+}

@@ -347,3 +347,26 @@ fn with_drift(mode: &str, records: &[&str]) -> String {
     let annotated = format!("{{name: {ZONE}, annotations: {{reconciled/drift: {mode}}}}}");
     zone(ZONE, "zones", records).replace(&name, &annotated)
 }
+
+#[test]
+fn what_an_entry_had_that_is_gone_is_not_waited_for() {
+    let env = Env::new();
+    let entry = |name: &str| {
+        fs::create_dir_all(env.path(name)).unwrap();
+        format!("  - {{name: {name}, type: zonefile, directory: {}}}\n", env.path(name).display())
+    };
+    let host = "host: {labels: {role: dns}}";
+    let (alpha, berlin) = (entry("alpha"), entry("berlin"));
+    env.config(&format!("{alpha}{berlin}{host}"));
+    env.push("a.yaml", &zone(ZONE, "alpha", &[MAIL]));
+    let named = format!("metadata: {{name: b}}\nspec:\n  zone: {ZONE}");
+    let b = zone(ZONE, "berlin", &[MAIL]).replace("metadata: {name: example.com}\nspec:", &named);
+    env.push("b.yaml", &b);
+    env.push("s.yaml", &record_set("s", "{name: s, type: A, values: [192.0.2.1]}"));
+    env.apply();
+    env.config(&format!("{alpha}{host}"));
+    env.push("s.yaml", &record_set("s", "{name: s, type: A, values: [192.0.2.5]}"));
+    env.apply();
+    let status = env.run(&["status", "--exit-code"]).exits(0);
+    status.says(&["UNASSIGNED", "berlin"]).hides(&["WAITING", "OutOfDate"]);
+}

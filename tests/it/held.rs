@@ -267,6 +267,9 @@ fn a_broken_file_lets_no_part_of_a_held_change_go_on() {
         env.run(&["apply", "--yes"]).says(&["HELD", "FROZEN"]);
         assert_eq!(env.zone_rrsets(ZONE), before, "{file}");
     }
+    // A person's word is for what is held, and ends that.
+    let part = digest(&env);
+    assert_ne!(part, held);
     // Nothing of it is left that could be done: it is held all the same until it can be read.
     env.push("zone.yaml", "x: [");
     env.run(&["apply", "--yes"]).exits(1);

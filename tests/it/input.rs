@@ -268,6 +268,42 @@ fn a_bad_configuration_is_told_with_its_place_and_what_was_meant() {
     env.run(&["plan"]).exits(1).says(&["config.yaml:1:", "instnace", "instance"]);
     env.write("config.yaml", "sources: [\n");
     env.run(&["plan"]).exits(1).says(&["error: unclosed bracket", "--> DIR/config.yaml:1:10"]);
+    for (reference, words) in
+        [("{semver: x.y.z}", "`x.y.z` is no range of versions"), ("{commit: zzz}", "`zzz` is no commit: ")]
+    {
+        let keys = format!(", ref: {reference}");
+        env.config_with("it", "  - {name: zones, type: zonefile, directory: /zones}", &keys);
+        for verb in ["plan", "check"] {
+            env.run(&[verb]).exits(1).says(&["config.yaml:4:", words, "hint: write"]);
+        }
+    }
+    // What is only a warning is not the error.
+    env.config("  - {name: zones, type: zonefile, directory: /zones}\ntokens: [{name: ci, role: admin, hash: {env: X}}]");
+    env.run(&["plan"])
+        .exits(1)
+        .says(&["error: unknown value `admin`", "\nwarning: `tokens` have no effect"])
+        .hides(&["error: warning"]);
+}
+
+#[test]
+fn a_plan_file_goes_to_a_file_that_can_be_written() {
+    let env = applied();
+    env.run(&["plan", "--out", "-"]).exits(1).says(&["standard output", "-o json"]);
+    assert!(!env.path("-").exists());
+    env.run(&["plan", "--out", "nosuch/x"])
+        .exits(1)
+        .says(&["write the plan file nosuch/x", "hint: make its folder"]);
+    // A file that is called so does not stand for standard input.
+    env.write("-", "");
+    env.write("in", &zone(ZONE, "zones", &["{name: www, type: A, values: [192.0.2.9]}"]));
+    let piped = |args: &[&str]| {
+        let config = env.path("config.yaml");
+        let mut command = env.command(&[&["--config", config.to_str().unwrap()], args].concat());
+        command.stdin(fs::File::open(env.path("in")).unwrap());
+        env.finish(command)
+    };
+    piped(&["plan", "--dir", "-", "--out", "p.plan"]).exits(0);
+    piped(&["apply", "p.plan"]).exits(0).says(&["1 updated"]);
 }
 
 fn applied() -> Env {

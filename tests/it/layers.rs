@@ -55,6 +55,8 @@ fn a_layer_that_cannot_be_read_uncovers_nothing() {
         assert_eq!(env.zone_rrsets(ZONE), before, "{what}");
         assert_eq!(env.sql("SELECT DISTINCT deletion FROM inventory"), "protect", "{what}");
         env.run(&["status"]).says(&["FROZEN (1)\n  Zone/example.com"]);
+        let asked = env.run(&["explain", "Zone/example.com#@/A"]);
+        asked.says(&["it is not changed, restored or deleted"]).hides(&["is in sync"]);
         let _ = fs::remove_dir_all(env.path("work/prod"));
         env.push("prod/z.yaml", OVER);
         env.apply();
@@ -88,5 +90,33 @@ fn what_several_layers_give_variables_is_not_taken_from_one_of_them() {
         assert_eq!(env.zone_rrsets(ZONE), before, "{broken:?}");
     }
     env.push("vars/prod.yaml", "ip: 192.0.2.9\n");
+    env.in_sync();
+}
+
+#[test]
+fn of_three_layers_none_is_left_out_because_it_cannot_be_read() {
+    let env = Env::zonefile();
+    let config = fs::read_to_string(env.path("config.yaml")).unwrap();
+    env.write("config.yaml", &config.replace("repo.git}", "repo.git, path: [common, region, host]}"));
+    let records = ["{name: \"@\", type: A, values: [192.0.2.1]}"];
+    env.write("work/common/z.yaml", &zone(ZONE, "zones", &records));
+    env.write("work/region/z.yaml", OVER);
+    let host =
+        OVER.replace("ttl: 120\n  records:\n    - {name: \"@\", type: A, values: [192.0.2.9]}", "ttl: 60");
+    env.push("host/z.yaml", &host);
+    env.apply();
+    let before = env.zone_rrsets(ZONE);
+    assert_eq!(before, rrsets(&[(" A", "60 192.0.2.9")]));
+    for broken in [OVER.replace("Zone", "Zoen"), format!("{OVER}  bad: [")] {
+        env.push("region/z.yaml", &broken);
+        env.run(&["apply", "--yes"]).exits(1).says(&["FROZEN", "0 updated"]);
+        assert_eq!(env.zone_rrsets(ZONE), before, "{broken}");
+    }
+    // It may be in another file by now.
+    env.git(&["mv", "region/z.yaml", "region/zones.yaml"]);
+    env.push_all();
+    env.run(&["apply", "--yes"]).exits(1).says(&["FROZEN", "0 updated"]);
+    assert_eq!(env.zone_rrsets(ZONE), before);
+    env.push("region/zones.yaml", OVER);
     env.in_sync();
 }

@@ -211,6 +211,37 @@ fn what_is_asked_for_and_is_nowhere_is_said() {
 }
 
 #[test]
+fn records_of_a_zone_that_went_to_another_host_stay_as_the_zone_does_and_keep_nothing_else() {
+    let env = Env::zonefile();
+    let entry = format!(
+        "  - {{name: zones, type: zonefile, directory: {}, nameservers: [ns1.example.net.], {WIDE_GUARD}}}",
+        env.path("zones").display()
+    );
+    env.config(&format!("{entry}\nhost: {{labels: {{role: dns}}}}"));
+    let record = |name: &str| format!("{{name: {name}, type: A, values: [192.0.2.1]}}");
+    let set = "apiVersion: dns/v1\nkind: RecordSet\nmetadata: {name: us}\nspec: {zone: afar.example, records: [RECORD]}\n";
+    env.write("work/us.yaml", &set.replace("RECORD", &record("i")));
+    env.write("work/afar.yaml", &zone("afar.example", "zones", &[&record("h")]));
+    env.push("zone.yaml", &zone(ZONE, "zones", &[&record("a"), &record("b")]));
+    env.apply();
+    let before = env.zone_rrsets("afar.example");
+    assert_eq!(before, rrsets(&[("h A", "300 192.0.2.1"), ("i A", "300 192.0.2.1")]));
+    env.write("work/afar.yaml", &zone("afar.example", "pdns-berlin", &[&record("h")]));
+    env.push("zone.yaml", &zone(ZONE, "zones", &[&record("a")]));
+    env.run(&["plan"]).exits(0).says(&["RecordSet/us (`pdns-berlin`)", "Zone/afar.example (`pdns-berlin`)"]);
+    env.apply();
+    assert_eq!(env.zone_rrsets(ZONE), rrsets(&[("a A", "300 192.0.2.1")]));
+    assert_eq!(env.zone_rrsets("afar.example"), before);
+    // What its manifest said last counts for nothing here, and a selector that does not match has all of it pruned.
+    env.push("us.yaml", &set.replace("RECORD", ""));
+    env.in_sync();
+    let of_web = zone("afar.example", "zones", &[&record("h")])
+        .replace("{name: afar.example}", "{name: afar.example, annotations: {reconciled/hosts: role=web}}");
+    env.push("afar.yaml", &of_web);
+    env.run(&["plan"]).exits(3).says(&["RecordSet/us#i/A", "Zone/afar.example#h/A", "2 × `host-unselected`"]);
+}
+
+#[test]
 fn a_manifest_for_a_provider_of_another_host_is_shown_as_unassigned() {
     let env = Env::zonefile();
     let entry = format!("  - {{name: zones, type: zonefile, directory: {}}}", env.path("zones").display());
@@ -400,6 +431,8 @@ fn what_drifted_is_imported_alone_and_says_where_it_is_declared() {
     env.push("zone.yaml", &zone(ZONE, "zones", &[WWW, mail, gone]));
     env.apply();
     env.run(&["import", "zones", ZONE, "--drifted"]).exits(0).says(&["nothing that is declared differs"]);
+    let none = env.run(&["import", "zones", ZONE, "--only", "wwww"]).exits(0);
+    none.says(&["warning: --only and --ignore leave nothing of what is there"]);
     env.push("broken.yaml", &zone("example.net", "zones", &["{name: www, type: A, values: [x]}"]));
     let told = env.run(&["import", "zones", ZONE, "--drifted"]).exits(1).says(&["broken.yaml"]);
     told.hides(&["nothing that is declared differs"]);

@@ -31,6 +31,7 @@ mod daemon;
 mod deployment;
 mod disk;
 mod env;
+mod explained;
 #[path = "../../providers/dns/tests/it/fake.rs"]
 #[expect(dead_code, reason = "the tests of the provider use the rest")]
 mod fake;

@@ -77,6 +77,12 @@ fn records_of_others_survive_an_exclusive_zone_and_are_taken_over_with_their_mar
     env.run(&["plan"]).exits(3).says(&["asking whose it is", "1 suspended"]);
     env.run(&["resume", "Zone/a.example#free/A"]).exits(0);
 
+    // Whose mark is named consents to nothing that bears none.
+    let free = "{name: free, type: A, values: [192.0.2.9], adopt: externaldns/k8s}";
+    env.push("zone.yaml", &zone("a.example", "zones", &[free]));
+    env.run(&["apply", "--yes"]).exits(3).says(&["it bears no mark of `externaldns/k8s`"]);
+    assert_eq!(text(&env), SHARED);
+
     let taken = www.replace('}', ", adopt: externaldns/k8s}");
     let octo = "{name: octo, type: A, values: [192.0.2.3], adopt: octodns}";
     env.push("zone.yaml", &zone("a.example", "zones", &[&taken, octo]));

@@ -299,6 +299,25 @@ fn the_followed_branch_is_neither_deleted_nor_rewound_by_accident() {
 }
 
 #[test]
+fn a_push_to_a_repository_that_took_the_place_of_another_is_a_rewind() {
+    let server = Pdns::start();
+    let env = desk(&server, WIDE_GUARD, "");
+    let _daemon = Daemon::ready(&env);
+    let first = commit(&env, &[WWW]);
+    push(&env, &[]).exits(0);
+    fs::remove_dir_all(env.path("repo.git")).unwrap();
+    env.run(&["init", "repo.git"]).exits(0);
+    env.git(&["update-ref", "-d", "HEAD"]);
+    let other = commit(&env, &[MAIL]);
+    let line = format!("reconciled.accept-rewind={}", &other[..7]);
+    let gone = format!("does not descend from {}, which is in force and not in this repository", &first[..7]);
+    push(&env, &[]).exits(1).says(&[&gone, &format!("git push --force -o {line}")]).hides(&["git pull"]);
+    assert_eq!((tip(&env, "main"), server.rrsets(ZONE)), (String::new(), addresses(&[("www", "192.0.2.1")])));
+    push(&env, &["--force", "-o", &line]).exits(0).says(&["is rewound to", "in sync at"]);
+    assert_eq!((tip(&env, "main"), server.rrsets(ZONE)), (other, addresses(&[("mail", "192.0.2.2")])));
+}
+
+#[test]
 fn another_user_pushes_who_may_read_neither_configuration_nor_state() {
     let server = Pdns::start();
     let env = desk(&server, WIDE_GUARD, "");
@@ -430,10 +449,16 @@ fn a_tag_of_a_range_is_checked_and_applied_where_it_is_the_highest() {
     let env = desk(&server, WIDE_GUARD, ", ref: {semver: \"^1\"}");
     let _daemon = Daemon::ready(&env);
     let to = |refspec: &str| env.finish(git(&env, &["push", "origin", refspec]));
-    commit(&env, &[WWW]);
+    let highest = commit(&env, &[WWW])[..7].to_owned();
     to("HEAD:refs/tags/v1.1.0").exits(0).says(&["is not planned", "infra is in sync at", "2 created"]);
-    commit(&env, &[MAIL]);
-    to("HEAD:refs/tags/v1.0.9").exits(0).says(&["nothing to change"]);
+    let lower = commit(&env, &[MAIL, API])[..7].to_owned();
+    to("HEAD:refs/tags/v1.0.9")
+        .exits(0)
+        .says(&[
+            &format!("v1.0.9 is taken; infra is at {highest}"),
+            &format!("infra is in sync at {highest}: nothing to change"),
+        ])
+        .hides(&[&format!("in sync at {lower}")]);
     to("HEAD:refs/tags/v2.0.0").exits(0).hides(&["remote:"]);
     commit(&env, &["{name: www, tpye: A}"]);
     to("HEAD:refs/tags/v1.2.0").exits(1).says(&["unknown field `tpye`"]);

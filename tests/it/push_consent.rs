@@ -47,6 +47,40 @@ fn a_held_push_is_refused_with_the_line_to_type_and_that_line_works() {
 }
 
 #[test]
+fn who_consents_with_a_push_is_told_by_their_own_account_beside_the_user() {
+    let server = Pdns::start();
+    let env = desk(&server, "", "");
+    let _daemon = Daemon::ready(&env);
+    let push_as = |who: &str, options: &[&str]| {
+        let mut command = git(&env, &[&["push"], options, &["origin", "HEAD:main"]].concat());
+        command.env("REMOTE_USER", who);
+        env.finish(command)
+    };
+    commit(&env, &[WWW, MAIL, API, FTP]);
+    push_as("carol", &[]).exits(0);
+    commit(&env, &[WWW]);
+    let refused = push_as("dave", &[]).exits(1);
+    let option = refused.stderr.split("-o reconciled.approve=").nth(1).unwrap();
+    let option = format!("reconciled.approve={}", option.split_whitespace().next().unwrap());
+    push_as("erin", &["-o", &option]).exits(0).says(&["in sync at"]);
+
+    let user = env.run(&["history", "-o", "json"]).exits(0).stdout;
+    let entries: serde_json::Value = serde_json::from_str(&user).unwrap();
+    let push = entries.as_array().unwrap().iter().find(|entry| entry["kind"] == "push").unwrap();
+    let erin = format!("{}, by their own account erin", push["actor"].as_str().unwrap());
+    env.run(&["approvals"]).exits(0).says(&[&erin]);
+    let deleted = ["history", "Zone/example.com#mail/A"];
+    env.run(&deleted).exits(0).says(&[
+        &format!("approved by {erin}: push option"),
+        &format!("pushed by {}, by their own account carol", push["actor"].as_str().unwrap()),
+    ]);
+    let all = env.run(&["history", "--actor", "erin"]).exits(0);
+    all.says(&["approve ", "delete ", "pushed to main, by their own account erin"]).hides(&["carol"]);
+    let by_user = env.run(&["history", "--actor", push["actor"].as_str().unwrap()]).exits(0);
+    by_user.says(&["by their own account erin", "by their own account carol"]);
+}
+
+#[test]
 fn where_push_options_may_not_consent_the_host_does() {
     let server = Pdns::start();
     let env = desk(&server, "", ", approve: [socket]");
@@ -301,6 +335,62 @@ fn one_push_that_moves_two_sources_is_consented_to_by_one_line() {
     push(&line).exits(0).says(&["main is in sync at", "prod is in sync at"]);
     for zone in [ZONE, "example.net"] {
         assert_eq!(server.rrsets(zone), addresses(&[("www", "192.0.2.1")]));
+    }
+}
+
+#[test]
+fn of_two_sources_on_one_branch_those_of_a_plan_say_how_it_is_consented_to() {
+    for on_hold in ["refuse", "accept"] {
+        let server = Pdns::start();
+        let env = two_sources(&server, ", approve: [socket]", "", on_hold);
+        let config = fs::read_to_string(env.path("config.yaml")).unwrap();
+        // Both follow `main`; the source `main`, which lets no push approve, is the first of them.
+        env.write("config.yaml", &config.replace("branch: prod", "branch: main"));
+        let _daemon = Daemon::ready(&env);
+        let four = [WWW, MAIL, API, FTP];
+        commit_to(&env, "main", &four, "all");
+        commit_to(&env, "prod", &four, "all");
+        push(&env, &[]).exits(0);
+        commit_to(&env, "prod", &[WWW], "less");
+        let held = push(&env, &[]);
+        let held = match on_hold {
+            "refuse" => held.exits(1).hides(&["the pusher's", "reconciled approve"]),
+            _ => held.exits(0).says(&["held: pdns/example.net", "hint: to consent with a push:"]),
+        };
+        let option = held.stderr.split("git push -o ").nth(1).unwrap().split_whitespace().next().unwrap();
+        commit_to(&env, "prod", &[WWW], "words");
+        push(&env, &["-o", option]).exits(0).says(&["APPROVED"]).hides(&["not approved"]);
+        wait_for("prod goes on", || server.rrsets("example.net") == addresses(&[("www", "192.0.2.1")]));
+
+        // What the other one has a part in is consented to on the host.
+        commit_to(&env, "main", &[WWW], "less");
+        let held = push(&env, &[]).says(&["hint: to consent on the daemon's host: reconciled approve"]);
+        held.says(&["HELD  pdns/example.com"]).hides(&["git push -o"]);
+    }
+}
+
+#[test]
+fn of_what_a_push_has_held_the_pusher_consents_to_their_part() {
+    let server = Pdns::start();
+    let env = two_sources(&server, ", approve: [socket]", "", "refuse");
+    let config = fs::read_to_string(env.path("config.yaml")).unwrap();
+    env.write("config.yaml", &config.replace("branch: prod", "branch: main"));
+    let _daemon = Daemon::ready(&env);
+    for (records, message) in [(&[WWW, MAIL, API, FTP][..], "all"), (&[WWW], "less")] {
+        commit_to(&env, "main", records, message);
+        commit_to(&env, "prod", records, message);
+        if message == "all" {
+            push(&env, &[]).exits(0);
+        }
+    }
+    let refused = push(&env, &[]).exits(1).says(&["needs consent, and not the pusher's alone"]);
+    let host = refused.stderr.split("reconciled approve ").nth(1).unwrap().split(' ').next().unwrap();
+    env.run(&["approve", host, "--reason", "meant"]).exits(0);
+    let line = line_to_type(&refused);
+    assert_eq!(line.len(), 2, "{line:?}");
+    push(&env, &line.iter().map(String::as_str).collect::<Vec<_>>()).exits(0);
+    for zone in [ZONE, "example.net"] {
+        wait_for(zone, || server.rrsets(zone) == addresses(&[("www", "192.0.2.1")]));
     }
 }
 

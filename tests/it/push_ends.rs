@@ -66,6 +66,30 @@ fn a_push_is_followed_over_a_reload() {
 }
 
 #[test]
+fn a_push_whose_commit_somebody_else_found_first_is_not_said_to_change_nothing() {
+    let env = desk();
+    env.write("go", "");
+    let daemon = Daemon::ready(&env);
+    // Git runs this once the ref is moved, and before it runs the hook that follows.
+    let sync = format!(
+        "#!/bin/sh\n[ \"$1\" != committed ] || {} --config {} sync --wait >/dev/null 2>&1\n",
+        env!("CARGO_BIN_EXE_reconciled"),
+        env.path("config.yaml").display()
+    );
+    env.write("repo.git/hooks/reference-transaction", &sync);
+    let hook = env.path("repo.git/hooks/reference-transaction");
+    fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
+    let sha = commit(&env, &[WWW]);
+    let found = format!("infra is in sync at {} (", &sha[..7]);
+    push(&env, &[]).exits(0).says(&["Plan: 2 to create", &found]).hides(&["nothing to change"]);
+    assert!(env.zone_rrsets(ZONE).contains_key("www A"));
+    fs::remove_file(hook).unwrap();
+    env.git(&["commit", "-q", "--allow-empty", "-m", "nothing"]);
+    push(&env, &[]).exits(0).says(&[": nothing to change ("]);
+    daemon.stop();
+}
+
+#[test]
 fn consent_of_a_push_outlives_a_reload_between_its_plan_and_its_end() {
     let server = Pdns::start();
     let env = pdns_desk(&server, "", "");

@@ -3,7 +3,7 @@
 use crate::{
     env::{Env, WIDE_GUARD},
     pdns::Pdns,
-    push::{MAIL, WWW, ZONE, addresses, commit, desk, git, push, tip},
+    push::{API, FTP, MAIL, WWW, ZONE, addresses, commit, desk, git, push, tip},
     running::{Daemon, is_ready, wait_for},
 };
 use reconciled::failpoint::{CONSENT, NAMES, VARIABLE};
@@ -233,6 +233,63 @@ fn consent_of_a_push_counts_whole_or_not_at_all_wherever_the_daemon_is_killed() 
     }
     let missed: Vec<_> = CONSENT.iter().filter(|name| !reached.contains(*name)).collect();
     assert!(missed.is_empty(), "no push came there: {missed:?}");
+}
+
+/// Has Git kill a daemon once a push is planned, and before it is taken.
+fn kill_between(env: &Env, daemon: &Daemon) {
+    env.write("repo.git/hooks/update", &format!("#!/bin/sh\nkill -s KILL {}\n", daemon.id()));
+    let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs::set_permissions(env.path("repo.git/hooks/update"), executable).unwrap();
+}
+
+#[test]
+fn a_daemon_that_dies_between_the_plan_and_the_push_is_said_to_have_lost_the_consent() {
+    let server = Pdns::start();
+    let env = desk(&server, "", "");
+    let daemon = Daemon::ready(&env);
+    let first = commit(&env, &[WWW, MAIL, API, FTP]);
+    push(&env, &[]).exits(0);
+    commit(&env, &[WWW]);
+    let planned = push(&env, &["-o", "reconciled.plan"]).exits(1);
+    let option = planned.stderr.split("-o ").nth(1).unwrap().split_whitespace().next().unwrap();
+    let digest = option.split('=').nth(1).unwrap();
+    kill_between(&env, &daemon);
+    let by_push =
+        format!("hint: to consent with a push: git commit --allow-empty -m \"…\", then git push -o {option}");
+    let by_host = format!("reconciled approve {digest} --reason");
+    push(&env, &["-o", option]).exits(0).says(&[
+        "APPROVED",
+        "note: nothing is approved: ",
+        &by_push,
+        &by_host,
+    ]);
+    drop(daemon);
+
+    // The line that was said works, and where it dies later it cannot be known what it had done.
+    fs::remove_file(env.path("repo.git/hooks/update")).unwrap();
+    let daemon = Daemon::start_with(&env, &[(VARIABLE, "push.approved")]);
+    wait_for("a daemon", || is_ready(&env.path("state/api.sock")));
+    env.git(&["commit", "-q", "--allow-empty", "-m", "consent"]);
+    push(&env, &["-o", option]).exits(0).says(&["whether anything is approved is not known", &by_host]);
+    drop(daemon);
+    let daemon = Daemon::ready(&env);
+    wait_for("it was approved", || server.rrsets(ZONE) == addresses(&[("www", "192.0.2.1")]));
+
+    // The same of a rewind.
+    env.git(&["reset", "-q", "--hard", &first]);
+    kill_between(&env, &daemon);
+    let rewind = format!("reconciled.accept-rewind={first}");
+    let host = format!("reconciled sync --source infra --accept-rewind {first}");
+    push(&env, &["--force", "-o", &rewind])
+        .exits(0)
+        .says(&["nobody has consented to the rewind", &host, "git push -o reconciled.accept-rewind=$("])
+        .hides(&["applied once the daemon looks"]);
+    drop(daemon);
+    fs::remove_file(env.path("repo.git/hooks/update")).unwrap();
+    let _daemon = Daemon::ready(&env);
+    env.git(&["commit", "-q", "--allow-empty", "-m", "consent"]);
+    let rewind = format!("reconciled.accept-rewind={}", env.git(&["rev-parse", "HEAD"]));
+    push(&env, &["-o", &rewind]).exits(0).says(&["is rewound to", "in sync at", "3 created"]);
 }
 
 #[test]

@@ -52,6 +52,27 @@ fn a_commit_is_pending_and_then_it_succeeded_and_nothing_is_said_twice() {
 }
 
 #[test]
+fn each_commit_that_was_in_sync_succeeded_however_soon_the_next_one_came() {
+    let sink = Sink::start();
+    let env = desk("github: acme/infra", &sink.url);
+    let daemon = Daemon::start(&env);
+    let push = |number: usize| {
+        let www = format!("{{name: www, type: A, values: [192.0.2.{number}]}}");
+        let commit = env.push("zone.yaml", &zone(ZONE, "zones", &[&www]));
+        env.run(&["sync", "--wait", "--timeout", "60s"]).exits(0);
+        commit
+    };
+    let commits: Vec<String> = (1..9).map(push).collect();
+    let at = |commit: &String| states(&sink.at(&format!("/repos/acme/infra/statuses/{commit}")));
+    wait_for("all are told of", || commits.iter().all(|commit| at(commit).contains(&"success".to_owned())));
+    for commit in &commits {
+        let told = at(commit).join(" ");
+        assert!(["pending success", "success"].contains(&told.as_str()), "{told}");
+    }
+    daemon.stop();
+}
+
+#[test]
 fn a_forge_that_refuses_is_shown_and_holds_up_nothing() {
     let sink = Sink::start();
     sink.answers(503);

@@ -76,6 +76,39 @@ fn what_is_rolled_back_stays_there_until_a_commit_changes_it_and_the_rest_goes_o
 }
 
 #[test]
+fn what_is_rolled_back_is_found_at_the_address_that_a_commit_moved_it_to() {
+    let server = Pdns::start();
+    let env = Env::pdns(&server);
+    let first = env.push("zone.yaml", &zone_of("192.0.2.1", "192.0.2.2"));
+    let daemon = Daemon::start(&env);
+    sync(&env).exits(0);
+    env.push("zone.yaml", &zone_of("192.0.2.11", "192.0.2.2"));
+    sync(&env).exits(0);
+    let back = ["rollback", first.trim(), "--target", "Zone/example.com#www/A", "--reason", "it is down"];
+    env.run(&back).exits(0);
+    let moved = "---\napiVersion: dns/v1\nkind: RecordSet\nmetadata: {name: web}\nspec: {zone: example.com, records: [{name: www, type: A, values: [192.0.2.11]}]}\n";
+    let rest = zone(ZONE, "pdns", &["{name: mail, type: A, values: [192.0.2.2]}"]);
+    env.push("zone.yaml", &format!("{rest}{moved}"));
+    sync(&env).exits(0);
+    assert!(served(&server, "192.0.2.1", "192.0.2.2"), "the same is declared, elsewhere");
+
+    for address in ["RecordSet/web", "RecordSet/web#www/A"] {
+        env.run(&["explain", address]).exits(0).says(&[
+            "Zone/example.com#www/A is rolled back to",
+            &format!("of source infra at {}", first.trim()),
+            "hint: to let it go on: reconciled resume Zone/example.com#www/A",
+        ]);
+        env.run(&["status", address]).exits(0).says(&["ROLLED BACK (1)", "Zone/example.com#www/A"]);
+        env.run(&["sync", address, "--wait", "--timeout", "60s"]).exits(0).hides(&["warning"]);
+    }
+    env.run(&["explain", "RecordSet/other"]).exits(1);
+    env.run(&["resume", "RecordSet/web#www/A"]).exits(0).says(&["is no longer kept at"]);
+    wait_for("it goes on", || served(&server, "192.0.2.11", "192.0.2.2"));
+    daemon.stop();
+    env.in_sync();
+}
+
+#[test]
 fn a_rollback_ends_with_resume_and_with_its_time() {
     let server = Pdns::start();
     let env = Env::pdns(&server);

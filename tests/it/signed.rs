@@ -148,7 +148,9 @@ fn a_push_that_is_not_signed_is_refused_by_the_hook_or_by_the_daemon_later() {
     // Nobody answers: the push is taken, and comes to nothing once the daemon looks.
     daemon.stop();
     commit(&env, None, "behind its back", &[WWW, MAIL]);
-    try_push(&env, &[]).exits(0).says(&["note: no plan"]);
+    try_push(&env, &[])
+        .exits(0)
+        .says(&["note: no plan", "the daemon looks, if it is signed by an allowed key"]);
     let daemon = Daemon::start(&env);
     sync(&env).exits(3).says(&["it is not signed"]);
     assert_eq!(env.zone_rrsets(ZONE), rrsets(&[("www A", "300 192.0.2.1")]));
@@ -247,7 +249,7 @@ fn a_trailer_of_a_signed_commit_approves_what_a_push_would_have_held() {
     let refused = try_push(&env, &[]).exits(1);
     refused.says(&[
         "error: refused: what is HELD above needs consent",
-        "hint: or let the commit say so, then push again: git commit --amend --no-edit --trailer 'Reconciled-Approve: ",
+        "hint: let the commit say so, then push again: git commit --amend --no-edit --trailer 'Reconciled-Approve: ",
     ]);
     let refused = try_push(&env, &[]).exits(1);
     let digest = digest(&refused.all());

@@ -166,6 +166,25 @@ fn a_secret_of_the_host_may_be_what_a_command_prints() {
 }
 
 #[test]
+fn a_plan_before_there_is_a_state_says_that_its_digests_do_not_last() {
+    let env = Env::host("");
+    let store = env.path("store.txt").display().to_string();
+    env.write("store.txt", CANARY);
+    env.host_config(&format!("secrets: {{db: {{file: {store}}}}}\n"));
+    let config = fs::read_to_string(env.path("config.yaml")).unwrap();
+    env.write("config.yaml", &config.replace("{name: infra,", "{name: infra, apply: approve,"));
+    env.push("a.yaml", &file("db", "content: {secret: db}, mode: \"0600\""));
+    let plan = env.run(&["plan"]).exits(3);
+    plan.says(&["there is no state yet", "reconciled state init"]).hides(&["reconciled approve"]);
+    env.run(&["state", "init"]).exits(0);
+    let plan = env.run(&["plan"]).exits(3).hides(&["state init"]).stdout;
+    let digest = plan.split("reconciled approve ").nth(1).unwrap().split(' ').next().unwrap();
+    env.run(&["approve", digest, "--reason", "go"]).exits(0);
+    env.apply();
+    assert_eq!(fs::read_to_string(env.path("machine/etc/db")).unwrap(), CANARY);
+}
+
+#[test]
 fn a_file_that_is_encrypted_anew_changes_nothing_and_words_are_as_sops_prints_them() {
     let desk = Desk::new();
     let env = &desk.env;

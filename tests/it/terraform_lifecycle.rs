@@ -251,6 +251,46 @@ fn a_rename_moves_what_there_is_and_a_word_that_names_nothing_is_held() {
 }
 
 #[test]
+fn what_is_renamed_to_a_name_that_is_not_free_is_held_and_nothing_goes() {
+    let env = desk("");
+    let plain = |name: &str, spec: &str| thing(name, "", &format!("name: {spec}"));
+    let from = |name: &str, from: &str, spec: &str| {
+        thing(name, &format!("reconciled/moved-from: Thing/{from}"), &format!("name: {spec}"))
+    };
+    let names = |env: &Env| -> Vec<(String, String)> {
+        let name = |file: String| (state(env, &file)["name"].as_str().unwrap().to_string(), file);
+        things(env).into_iter().map(name).collect()
+    };
+    env.push("a.yaml", &[plain("old", "one"), plain("web", "two"), plain("z", "z")].concat());
+    env.apply();
+    let before = names(&env);
+    assert_eq!(before.len(), 3);
+    let held = |manifests: &[String], words: &[&str]| {
+        env.push("a.yaml", &manifests.concat());
+        env.run(&["plan"]).exits(3).says(words);
+        env.run(&["apply", "--yes"]).exits(3).says(words).says(&["reconciled approve"]);
+        assert_eq!(names(&env), before);
+    };
+    // Its name was another's, which goes with the same commit.
+    let taken = "`reconciled/moved-from: Thing/old` does not move Thing/old: Thing/web is tracked already";
+    held(&[from("web", "old", "one"), plain("z", "z")], &[taken]);
+    let chain = [from("web", "old", "one"), from("www", "web", "two"), plain("z", "z")];
+    held(&chain, &[taken, "`reconciled/moved-from: Thing/web` names what a.yaml:1 declares still"]);
+    let circle = ["Thing/web` of Thing/old moves nothing", "Thing/old` of Thing/web moves nothing"];
+    held(&[from("web", "old", "one"), from("old", "web", "two"), plain("z", "z")], &circle);
+    let both = "Thing/old cannot be moved to each of Thing/x (a.yaml:1), Thing/y (a.yaml:6)";
+    let two = [from("x", "old", "one"), from("y", "old", "one"), plain("web", "two"), plain("z", "z")];
+    held(&two, &[both]);
+    // What it says to do helps.
+    for manifests in [[plain("old", "one"), plain("z", "z")], [from("web", "old", "one"), plain("z", "z")]] {
+        env.push("a.yaml", &manifests.concat());
+        env.apply().says(&["0 created", "0 replaced"]);
+        env.in_sync();
+    }
+    assert_eq!(names(&env), [before[0].clone(), before[2].clone()]);
+}
+
+#[test]
 fn after_a_recovery_nothing_is_made_before_a_person_says_so() {
     let env = desk("");
     env.push("a.yaml", &thing("a", "", "name: a"));

@@ -105,6 +105,17 @@ pub trait Inputs {
     fn is_apart(&self) -> bool {
         false
     }
+    /// False where something that declares manifests could not be read: what none of them declares may be declared there, and
+    /// [`Normalized::is_unsure`] says so in place of an error.
+    fn is_all_read(&self) -> bool {
+        true
+    }
+    /// The manifests of `kind` in any source of which nothing is made here: they are for other hosts, for entries that are not
+    /// configured here, or in error. What contributes to a scope that these alone declare goes with it, see
+    /// [`Normalized::absent`].
+    fn absent(&self, _kind: &str) -> Vec<&Manifest> {
+        Vec::new()
+    }
     /// The other manifests of `kind` in the same source.
     fn siblings(&self, kind: &str) -> Vec<&Manifest>;
     /// The manifests of `kind` in the other sources that may manage `scope`, in the order of the configuration: what one of them
@@ -141,8 +152,14 @@ pub struct Normalized {
     /// Resources that it declares for other hosts ([`Inputs::selects`]): what is tracked of them goes, as the guard counts what is no
     /// longer meant for a host.
     pub unselected: Vec<(Arc<Scope>, ResourceId)>,
+    /// Scopes to which it contributes and that only an absent manifest declares, with that ([`Inputs::absent`]): what is tracked
+    /// of it there fares as what that one tracked. It is no problem of this one.
+    pub absent: Vec<(Scope, ManifestKey)>,
     /// What is wrong with it; one bad record is one problem, the others stand.
     pub problems: Vec<Problem>,
     /// It belongs to the entry, also where nothing comes of it: what it contributes to is declared.
     pub is_taken: bool,
+    /// What it contributes to may be declared where nothing can be read ([`Inputs::is_all_read`]): nothing is made of it, and what
+    /// it declared stays as it is.
+    pub is_unsure: bool,
 }

@@ -75,6 +75,12 @@ pub fn place(entry: &str, claim: &Claim, scopes: &BTreeSet<Scope>) -> Result<(Sc
     Ok((scope.clone(), record::id(name.as_str(), Type::Txt.word())))
 }
 
+/// The type of an RRset that has one value, which nobody can share.
+fn single(id: &ResourceId) -> Option<&str> {
+    let (_, kind) = record::parts(id)?;
+    Type::of(kind).is_some_and(Type::is_single).then_some(kind)
+}
+
 /// Unites declared and claimed values with those of others; none when nothing is left.
 pub fn merge(
     declared: &[&Resource],
@@ -82,6 +88,10 @@ pub fn merge(
     tracked: Option<&Tracked>,
     claims: &[Claim],
 ) -> Result<Option<Merged>, Error> {
+    if let Some(kind) = declared.iter().find_map(|resource| single(&resource.id)) {
+        return Err(Error::unsupported(format!("a {kind} has exactly one value"))
+            .hint(format!("a {kind} cannot be merged: leave `merge` out")));
+    }
     let waiting: Vec<&Resource> = declared.iter().copied().filter(|r| r.spec.bytes().is_none()).collect();
     if let Some(first) = waiting.first() {
         let resource = Resource { spec: united_wait(declared), ..(*first).clone() };
@@ -121,12 +131,6 @@ pub fn merge(
     }
     let Some(id) = id.or_else(|| seen.map(|seen| seen.id.clone())) else { return Ok(None) };
     let (Some(ttl), false) = (ttl, values.is_empty()) else { return Ok(None) };
-    if let Some((_, kind @ ("CNAME" | "SOA"))) = record::parts(&id)
-        && values.len() > 1
-    {
-        return Err(Error::invalid(format!("{id} can hold one value, and {} are wanted", values.len()))
-            .hint(format!("a {kind} cannot be merged: leave `merge` out")));
-    }
     let mut values: Vec<String> = values.into_iter().collect();
     let bytes = record::encode_with(ttl, extra, &mut values);
     let ours = remember(&bytes, seen, tracked);

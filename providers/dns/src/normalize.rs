@@ -4,6 +4,7 @@
 //! the person meant to keep. All records at a name where a CNAME meets other data are left out likewise,
 //! because nobody can tell which of them was meant.
 
+mod absent;
 mod collect;
 mod endpoint;
 mod included;
@@ -206,13 +207,18 @@ fn record_set(manifest: &Manifest, inputs: &dyn Inputs, served: &Served) -> Norm
     let scope = record::scope(entry, &zone);
     let is_own = declaration(inputs.siblings(ZONE), inputs, &zone).is_some();
     let is_declared = is_own || inputs.scopes().contains(&scope);
-    if !is_declared && !is_named && !is_sole {
-        return Normalized::default();
+    let absent = if is_declared { Vec::new() } else { absent::of_zone(manifest, inputs, &scope, &zone) };
+    let is_absent = !absent.is_empty();
+    // Without a host at hand only what is in error is absent, and records are checked all the same.
+    if is_absent && !inputs.is_apart() || !is_declared && !is_named && !is_sole {
+        return Normalized { absent, ..Normalized::default() };
     }
+    let is_unsure = !is_declared && (is_absent || !inputs.is_all_read());
     let (spec, included, problems) = decoded::<RecordSetSpec>(manifest);
     let mut out = Normalized { problems, ..Normalized::default() };
     let Some(spec) = spec else { return out };
-    if !is_declared {
+    out.is_unsure = is_unsure;
+    if !is_declared && !is_unsure {
         out.problems.push(undeclared(manifest, inputs, &scope, spec.zone.span));
     }
     if !is_declared && !inputs.is_apart() {
@@ -268,10 +274,8 @@ fn inherited(inputs: &dyn Inputs, scope: &Scope, zone: &Name) -> Inherited {
 /// The `Zone` of that name which this entry serves, if one of these manifests declares it.
 fn declaration(zones: Vec<&Manifest>, inputs: &dyn Inputs, zone: &Name) -> Option<Inherited> {
     let manifest = zones.iter().find(|manifest| {
-        let text = manifest.spec.get("zone").and_then(|node| node.as_str()).unwrap_or(&manifest.name);
-        &*manifest.api_version == API_VERSION
-            && manifest.is_for(inputs.entry(), inputs.is_sole())
-            && Name::zone(text).is_ok_and(|name| name == *zone)
+        manifest.is_for(inputs.entry(), inputs.is_sole())
+            && declared(manifest).is_some_and(|name| name == *zone)
     })?;
     let text = |key: &str| manifest.spec.get(key).and_then(|node| node.as_str());
     Some(Inherited {
@@ -279,6 +283,12 @@ fn declaration(zones: Vec<&Manifest>, inputs: &dyn Inputs, zone: &Name) -> Optio
         ignored: ignored(manifest, zone),
         has_apex: text("apex").is_some_and(|apex| apex.eq_ignore_ascii_case("true")),
     })
+}
+
+/// The zone that a `Zone` declares.
+fn declared(manifest: &Manifest) -> Option<Name> {
+    let text = manifest.spec.get("zone").and_then(|node| node.as_str()).unwrap_or(&manifest.name);
+    Name::zone(text).ok().filter(|_| &*manifest.api_version == API_VERSION)
 }
 
 /// The rules of a zone declared elsewhere; what is wrong with them is told there.

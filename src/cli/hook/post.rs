@@ -3,17 +3,17 @@
 use super::{
     Exit, Options, Out, Update,
     daemon::{Daemon, within},
-    pre::ways,
+    pre::{EMPTY, ways},
     received,
 };
 use crate::{
     cli::follow::{counts, held, is_suspended, tell},
     client::Client,
-    config::Environment,
+    config::{Approver, Environment},
     operation::{PushFollow, PushSource, SyncLine, SyncOutcome},
     session::Failure,
 };
-use std::{path::Path, time::Duration};
+use std::{path::Path, sync::Arc, time::Duration};
 
 /// Variables in which a server of repositories says who pushes.
 const NAMES: [&str; 5] = ["REMOTE_USER", "GL_USERNAME", "GL_USER", "GITEA_PUSHER_NAME", "GL_ID"];
@@ -36,6 +36,7 @@ pub(super) async fn run(
     let received = received(environment)?;
     let daemon = Daemon::find(socket, &received, patience(options)).await;
     let wait = options.wait.unwrap_or(daemon.push_timeout());
+    let mut unheard = None;
     for update in updates {
         let Some(commit) = update.new.and_then(|new| received.commit(new).ok().flatten()) else { continue };
         for source in daemon.target.sources.iter().filter(|source| source.follows(&update.reference)) {
@@ -57,17 +58,87 @@ pub(super) async fn run(
                 false => wait + GRACE,
             };
             let label = commit.short();
-            // Why it does not answer was said before the push was taken.
-            let Ok(client) = &daemon.client else {
-                out.talk(&format!("{label} is taken, and applied once the daemon looks"));
-                continue;
+            let mut at: Option<At> = None;
+            let lost = match &daemon.client {
+                Ok(client) => {
+                    let following = follow(client, &ask, source, &label, &mut at, out);
+                    let Err(failure) = within(limit, following).await else { continue };
+                    out.talk(&format!("{label} is taken, and goes on without being followed: {failure}"));
+                    Unheard::Perhaps
+                }
+                Err(failure) => {
+                    out.talk(&untold(&ask, source, &label));
+                    Unheard::Surely(failure.to_string())
+                }
             };
-            if let Err(failure) = within(limit, follow(client, &ask, source, &label, out)).await {
-                out.talk(&format!("{label} is taken, and goes on without being followed: {failure}"));
+            if ask.accept_rewind && at.as_ref().is_none_or(|at| at.commit != ask.commit) {
+                rewind(&ask, source, &lost, out);
+            }
+            // It says where a source is once it has put down what is consented to.
+            if at.is_none() {
+                unheard.get_or_insert(lost);
             }
         }
     }
+    if let Some(unheard) = unheard.filter(|_| !options.approve.is_empty()) {
+        let consents = daemon.target.sources.iter().any(|source| source.consents);
+        unheard.tell("nothing is approved", "whether anything is approved", "reconciled approvals", out);
+        consent_again(options, consents).iter().for_each(|hint| out.talk(hint));
+    }
     Ok(Exit::Good)
+}
+
+/// Whether what the push consents to has not come to the daemon, which keeps it in memory until the push was taken.
+enum Unheard {
+    Perhaps,
+    /// And why.
+    Surely(String),
+}
+
+impl Unheard {
+    fn tell(&self, nothing: &str, whether: &str, verb: &str, out: &mut Out) {
+        out.talk(&match self {
+            Unheard::Surely(why) => format!("note: {nothing}: {why}"),
+            Unheard::Perhaps => format!("note: {whether} is not known; to see it: {verb}"),
+        });
+    }
+}
+
+/// A push of which nobody could be told.
+fn untold(ask: &PushFollow, source: &PushSource, label: &str) -> String {
+    if ask.accept_rewind {
+        return format!("{label} is taken");
+    }
+    let conditions = match (source.is_line(), source.verifies) {
+        (true, false) => "",
+        (true, true) => ", if it is signed by an allowed key",
+        (false, false) => ", if it is the highest version",
+        (false, true) => ", if it is the highest version and signed by an allowed key",
+    };
+    format!("{label} is taken, and applied once the daemon looks{conditions}")
+}
+
+/// What to type where a rewind was consented to in vain.
+fn rewind(ask: &PushFollow, source: &PushSource, unheard: &Unheard, out: &mut Out) {
+    let nothing = format!("nobody has consented to the rewind, and {} stays where it is", source.name);
+    unheard.tell(&nothing, "whether the rewind is consented to", "reconciled status", out);
+    let line = format!("reconciled sync --source {} --accept-rewind {}", source.name, ask.commit);
+    out.talk(&format!("hint: to rewind on purpose, on the daemon's host: {line}"));
+    if source.consents {
+        let line = "git push -o reconciled.accept-rewind=$(git rev-parse HEAD)";
+        out.talk(&format!("hint: or with a push: {EMPTY}, then {line}"));
+    }
+}
+
+/// What to type where other consent was given in vain.
+fn consent_again(options: &Options, by_push: bool) -> Vec<String> {
+    let digests: Vec<Arc<str>> = options.approve.iter().map(|digest| Arc::from(&**digest)).collect();
+    // A trailer takes whole digests, and the pusher may have written less.
+    let mut hints = if by_push { ways(&digests, &[]) } else { Vec::new() };
+    hints.extend(
+        digests.iter().map(|digest| format!("hint: to consent on the daemon's host: {}", approve(digest))),
+    );
+    hints
 }
 
 fn patience(options: &Options) -> Duration {
@@ -79,67 +150,99 @@ fn is_meant(options: &Options, commit: &str) -> bool {
     options.accept_rewind.as_ref().is_some_and(|wish| wish.len() >= 7 && commit.starts_with(wish.as_str()))
 }
 
-/// Tells how it goes, until the end.
+/// Where a source is, as the daemon says.
+struct At {
+    /// Full commit id.
+    commit: String,
+    label: String,
+}
+
+/// Tells how it goes, until the end; `at` is where the source is, once that is told.
 async fn follow(
     client: &Client,
     ask: &PushFollow,
     source: &PushSource,
     label: &str,
+    at: &mut Option<At>,
     out: &mut Out,
 ) -> Result<(), Failure> {
     let mut lines = client.lines::<SyncLine>("/v1/push/follow", ask).await?;
     while let Some(line) = lines.next().await? {
-        match &line {
+        match line {
+            SyncLine::Revision { source, commit, label } if source == ask.source => {
+                *at = Some(At { commit, label });
+            }
             SyncLine::Revision { .. } => {}
             // Warnings were shown before the push was taken.
             SyncLine::Message { text } if text.starts_with("warning") => {}
-            SyncLine::End { outcome, outcomes, left, invalid, milliseconds, .. } => {
-                for (scope, stance) in left {
+            SyncLine::End { outcome, outcomes, left, invalid, missed, milliseconds, .. } => {
+                for (scope, stance) in &left {
                     out.talk(&format!("{scope} is {stance}"));
                 }
+                let elsewhere = at.as_ref().filter(|at| is_elsewhere(ask, source, at, outcome));
                 let did = match outcomes.is_empty() {
-                    true if *outcome == SyncOutcome::Converged => "nothing to change".into(),
-                    true => "nothing changed so far".into(),
-                    false => counts(outcomes),
+                    true if outcome != SyncOutcome::Converged => "nothing changed so far".into(),
+                    true if missed && elsewhere.is_none() => String::new(),
+                    true => "nothing to change".into(),
+                    false => counts(&outcomes),
                 };
-                let source = &ask.source;
+                if let Some(at) = elsewhere {
+                    let version = ask.reference.strip_prefix("refs/tags/").unwrap_or(label);
+                    out.talk(&format!("{version} is taken; {} is at {}", ask.source, at.label));
+                }
+                let (source, label) = (&ask.source, elsewhere.map_or(label, |at| &at.label));
                 out.talk(&match outcome {
-                    SyncOutcome::Held if is_suspended(left) => format!(
+                    SyncOutcome::Held if is_suspended(&left) => format!(
                         "{source} is suspended at {label}: {did}; it goes on once that is over (reconciled status)"
                     ),
-                    SyncOutcome::Failed if *invalid => format!(
+                    SyncOutcome::Failed if invalid => format!(
                         "{source} has errors in manifests at {label}: {did}; what they declare stays as it is until they are mended"
                     ),
-                    outcome => conclusion(*outcome, source, label, &did, *milliseconds),
+                    outcome => conclusion(outcome, source, label, &did, milliseconds),
                 });
                 return Ok(());
             }
-            SyncLine::Held { domain, digest, reasons, once } => {
-                out.talk(&held(domain, reasons, once.as_deref()));
-                consent(digest, source).iter().for_each(|hint| out.talk(hint));
+            SyncLine::Held { domain, digest, reasons, once, ways } => {
+                out.talk(&held(&domain, &reasons, once.as_deref()));
+                consent(&digest, &ways).iter().for_each(|hint| out.talk(hint));
             }
-            line => tell(line, out),
+            line => tell(&line, out),
         }
     }
     Err(Failure::plain("the daemon ended before it said how it went"))
 }
 
-/// What whoever pushed can do about what is held. Not everybody who pushes may use a shell on the daemon's host, nor does every
-/// source let its users consent.
-fn consent(digest: &str, source: &PushSource) -> Vec<String> {
-    let approve = format!("reconciled approve {} --reason \"…\"", digest.get(..8).unwrap_or(digest));
-    let mut hints = ways(&[digest.into()], &[source]);
-    if source.socket {
-        hints.push(format!("hint: to consent on the daemon's host: {approve}"));
+/// Whether the source is at another commit than the pushed one, and stays there: of a range of versions another may be the
+/// highest.
+fn is_elsewhere(ask: &PushFollow, source: &PushSource, at: &At, outcome: SyncOutcome) -> bool {
+    let is_known = !matches!(outcome, SyncOutcome::Accepted | SyncOutcome::TimedOut);
+    is_known && !source.is_line() && !at.commit.is_empty() && at.commit != ask.commit
+}
+
+/// What whoever pushed can do about what is held, by the `open` ways. Not everybody who pushes may use a shell on the daemon's
+/// host, nor does every source let its users consent.
+fn consent(digest: &str, open: &[Approver]) -> Vec<String> {
+    let by = |way| if open.contains(&way) { vec![Arc::from(digest)] } else { Vec::new() };
+    let mut hints = ways(&by(Approver::PushOption), &by(Approver::Trailer));
+    if open.contains(&Approver::Socket) {
+        hints.push(format!("hint: to consent on the daemon's host: {}", approve(digest)));
     } else if hints.is_empty() {
-        hints.push(format!("hint: root or the daemon's own user consents on its host: {approve}"));
+        hints.push(format!("hint: root or the daemon's own user consents on its host: {}", approve(digest)));
     }
     hints
+}
+
+fn approve(digest: &str) -> String {
+    format!("reconciled approve {} --reason \"…\"", digest.get(..8).unwrap_or(digest))
 }
 
 /// The one line that says how it ended.
 fn conclusion(outcome: SyncOutcome, source: &str, label: &str, did: &str, milliseconds: u64) -> String {
     match outcome {
+        // What was done before anybody asked is not known here.
+        SyncOutcome::Converged if did.is_empty() => {
+            format!("{source} is in sync at {label} ({milliseconds} ms)")
+        }
         SyncOutcome::Converged => format!("{source} is in sync at {label}: {did} ({milliseconds} ms)"),
         SyncOutcome::Accepted => format!("{label} is taken; to follow it: reconciled sync --wait"),
         SyncOutcome::Held => format!("{source} is held at {label}: {did}; a person must consent or act"),

@@ -8,7 +8,7 @@ use super::{
 use crate::{
     cli::validate,
     client::Client,
-    config::{Environment, OnHold},
+    config::{Approver, Environment, OnHold},
     manifest::SourceRules,
     operation::{Form, PushAnswer, PushAsk, PushSource, SignedObjects, Upload},
     render::{
@@ -29,6 +29,8 @@ const PLANNED: usize = 3;
 const JUDGED: usize = 1_000;
 /// Most changes of a scope that a pusher is shown.
 const SHOWN: usize = 40;
+/// What there has to be for Git to run a hook.
+pub(super) const EMPTY: &str = "git commit --allow-empty -m \"…\"";
 
 /// What happens to the push.
 #[derive(PartialEq, Eq)]
@@ -95,7 +97,9 @@ pub(super) async fn run(
     }
     if !push.unsaid.is_empty() && (options.plan || verdict == Verdict::Refused) {
         let line = format!("git commit --amend --no-edit{}", trailers(&push.unsaid));
-        push.out.talk(&format!("hint: or let the commit say so, then push again: {line}"));
+        // What of it no push option may consent to needs the commit's word in any case.
+        let word = if push.unsaid.iter().all(|digest| push.wanted.contains(digest)) { "or " } else { "" };
+        push.out.talk(&format!("hint: {word}let the commit say so, then push again: {line}"));
     }
     if options.plan && verdict == Verdict::Taken {
         push.out.talk("nothing was taken: -o reconciled.plan only shows the plan");
@@ -180,7 +184,7 @@ impl Push<'_> {
             return Ok(Verdict::Refused);
         }
         self.show(&format!("plan of {short} for source {}", names(tracked)), &answer);
-        Ok(self.held(&answer, tracked))
+        Ok(self.held(&answer))
     }
 
     /// Nobody follows what is pushed: it is shown what it would do, and taken whatever that is.
@@ -235,16 +239,26 @@ impl Push<'_> {
         commit: &CommitInfo,
         tracked: &[PushSource],
     ) -> Result<bool, Failure> {
-        let in_force = tracked.iter().filter_map(|source| source.in_force.as_ref()?.parse::<Oid>().ok());
+        if tracked.is_empty() {
+            return Ok(false);
+        }
         let mut left_out = None;
-        for before in update.old.into_iter().chain(in_force) {
-            // A tag leads to its commit; what is not here cannot be compared.
-            let Ok(Some(before)) = self.received.commit(before) else { continue };
-            if !tracked.is_empty() && !self.received.descends(before.oid, commit.oid)? {
-                left_out = Some(before.short());
+        // A tag leads to its commit; what is none cannot be compared.
+        if let Some(before) = update.old
+            && let Ok(Some(before)) = self.received.commit(before)
+            && !self.received.descends(before.oid, commit.oid)?
+        {
+            left_out = Some(before.oid);
+        }
+        for before in tracked.iter().filter_map(|source| source.in_force.as_ref()?.parse::<Oid>().ok()) {
+            // One that is not here, as where the repository is another one, has no descendants here either.
+            if !self.received.descends(before, commit.oid)? {
+                left_out = Some(before);
             }
         }
         let Some(left_out) = left_out else { return Ok(false) };
+        let is_here = matches!(self.received.commit(left_out), Ok(Some(_)));
+        let left_out = left_out.short();
         let wish = self.options.accept_rewind.as_deref();
         let is_meant = wish.is_some_and(|wish| wish.len() >= 7 && commit.oid.to_string().starts_with(wish));
         let consents = tracked.iter().all(|source| source.consents) && self.daemon.client.is_ok();
@@ -253,8 +267,11 @@ impl Push<'_> {
             self.out.talk(&format!("{name} is rewound to {short}, which leaves out {left_out}"));
             return Ok(false);
         }
-        self.out.talk(&format!("error: this rewinds {name}: {short} does not descend from {left_out}"));
-        self.out.talk("hint: to keep what others pushed: git pull --rebase, then push again");
+        let why = if is_here { "" } else { ", which is in force and not in this repository" };
+        self.out.talk(&format!("error: this rewinds {name}: {short} does not descend from {left_out}{why}"));
+        if is_here {
+            self.out.talk("hint: to keep what others pushed: git pull --rebase, then push again");
+        }
         if consents {
             let line = format!("git push --force -o reconciled.accept-rewind={short}");
             self.out.talk(&format!("hint: to rewind on purpose: {line}"));
@@ -421,70 +438,70 @@ impl Push<'_> {
     }
 
     /// What a held plan means for the push.
-    fn held(&mut self, answer: &PushAnswer, meant: &[PushSource]) -> Verdict {
+    fn held(&mut self, answer: &PushAnswer) -> Verdict {
         for digest in &answer.consented {
             self.out.talk(&format!("{} is consented to by a trailer of the commit", short(digest)));
         }
         if answer.held.is_empty() {
             return Verdict::Taken;
         }
-        let consents = meant.iter().all(|source| source.consents);
         let is_refused = self.daemon.target.on_hold == OnHold::Refuse;
-        if consents {
-            self.wanted.extend(answer.held.iter().cloned());
-        }
-        if meant.iter().all(|source| source.trailers) {
-            self.unsaid.extend(answer.held.iter().cloned());
-        }
+        let (by_option, by_trailer) = (by(answer, Approver::PushOption), by(answer, Approver::Trailer));
+        self.wanted.extend(by_option.iter().cloned());
+        self.unsaid.extend(by_trailer.iter().cloned());
         if self.options.plan {
             return Verdict::Taken;
         }
         self.out.talk("");
-        match (is_refused, consents) {
-            (true, true) => self.out.talk("error: refused: what is HELD above needs consent"),
-            (true, false) if meant.iter().all(|source| source.trailers) => {
-                self.out.talk("error: refused: what is HELD above needs consent");
-            }
-            (true, false) => {
-                self.out.talk("error: refused: what is HELD above needs consent, and not the pusher's");
-                for digest in &answer.held {
-                    let command = format!("reconciled approve {digest} --reason \"…\"");
-                    self.out.talk(&format!("hint: to consent on the daemon's host: {command}"));
-                }
-                self.out.talk("hint: then push again");
-            }
-            (false, _) => self.waits(answer, meant),
+        if !is_refused {
+            self.waits(answer, &by_option, &by_trailer);
+            return Verdict::Taken;
         }
-        if is_refused { Verdict::Refused } else { Verdict::Taken }
+        let is_of_others = |digest: &&Arc<str>| !by_option.contains(digest) && !by_trailer.contains(digest);
+        let of_others: Vec<&Arc<str>> = answer.held.iter().filter(is_of_others).collect();
+        let whose = match of_others.len() {
+            0 => "",
+            all if all == answer.held.len() => ", and not the pusher's",
+            _ => ", and not the pusher's alone",
+        };
+        self.out.talk(&format!("error: refused: what is HELD above needs consent{whose}"));
+        for digest in &of_others {
+            let command = format!("reconciled approve {digest} --reason \"…\"");
+            self.out.talk(&format!("hint: to consent on the daemon's host: {command}"));
+        }
+        if !of_others.is_empty() {
+            self.out.talk("hint: then push again");
+        }
+        Verdict::Refused
     }
-}
 
-impl Push<'_> {
     /// What is held is taken, and waits. Git runs no hook where there is nothing to push, so consent needs a commit of its own.
-    fn waits(&mut self, answer: &PushAnswer, meant: &[PushSource]) {
+    fn waits(&mut self, answer: &PushAnswer, by_option: &[Arc<str>], by_trailer: &[Arc<str>]) {
         let domains = &answer.document.domains;
         let is_now = domains.iter().any(|domain| domain.state == State::Held);
         self.out.talk(match is_now {
             true => "what is HELD above waits for consent; the rest is applied",
             false => "what is HELD above needs consent before it goes on; until then nothing of it is done",
         });
-        let meant: Vec<&PushSource> = meant.iter().collect();
-        ways(&answer.held, &meant).iter().for_each(|way| self.out.talk(way));
+        ways(by_option, by_trailer).iter().for_each(|way| self.out.talk(way));
     }
 }
 
-/// How whoever pushes to what `meant` follow consents to `held` afterwards.
-pub(super) fn ways(held: &[Arc<str>], meant: &[&PushSource]) -> Vec<String> {
-    let empty = "git commit --allow-empty -m \"…\"";
-    let by_push = meant.iter().all(|source| source.consents).then(|| {
-        let line = line(held, &Options::default());
-        format!("hint: to consent with a push: {empty}, then {line}")
+/// What of the held plans may be consented to this way.
+fn by(answer: &PushAnswer, way: Approver) -> Vec<Arc<str>> {
+    let is_open = |digest: &&Arc<str>| answer.ways.get(*digest).is_some_and(|ways| ways.contains(&way));
+    answer.held.iter().filter(is_open).cloned().collect()
+}
+
+/// How whoever pushed consents afterwards to what is held.
+pub(super) fn ways(by_option: &[Arc<str>], by_trailer: &[Arc<str>]) -> Vec<String> {
+    let by_option = (!by_option.is_empty()).then(|| {
+        let line = line(by_option, &Options::default());
+        format!("hint: to consent with a push: {EMPTY}, then {line}")
     });
-    let by_trailer = meant
-        .iter()
-        .all(|source| source.trailers)
-        .then(|| format!("hint: to consent with a commit: {empty}{}, then git push", trailers(held)));
-    by_push.into_iter().chain(by_trailer).collect()
+    let by_trailer = (!by_trailer.is_empty())
+        .then(|| format!("hint: to consent with a commit: {EMPTY}{}, then git push", trailers(by_trailer)));
+    by_option.into_iter().chain(by_trailer).collect()
 }
 
 /// What to add to `git commit` to consent to `digests`.

@@ -3,9 +3,9 @@
 //! Guarantees: the scheduler is told only of what is in force in the store; what cannot come into force is tried again by the
 //! next poll, and said once.
 
-use super::{AGAIN, Bids, Loop, held};
+use super::{AGAIN, Bids, Loaded, Loop, held};
 use crate::{
-    daemon::follower::{NotInForce, Told},
+    daemon::follower::{Following, Left, NotInForce, Told},
     manifest::KnownSecrets,
     operation::changed,
     session::{Failure, KnownOutputs, Outlook, Pins, Snapshot, SourceAsk},
@@ -43,7 +43,7 @@ pub(super) struct Standing {
 
 impl Loop {
     /// Loads what the sources hold, brings it into force and says so to the scheduler.
-    pub(super) async fn load(&mut self) -> Result<BTreeSet<Scope>, Arc<Failure>> {
+    pub(super) async fn load(&mut self) -> Result<Loaded, Arc<Failure>> {
         let loaded = self.try_load().await;
         if let Err(failure) = &loaded {
             let now = self.session.surveyor.cx.clock.now();
@@ -67,7 +67,7 @@ impl Loop {
         loaded.map_err(Arc::new)
     }
 
-    async fn try_load(&mut self) -> Result<BTreeSet<Scope>, Failure> {
+    async fn try_load(&mut self) -> Result<Loaded, Failure> {
         let snapshots: Vec<Snapshot> =
             self.sources.values_mut().filter_map(|source| source.snapshot.take()).collect();
         let outlook = self.session.load(snapshots, &*self.writing.db).await?;
@@ -75,6 +75,7 @@ impl Loop {
         let accounts = |snapshot: &Snapshot, at: Duration| {
             sources.get(&snapshot.name).map(|s| s.accounts(snapshot, at)).unwrap_or_default()
         };
+        let left = self.left(&outlook.snapshots());
         let brought =
             self.writing.bring_into_force(&outlook.snapshots(), &outlook.desired, false, &accounts).await?;
         self.forget_accounts(&outlook.snapshots(), &brought.moved);
@@ -112,10 +113,11 @@ impl Loop {
         for snapshot in snapshots {
             let name = snapshot.name.clone();
             let (commit, label) = (snapshot.revision.to_string(), snapshot.label.to_string());
-            let is_broken = broken.contains(&name) || withheld.contains(&name);
+            let is_withheld = withheld.contains(&name);
+            let is_broken = broken.contains(&name) || is_withheld;
             self.show(&name, |following| {
                 (following.commit, following.label) = (commit, label);
-                following.broken = is_broken;
+                (following.broken, following.withheld) = (is_broken, is_withheld);
             });
             let time = snapshot.commit.as_ref().and_then(|commit| u64::try_from(commit.time).ok());
             told.insert(
@@ -123,7 +125,7 @@ impl Loop {
                 (snapshot.revision.clone(), Duration::from_secs(time.unwrap_or_default())),
             );
             let Some(source) = self.sources.get_mut(&name) else { continue };
-            source.snapshot = match (withheld.contains(&name), &source.loaded) {
+            source.snapshot = match (is_withheld, &source.loaded) {
                 // What is withheld stays what was offered: it may be good once others have changed.
                 (true, Some((offered, _))) => {
                     let (in_force, rev) = (Some(snapshot.revision.clone()), Some(offered.to_string()));
@@ -152,20 +154,40 @@ impl Loop {
             shown.messages = messages.into_values().flatten().collect();
         }
         tracing::info!(scopes = changed.len(), "desired state is in force");
+        // What ended until now was still about what is left.
+        let left = left.map(|left| Left { standing: self.scheduler.standing(), ..left });
         self.scheduler.desire(desired.clone(), changed.clone());
         self.bid(&desired);
         let at = self.session.surveyor.cx.clock.now();
+        // All at once: whoever looks sees the new commits together with what was left.
+        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        shown.left.extend(left);
         for (name, (commit, committed)) in told {
             let seen = self.sources.get(&name).and_then(|source| source.seen.clone());
             let seen = seen.filter(|(seen, _)| *seen == commit).map(|(_, at)| at);
-            self.show(&name, |following| {
-                let known = following.told.as_ref().is_some_and(|told| told.commit == commit);
-                if !known {
-                    following.told = Some(Told { commit, committed, seen, at });
-                }
-            });
+            let following = shown.sources.entry(name).or_default();
+            if following.told.as_ref().is_none_or(|told| told.commit != commit) {
+                following.told = Some(Told { commit, committed, seen, at });
+            }
         }
-        Ok(changed)
+        Ok(Loaded { changed, moved: brought.moved })
+    }
+
+    /// The commits whose place those of `snapshots` take, before it is known how it stands with them.
+    fn left(&self, snapshots: &[&Snapshot]) -> Option<Left> {
+        let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        let goes = |snapshot: &&Snapshot| {
+            let following = shown.sources.get(&snapshot.name)?;
+            let told = following.told.as_ref().filter(|told| told.commit != snapshot.revision);
+            told.map(|_| (snapshot.name.clone(), following.clone()))
+        };
+        let sources: BTreeMap<Arc<str>, Following> = snapshots.iter().filter_map(goes).collect();
+        drop(shown);
+        (!sources.is_empty()).then(|| Left {
+            sources,
+            desired: self.outlook.desired.clone(),
+            standing: BTreeMap::new(),
+        })
     }
 
     /// Asks for what persons asked of the instance before, as far as the same is desired there: a word is for what was in

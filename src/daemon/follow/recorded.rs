@@ -8,6 +8,7 @@ use crate::{
     daemon::wishes::What,
     operation::Pushed,
     session::{Snapshot, rewound},
+    store::with_claim,
 };
 use reconciled_engine::{Store, Write, store::Event};
 use std::{
@@ -87,7 +88,7 @@ impl Loop {
 
 /// A push, for the audit trail. Only `actor` is known; who the pusher's side says it is, is said so.
 fn event(source: &str, pushed: &Pushed, is_in_force: bool, at: Duration) -> Event {
-    let claimed = pushed.claimed.as_ref().map(|name| format!(", by their own account {name}"));
+    let claim = with_claim("", pushed.claimed.as_deref());
     let state = if is_in_force { "in force" } else { "not in force" };
     let branch = pushed.reference.trim_start_matches("refs/heads/").trim_start_matches("refs/");
     let label = pushed.commit.get(..7).unwrap_or(&pushed.commit);
@@ -99,10 +100,6 @@ fn event(source: &str, pushed: &Pushed, is_in_force: bool, at: Duration) -> Even
         revision: label.into(),
         actor: pushed.actor.as_str().into(),
         reason: "push".into(),
-        message: format!(
-            "{label} pushed to {branch}{}; source {source}: {state}",
-            claimed.unwrap_or_default()
-        )
-        .into(),
+        message: format!("{label} pushed to {branch}{claim}; source {source}: {state}").into(),
     }
 }

@@ -27,9 +27,8 @@ pub struct Desired {
     pub exclusive: BTreeMap<Scope, Vec<u32>>,
     /// Rules about what others manage, by scope, in the words of the provider.
     pub ignored: BTreeMap<Scope, Vec<Arc<str>>>,
-    /// Resources that a person keeps at an earlier revision, and what people call it: `scopes` has them as they were
-    /// declared then.
-    pub pinned: BTreeMap<(Scope, ResourceId), Arc<str>>,
+    /// Resources that a person keeps at an earlier revision: `scopes` has them as they were declared then.
+    pub pinned: BTreeMap<(Scope, ResourceId), Pinned>,
     /// Resources of manifests that do not count now, since something is wrong with their file or source. Somebody declares them:
     /// whoever lets go of one hands it over, and nothing of it goes.
     pub set_aside: BTreeSet<(Scope, ResourceId)>,
@@ -93,17 +92,37 @@ impl Desired {
         let to = from + all[from..].partition_point(|resource| resource.id == *id);
         &all[from..to]
     }
+    /// The manifest by which the newest revision declares what is kept at an earlier one; none where it declares it no longer, or
+    /// nothing is kept.
+    pub fn newest(&self, scope: &Scope, id: &ResourceId) -> Option<&ManifestMeta> {
+        // Mostly nothing is, and then no key is made.
+        let pinned = (!self.pinned.is_empty()).then(|| self.pinned.get(&(scope.clone(), id.clone())))??;
+        self.manifests.get(pinned.newest? as usize)
+    }
+    /// The manifests whose resource people may call this: the one it comes from, and the [newest](Desired::newest).
+    pub fn known_by(&self, scope: &Scope, resource: &Resource) -> impl Iterator<Item = &ManifestMeta> {
+        [Some(self.manifest(resource.origin)), self.newest(scope, &resource.id)].into_iter().flatten()
+    }
     /// True when all that any source declares at an entry is known: what is not desired there is not declared.
     pub fn is_known(&self, entry: &str) -> bool {
         let is_known = |source: &SourceState| source.is_whole() && source.unassigned.is_empty();
         !self.sources.is_empty() && self.sources.values().all(is_known) && !self.ailing.contains(entry)
     }
-    /// True when all that a manifest declares at an entry is known, so that what it does not declare is known too.
-    pub fn knows(&self, manifest: &ManifestKey, entry: &str) -> bool {
+    /// True when all that a manifest declares in a scope is known, so that what it does not declare is known too.
+    pub fn knows(&self, manifest: &ManifestKey, scope: &Scope) -> bool {
         // A declaration may have moved into a file that is broken: one broken file keeps all of the source.
-        let of_source = |source: &SourceState| source.is_whole() && !source.may_be_elsewhere(manifest);
-        self.sources.get(manifest.source()).is_some_and(of_source) && !self.ailing.contains(entry)
+        let of_source = |source: &SourceState| source.is_whole() && !source.is_elsewhere(manifest, scope);
+        self.sources.get(manifest.source()).is_some_and(of_source) && !self.ailing.contains(&scope.provider)
     }
+}
+
+/// How a resource is kept at an earlier revision.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pinned {
+    /// What people call the revision.
+    pub label: Arc<str>,
+    /// The manifest by which the newest revision declares it, as [`Origin::manifest`]: a commit may have moved it.
+    pub newest: Option<u32>,
 }
 
 /// One source at the revision that was read.
@@ -119,12 +138,18 @@ pub struct SourceState {
     pub broken: BTreeSet<Arc<str>>,
     /// Manifests whose provider is not configured here: what they tracked stays.
     pub unassigned: BTreeSet<ManifestKey>,
+    /// Scopes that manifests contribute to and that only manifests for such providers declare: what they tracked there stays.
+    pub unassigned_in: BTreeSet<(ManifestKey, Scope)>,
     /// Entries that manifests are for and that are not configured here; nameless where a manifest names none.
     pub elsewhere: BTreeSet<(ManifestKey, Arc<str>)>,
     /// Manifests whose host selector does not match here.
     pub unselected: BTreeSet<ManifestKey>,
     /// Resources whose own host selector does not match here, in manifests that are for this host.
     pub unselected_parts: BTreeSet<(Scope, ResourceId)>,
+    /// Scopes that manifests contribute to and that only manifests declare whose host selector does not match here.
+    pub unselected_in: BTreeSet<(ManifestKey, Scope)>,
+    /// It has several paths, of which later ones lie over earlier ones.
+    pub has_layers: bool,
     /// The configured `path` or `ignore` is not the one the revision in force was read with.
     pub path_changed: bool,
     /// Every revision needs a person's consent (`apply: approve`).
@@ -168,8 +193,28 @@ impl SourceState {
         let of_manifest = manifest.within_group();
         self.unassigned.iter().any(|other| other.within_group() == of_manifest)
     }
-    /// True when what this file declared is frozen.
+    /// The same of what the manifest declares in one scope, which may be another provider's as a whole.
+    pub fn is_elsewhere(&self, manifest: &ManifestKey, scope: &Scope) -> bool {
+        self.may_be_elsewhere(manifest) || contains(&self.unassigned_in, manifest, scope)
+    }
+    /// True when there is a scope for which that is known of the manifest.
+    pub fn is_unassigned_somewhere(&self, manifest: &ManifestKey) -> bool {
+        let from = (manifest.clone(), Scope::new("", ""));
+        self.unassigned_in.range(from..).next().is_some_and(|(found, _)| found == manifest)
+    }
+    /// True for what is declared, and not for this host.
+    pub fn is_unselected(&self, manifest: &ManifestKey, scope: &Scope, id: &ResourceId) -> bool {
+        let parts = &self.unselected_parts;
+        self.unselected.contains(manifest)
+            || contains(&self.unselected_in, manifest, scope)
+            || !parts.is_empty() && parts.contains(&(scope.clone(), id.clone()))
+    }
+    /// True when what this file declared is frozen, and declared by another one now. Where files lie over each other what did so may
+    /// have moved into any that is broken.
     pub fn is_frozen(&self, file: &str) -> bool {
+        if self.has_layers && !self.broken.is_empty() {
+            return true;
+        }
         let below =
             |folder: &str| file.strip_prefix(folder).map(|rest| rest.is_empty() || rest.starts_with('/'));
         self.broken.iter().any(|broken| broken.is_empty() || below(broken) == Some(true))
@@ -178,6 +223,11 @@ impl SourceState {
     pub fn is_whole(&self) -> bool {
         self.prunes && self.broken.is_empty()
     }
+}
+
+/// Hardly ever is there anything in it, so nothing is copied to look.
+fn contains(set: &BTreeSet<(ManifestKey, Scope)>, manifest: &ManifestKey, scope: &Scope) -> bool {
+    !set.is_empty() && set.contains(&(manifest.clone(), scope.clone()))
 }
 
 /// What tells whether the declarations of a shared resource are as they were: all of them, and nothing of what others put

@@ -4,7 +4,7 @@
 //! resource otherwise than when it was pinned, the pin is over. It deliberately pins resources, not manifests: a
 //! record can go back while its zone goes on.
 
-use crate::desired::{Desired, ManifestMeta};
+use crate::desired::{Desired, ManifestMeta, Pinned};
 use reconciled_provider::{Address, Hash, ManifestKey, Origin, Resource, ResourceId, Scope};
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -107,9 +107,11 @@ pub fn put_back(desired: &mut Desired, then: &Desired, pins: &[&Pin]) -> Result<
             let policy = desired.policies.intern(then.policies.get(resource.policy).clone());
             put.push(Resource { origin, policy, ..resource.clone() });
         }
-        let others = desired.declaring(&pin.scope, &pin.id).iter();
-        let others = others.filter(|r| desired.manifest(r.origin).key.source() != source);
-        put.extend(others.cloned().collect::<Vec<_>>());
+        let now = desired.declaring(&pin.scope, &pin.id).iter();
+        let (mine, others): (Vec<&Resource>, Vec<&Resource>) =
+            now.partition(|r| desired.manifest(r.origin).key.source() == source);
+        let newest = mine.first().map(|resource| resource.origin.manifest);
+        put.extend(others.into_iter().cloned());
         // What is shared has one policy, as when it was loaded.
         let shared = put.iter().map(|resource| desired.policies.get(resource.policy).clone());
         if let Some(shared) = shared.reduce(|shared, policy| shared.with(&policy)) {
@@ -123,7 +125,8 @@ pub fn put_back(desired: &mut Desired, then: &Desired, pins: &[&Pin]) -> Result<
         if list.is_empty() {
             desired.scopes.remove(&pin.scope);
         }
-        desired.pinned.insert((pin.scope.clone(), pin.id.clone()), pin.label.clone());
+        let pinned = Pinned { label: pin.label.clone(), newest };
+        desired.pinned.insert((pin.scope.clone(), pin.id.clone()), pinned);
     }
     // What it waited for then may not be there any more, and would be waited for in vain.
     for index in known..desired.manifests.len() {
@@ -207,6 +210,20 @@ mod tests {
         // A revision that has become another, as on a host with other labels, deletes nothing.
         let gone = Pin { declared: true, ..pin("c", &newest) };
         assert_eq!(put_back(&mut newest, &then, &[&gone]), Err("Zone/a".parse().unwrap()));
+    }
+
+    #[test]
+    fn what_is_pinned_is_known_by_the_manifest_that_declares_it_now_too() {
+        let then = desired(&[("a", &[("a", "1"), ("b", "1")])]);
+        let mut newest = desired(&[("a", &[]), ("moved", &[("a", "2")])]);
+        let pins = ["a", "b"].map(|id| pin(id, &newest));
+        put_back(&mut newest, &then, &pins.iter().collect::<Vec<_>>()).unwrap();
+        let names = |id: &str| -> Vec<String> {
+            let [resource] = newest.declaring(&pins[0].scope, &id.into()) else { panic!("{id}") };
+            newest.known_by(&pins[0].scope, resource).map(|meta| meta.address.to_string()).collect()
+        };
+        assert_eq!(names("a"), ["Zone/a", "Zone/moved"]);
+        assert_eq!(names("b"), ["Zone/a"]);
     }
 
     #[test]

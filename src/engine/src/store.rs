@@ -7,6 +7,7 @@ use crate::{
     drift::{DriftEnd, Drifted},
     health::HealthState,
     pin::Pin,
+    plan::foreseen::OR_ASKED_FOR,
     suspension::Suspension,
 };
 use async_trait::async_trait;
@@ -208,6 +209,14 @@ pub struct Hold {
     /// When it will be held, in words, where it is not yet: a window is closed, or a person suspended it. Consent to it counts by
     /// then.
     pub once: Option<Arc<str>>,
+}
+
+impl Hold {
+    /// When it goes on where a person consents to it now, in words; none where it does at once, since their word passes whatever
+    /// window is closed.
+    pub fn goes_on(&self) -> Option<&str> {
+        self.once.as_deref().filter(|once| *once != OR_ASKED_FOR)
+    }
 }
 
 /// A person's consent to one digest. Used once, gone after 24 h.

@@ -73,3 +73,220 @@ fn what_the_zone_ignores_is_an_error_with_both_places() {
     hint: remove the declaration, or narrow the rule of `ignore`
     ");
 }
+
+/// A zone that is for others, and what of the same source goes into it; the other source has a zone of this host.
+fn afar(zone: &str, sets: &[(&str, &str)]) -> Setup {
+    let mut setup = setup("", &set(X));
+    let mut files = vec![("afar.yaml", zone)];
+    files.extend(sets);
+    setup.sources.insert(0, ("afar", folder(&files), SourceRules::default()));
+    setup.sources[0].2.vars = inline("{domain: afar.test}");
+    setup
+}
+
+const AFAR: &str = "apiVersion: dns/v1\nkind: Zone\nmetadata: {name: afar.test}\nspec: {provider: berlin}\n";
+
+fn into_afar(name: &str) -> String {
+    set(X).replace("z.test", "afar.test").replace("name: t}", &format!("name: {name}}}"))
+}
+
+fn endpoint(names: &[&str]) -> String {
+    let one = |name: &&str| format!("  - {{dnsName: {name}, recordType: A, targets: [192.0.2.1]}}\n");
+    let all: String = names.iter().map(one).collect();
+    format!(
+        "apiVersion: externaldns.k8s.io/v1alpha1\nkind: DNSEndpoint\nmetadata: {{name: e}}\nspec:\n  endpoints:\n{all}"
+    )
+}
+
+fn places(found: &BTreeSet<(ManifestKey, Scope)>) -> Vec<String> {
+    found.iter().map(|(key, scope)| format!("{}/{} in {scope}", key.kind(), key.name())).collect()
+}
+
+#[test]
+fn what_goes_into_a_zone_of_another_host_is_for_that_host_too() {
+    let web =
+        AFAR.replace("{name: afar.test}", "{name: afar.test, annotations: {reconciled/hosts: role=db}}");
+    let by_variable = AFAR
+        .replace("name: afar.test}", "name: a}")
+        .replace("{provider", "{zone: \"${vars.domain}\", provider");
+    let here = web.replace(" {provider: berlin}", " {}");
+    let check = |zone: &str, file: &str, unassigned: &[&str], unselected: &[&str]| {
+        let loaded = afar(zone, &[("set.yaml", file)]).once();
+        let state = &loaded.desired.sources["afar"];
+        assert_eq!((shown(&loaded).as_str(), state.is_whole()), ("", true), "{zone}{file}");
+        assert_eq!(
+            (places(&state.unassigned_in), places(&state.unselected_in)),
+            (own(unassigned), own(unselected))
+        );
+        let elsewhere: BTreeSet<_> =
+            state.elsewhere.iter().map(|(key, entry)| (key.kind(), &**entry)).collect();
+        let told = unassigned.iter().map(|place| (place.split('/').next().unwrap(), "berlin"));
+        let zone = unselected.is_empty().then_some(("Zone", "berlin"));
+        assert_eq!(elsewhere, told.chain(zone).collect::<BTreeSet<_>>(), "{zone:?}");
+        resources(&loaded)
+    };
+    let (set, set_there) = (into_afar("s"), &["RecordSet/s in one/afar.test"][..]);
+    let without = resources(&afar(AFAR, &[]).once());
+    for zone in [AFAR, &by_variable] {
+        assert_eq!(check(zone, &set, set_there, &[]), without);
+    }
+    for zone in [&web, &here] {
+        assert_eq!(check(zone, &set, &[], set_there), without);
+    }
+    let there = &["DNSEndpoint/e in one/afar.test"][..];
+    assert_eq!(check(AFAR, &endpoint(&["x.afar.test"]), there, &[]), without);
+    // Of several endpoints each goes its own way.
+    let both = check(&here, &endpoint(&["x.afar.test", "y.z.test"]), &[], there);
+    let own = "one/z.test y.z.test./A = 300\n192.0.2.1\n";
+    assert_eq!(both.replace(own, ""), without, "and this one is here: {both}");
+    assert!(both.contains(own));
+    // The longest zone counts, wherever it is.
+    let below = AFAR.replace("afar.test", "sub.z.test");
+    check(&below, &endpoint(&["x.sub.z.test"]), &["DNSEndpoint/e in one/sub.z.test"], &[]);
+    // But no other source can take it out of a zone that is here.
+    let mut setup = afar(&below, &[]);
+    setup.sources[2].1 = folder(&[("e.yaml", &endpoint(&["x.sub.z.test"]))]);
+    assert!(resources(&setup.once()).contains("one/z.test x.sub.z.test./A"));
+}
+
+#[test]
+fn where_not_all_can_be_read_what_goes_into_a_zone_of_another_host_is_frozen() {
+    let web =
+        AFAR.replace("{name: afar.test}", "{name: afar.test, annotations: {reconciled/hosts: role=db}}");
+    let mut setup = afar(&web, &[("set.yaml", &into_afar("s"))]);
+    let state = |setup: &Setup| setup.once().desired.sources["afar"].clone();
+    let sure = state(&setup);
+    assert_eq!((places(&sure.unselected_in).len(), sure.is_whole()), (1, true));
+    // A manifest of this very zone for this host may be in it.
+    setup.sources[2].1 = folder(&[("broken.yaml", "a: [\n")]);
+    let unsure = state(&setup);
+    assert_eq!((places(&unsure.unselected_in), unsure.is_whole()), (Vec::new(), false));
+    assert!(unsure.broken.contains("set.yaml"), "{:?}", unsure.broken);
+}
+
+fn own(texts: &[&str]) -> Vec<String> {
+    texts.iter().map(|text| text.to_string()).collect()
+}
+
+#[test]
+fn a_set_that_names_an_entry_which_does_not_have_the_zone_is_an_error_all_the_same() {
+    let named = into_afar("s").replace("zone: afar.test", "zone: afar.test\n  provider: one");
+    let loaded = afar(AFAR, &[("set.yaml", &named)]).once();
+    assert!(
+        shown(&loaded).contains("zone `afar.test` is declared nowhere at provider `one`"),
+        "{}",
+        shown(&loaded)
+    );
+}
+
+#[test]
+fn what_is_kept_of_a_set_does_not_outlive_where_its_zone_is() {
+    let mut cache = Cache::default();
+    let first = afar(AFAR, &[("set.yaml", &into_afar("s"))]);
+    let load = |zone: &str, cache: &mut Cache| {
+        let mut setup = afar(zone, &[("set.yaml", &into_afar("s"))]);
+        setup.entries = first.entries.clone();
+        let loaded = setup.load(cache);
+        let state = &loaded.desired.sources["afar"];
+        (shown(&loaded), state.unassigned_in.len(), resources(&loaded).contains("x.afar.test"))
+    };
+    assert_eq!(load(AFAR, &mut cache), (String::new(), 1, false));
+    assert_eq!(load(AFAR, &mut cache), (String::new(), 1, false));
+    assert_eq!(load(&AFAR.replace("berlin", "one"), &mut cache), (String::new(), 0, true));
+    let (told, ..) = load("", &mut cache);
+    assert!(told.contains("zone `afar.test` is declared nowhere"), "{told}");
+    assert_eq!(load(AFAR, &mut cache), (String::new(), 1, false));
+}
+
+#[test]
+fn what_goes_into_a_zone_that_cannot_be_read_is_frozen_without_an_error_of_its_own() {
+    let faulty = AFAR.replace("berlin", "oen");
+    let late = format!("{}---\na: [\n", AFAR.replace("afar.test", "other.test"));
+    let pointing = into_afar("s").replace("values: [192.0.2.1]", "values: [192.0.2.1], reverse: true");
+    let pointing = pointing.replace("afar.test", "z.test").replace("name: x", "name: r");
+    let files =
+        [into_afar("s"), endpoint(&["x.afar.test"]), endpoint(&["x.afar.test", "y.z.test"]), pointing];
+    for zone in ["a: [\n", &faulty, &late] {
+        for file in files.iter().filter(|file| zone != faulty || !file.contains("reverse")) {
+            let loaded =
+                afar(zone, &[("set.yaml", file), ("more.yaml", &set(X).replace("name: x", "name: more"))])
+                    .once();
+            assert_eq!(loaded.problems.len(), 1, "{zone}{file}{}", shown(&loaded));
+            let broken = &loaded.desired.sources["afar"].broken;
+            assert_eq!(
+                broken.iter().map(|path| &**path).collect::<Vec<_>>(),
+                ["afar.yaml", "set.yaml"],
+                "{zone}{file}"
+            );
+            let all = resources(&loaded);
+            assert!(all.contains("more.z.test./A") && !all.contains("y.z.test./A"), "{all}");
+        }
+    }
+}
+
+#[test]
+fn a_zone_of_another_source_that_cannot_be_read_freezes_what_goes_into_it_and_nothing_else() {
+    for rules in [OnInvalid::Partial, OnInvalid::Hold] {
+        let mut setup = setup("", &format!("{}---\n{}", set(X), AFAR.replace("berlin", "one")));
+        setup.sources[0].1 = folder(&[("z.yaml", "a: [\n")]);
+        setup.sources[1].2.on_invalid = rules;
+        let loaded = setup.once();
+        let sources: Vec<&str> = loaded.problems.iter().map(|reported| &*reported.source).collect();
+        assert_eq!((sources, loaded.withheld.len()), (vec!["infra"], 0), "{}", shown(&loaded));
+        // What else is in the same file is declared; nothing is pruned meanwhile.
+        assert!(loaded.desired.scopes.keys().any(|scope| &*scope.name == "afar.test"));
+        assert!(!loaded.desired.scopes.keys().any(|scope| &*scope.name == "z.test"));
+        assert!(!loaded.desired.sources["team"].is_whole());
+    }
+}
+
+#[test]
+fn a_zone_that_cannot_be_read_is_no_warning_of_what_goes_into_it() {
+    let zonefile = registry::types().iter().find(|known| known.name == "zonefile").unwrap();
+    let observer = reconciled_dns::zonefile::sample("any").unwrap();
+    let types = [EntryView { name: "zonefile".into(), observer, kinds: zonefile.kinds.clone() }];
+    let check = |zone: &str, set: &str| {
+        let files = folder(&[("z.yaml", zone), ("t.yaml", set)]);
+        shown(&validate(&files, &types, SourceRules::default()))
+    };
+    assert!(check("", &set(X)).contains("zone `z.test` is not declared here"));
+    assert!(!check("a: [\n", &set(X)).contains("not declared here"));
+    // What is wrong in it is told all the same.
+    assert!(check("a: [\n", &set("{name: x, type: A, values: [192.0.2]}")).contains("`192.0.2`"));
+}
+
+#[test]
+fn what_has_one_value_is_not_shared() {
+    let loaded = setup("", &set("{name: x, type: CNAME, values: [a.test.], merge: true}")).once();
+    assert_snapshot!(shown(&loaded), @r"
+    error: `merge` shares values with others, and a CNAME has exactly one value
+      --> t.yaml:6:29
+    6 |   records: [{name: x, type: CNAME, values: [a.test.], merge: true}]
+      |                             ^
+    hint: leave `merge` out
+    ");
+    let of_all = set("{name: x, type: CNAME, values: [a.test.]}, {name: y, type: TXT, values: [a]}")
+        .replace("{name: t}", "{name: t, annotations: {reconciled/merge: \"true\"}}");
+    assert_snapshot!(shown(&setup("", &of_all).once()), @r"
+    error: `reconciled/merge` shares values with others, and a CNAME has exactly one value
+      --> t.yaml:6:29
+    6 |   records: [{name: x, type: CNAME, values: [a.test.]}, {name: y, type: TXT, values: [a]}]
+      |                             ^
+    hint: move it to a manifest without the annotation, or write `merge: true` in the records that share values instead
+    ");
+    let twice = format!(
+        "{0}---\n{1}",
+        set("{name: x, type: CNAME, values: [a.test.]}"),
+        set("{name: x, type: CNAME, values: [b.test.]}").replace("name: t}", "name: u}")
+    );
+    assert!(shown(&setup("", &twice).once()).contains("hint: remove one of them"));
+    // An annotation that lays a manifest over another one is no word about its values.
+    let base = set("{name: x, type: CNAME, values: [a.test.]}");
+    let over = base
+        .replace("{name: t}", "{name: t, annotations: {reconciled/merge: \"true\"}}")
+        .replace("a.test", "b.test");
+    let mut layers = setup("", "");
+    layers.sources[1].1 = folder(&[("common/t.yaml", &base), ("prod/t.yaml", &over)]);
+    layers.sources[1].2.paths = vec!["common".into(), "prod".into()];
+    assert_eq!(good(&layers), "one/z.test x.z.test./CNAME = 300\nb.test.\none/z.test z.test. = zone");
+}

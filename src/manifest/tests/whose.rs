@@ -494,3 +494,30 @@ fn a_source_touches_only_what_its_rules_let_through() {
     "#);
     assert_eq!(resources(&loaded), "one/a.example x = 1 ");
 }
+
+#[test]
+fn what_is_laid_over_nothing_is_told() {
+    let over = thing("a", "{records: [{name: x, ttl: 1}]}")
+        .replace("{name: a}", "{name: a, annotations: {reconciled/merge: \"true\"}}");
+    let laid = |files: &[(&str, &str)]| {
+        let mut files = files.to_vec();
+        files.extend([("common/README.md", ""), ("prod/README.md", "")]);
+        let mut setup = Setup::new(&files);
+        setup.rules().paths = vec!["common".into(), "prod".into()];
+        setup.once()
+    };
+    let lone = laid(&[("prod/a.yaml", &over)]);
+    assert_snapshot!(shown(&lone), @r"
+    warning: `reconciled/merge` lays nothing over: no earlier path declares Thing/a, so its records are shared with others
+      --> prod/a.yaml:1:1
+    1 | apiVersion: test/v1
+      | ^
+    hint: declare Thing/a in an earlier path, or leave the annotation out; records that are to be shared can say `merge: true` themselves
+    ");
+    // It counts as it stands: values that are shared on purpose are not refused.
+    assert_eq!((lone.has_errors(), resources(&lone).as_str()), (false, "one/a x = 1 "));
+    let base = thing("a", "{}");
+    for files in [&[("common/a.yaml", &*base), ("prod/a.yaml", &over)][..], &[("common/a.yaml", &over)]] {
+        assert_eq!(shown(&laid(files)), "", "{files:?}");
+    }
+}

@@ -2,6 +2,7 @@
 
 use super::{
     document::*,
+    lines,
     warnings::{followers, moves},
 };
 use crate::{
@@ -88,6 +89,7 @@ impl Document {
                 Err(error) => document.failures.push(failure(scope, error)),
             }
         }
+        document.summary = lines::tally(&document.resource_changes);
         document.domains = guard_domains(survey, &document);
         document.warnings = moves(survey, |entry| {
             show(entry).is_some_and(|observer| matches!(observer.info().identity, Identity::Assigned { .. }))
@@ -133,36 +135,7 @@ fn frozen(survey: &Survey, desired: &Desired, options: &Options<'_>) -> Vec<Froz
     let views = survey.scopes.values().filter_map(|view| view.as_ref().ok());
     let all = views.flat_map(|view| &view.plan.frozen);
     for (key, count) in all.filter(|(key, _)| options.is_configured(key.source())) {
-        let reason = match desired.sources.get(key.source()) {
-            None => "its source was not read".to_string(),
-            Some(state) if state.unassigned.contains(key) => {
-                "its provider is not configured on this host".to_string()
-            }
-            Some(state) if state.may_be_elsewhere(key) => format!(
-                "{} is declared in another group now, of which no provider is configured on this host",
-                called(key)
-            ),
-            Some(state) if !state.broken.is_empty() => {
-                format!("files with errors may still declare it: {}", listed(&state.broken))
-            }
-            Some(state) if state.revision.is_empty() => {
-                "a folder deletes nothing unless it stands for a source (--source)".to_string()
-            }
-            // Only what others declare as well, or may, is kept then.
-            Some(state) if state.is_whole() => {
-                let other = desired.sources.iter().find(|(_, other)| !other.broken.is_empty());
-                match other.filter(|_| !desired.set_aside.is_empty()) {
-                    Some((name, other)) => {
-                        format!(
-                            "files of source {name} with errors may declare it by now: {}",
-                            listed(&other.broken)
-                        )
-                    }
-                    None => "a person suspended it (reconciled status)".to_string(),
-                }
-            }
-            Some(_) => "its source has errors".to_string(),
-        };
+        let reason = why_frozen(key, desired);
         let group = groups.entry((key.source().into(), reason)).or_default();
         group.0.insert(called(key));
         group.1 += count;
@@ -176,6 +149,43 @@ fn frozen(survey: &Survey, desired: &Desired, options: &Options<'_>) -> Vec<Froz
     groups.into_iter().map(row).collect()
 }
 
+/// Why what a manifest declared is neither changed, restored nor deleted.
+pub fn why_frozen(key: &ManifestKey, desired: &Desired) -> String {
+    match desired.sources.get(key.source()) {
+        None => "its source was not read".to_string(),
+        Some(state) if state.unassigned.contains(key) => {
+            "its provider is not configured on this host".to_string()
+        }
+        Some(state) if state.is_unassigned_somewhere(key) => {
+            "what it contributes to is for a provider that is not configured on this host".to_string()
+        }
+        Some(state) if state.may_be_elsewhere(key) => format!(
+            "{} is declared in another group now, of which no provider is configured on this host",
+            called(key)
+        ),
+        Some(state) if !state.broken.is_empty() => {
+            format!("files with errors may still declare it: {}", listed(&state.broken))
+        }
+        Some(state) if state.revision.is_empty() => {
+            "a folder deletes nothing unless it stands for a source (--source)".to_string()
+        }
+        // Only what others declare as well, or may, is kept then.
+        Some(state) if state.is_whole() => {
+            let other = desired.sources.iter().find(|(_, other)| !other.broken.is_empty());
+            match other.filter(|_| !desired.set_aside.is_empty()) {
+                Some((name, other)) => {
+                    format!(
+                        "files of source {name} with errors may declare it by now: {}",
+                        listed(&other.broken)
+                    )
+                }
+                None => "a person suspended it (reconciled status)".to_string(),
+            }
+        }
+        Some(_) => "its source has errors".to_string(),
+    }
+}
+
 /// What people call the manifest.
 fn called(key: &ManifestKey) -> String {
     let name = format!("{}/{}", key.kind(), key.name());
@@ -184,7 +194,8 @@ fn called(key: &ManifestKey) -> String {
 
 /// Names of the first of some files.
 fn listed(files: &BTreeSet<Arc<str>>) -> String {
-    let first: Vec<&str> = files.iter().take(FILES).map(|file| &**file).collect();
+    let first: Vec<&str> =
+        files.iter().take(FILES).map(|file| if file.is_empty() { "." } else { &**file }).collect();
     let more = files.len().saturating_sub(FILES);
     let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
     first.join(", ") + &rest
@@ -248,10 +259,6 @@ impl<'a> ScopeBuilder<'a> {
                 _ => step.reason.to_string().into(),
             };
             reason = Some((&step.reason, word.clone()));
-            // What is suspended is shown, and is no change that would happen.
-            if !matches!(step.blocked, Some(plan::Blocked::Suspended(_))) {
-                count(&mut document.summary, &step.change);
-            }
             let detailed = match self.options.details {
                 Details::All => true,
                 Details::First(most) => index < most,
@@ -259,7 +266,7 @@ impl<'a> ScopeBuilder<'a> {
             document.resource_changes.push(self.change(step, word, &told, detailed));
         }
         let told = plan.conditions.iter().chain(&plan.to_come);
-        document.conditions.extend(told.map(|c| self.condition(c)));
+        document.conditions.extend(told.map(|c| Condition::of(&self.scope, c)));
         document.in_sync += plan.in_sync;
         self.foreign(plan, &mut document.foreign);
     }
@@ -310,10 +317,13 @@ impl<'a> ScopeBuilder<'a> {
             change,
             fields,
             reason,
-            state: match (&blocked, is_held) {
-                (_, true) => State::Held,
-                (Some(_), false) => State::Waiting,
-                (None, false) => State::Ready,
+            state: match &blocked {
+                _ if is_held => State::Held,
+                Some(blocked) if step.blocked.is_some() && blocked.kind == ConditionKind::Stalled => {
+                    State::Held
+                }
+                Some(_) => State::Waiting,
+                None => State::Ready,
             },
             blocked,
             domain: self.domain.clone(),
@@ -377,19 +387,6 @@ impl<'a> ScopeBuilder<'a> {
         Some(values)
     }
 
-    fn condition(&self, condition: &store::Condition) -> Condition {
-        Condition {
-            scope: self.scope.clone(),
-            id: condition.id.as_ref().map(|id| id.0.clone()),
-            address: condition.address.as_ref().map(ToString::to_string),
-            kind: kind(condition.kind),
-            reason: condition.reason.clone(),
-            message: condition.message.clone(),
-            hint: condition.hint.clone(),
-            next_try: condition.next_try.map(time::rfc3339),
-        }
-    }
-
     fn foreign(&self, plan: &ScopePlan, foreign: &mut Foreign) {
         foreign.count += plan.foreign_count as usize;
         foreign.ignored += plan.ignored_count as usize;
@@ -403,6 +400,22 @@ impl<'a> ScopeBuilder<'a> {
             owner: owner.clone(),
         }));
         foreign.resources[start..].sort();
+    }
+}
+
+impl Condition {
+    /// A condition of the engine in `scope`.
+    pub fn of(scope: &Arc<str>, condition: &store::Condition) -> Condition {
+        Condition {
+            scope: scope.clone(),
+            id: condition.id.as_ref().map(|id| id.0.clone()),
+            address: condition.address.as_ref().map(ToString::to_string),
+            kind: kind(condition.kind),
+            reason: condition.reason.clone(),
+            message: condition.message.clone(),
+            hint: condition.hint.clone(),
+            next_try: condition.next_try.map(time::rfc3339),
+        }
     }
 }
 
@@ -465,18 +478,6 @@ fn actions(change: &plan::Change) -> Vec<Action> {
     }
 }
 
-fn count(summary: &mut Summary, change: &plan::Change) {
-    *match change {
-        plan::Change::Create => &mut summary.create,
-        plan::Change::Update | plan::Change::Continue => &mut summary.update,
-        plan::Change::Replace => &mut summary.replace,
-        plan::Change::Delete | plan::Change::EndFormer => &mut summary.delete,
-        plan::Change::Adopt => &mut summary.adopt,
-        plan::Change::Move { .. } => &mut summary.r#move,
-        plan::Change::Forget | plan::Change::Abandon => &mut summary.forget,
-    } += 1;
-}
-
 fn kind(kind: store::ConditionKind) -> ConditionKind {
     match kind {
         store::ConditionKind::Waiting => ConditionKind::Waiting,
@@ -513,7 +514,7 @@ fn problem(problem: &reconciled_provider::Problem) -> Problem {
 fn guard_domains(survey: &Survey, document: &Document) -> Vec<GuardDomain> {
     let mut waiting: HashMap<&str, bool> = HashMap::new();
     for change in &document.resource_changes {
-        *waiting.entry(&*change.domain).or_insert(true) &= change.state == State::Waiting;
+        *waiting.entry(&*change.domain).or_insert(true) &= change.state != State::Ready;
     }
     let failed: HashSet<&str> = document.failures.iter().map(|f| &*f.scope).collect();
     survey

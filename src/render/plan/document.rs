@@ -29,7 +29,7 @@ pub struct Document {
     pub format_version: Arc<str>,
     /// The worst of what is in it.
     pub state: State,
-    /// How many changes of each kind; what is suspended is not counted.
+    /// How many changes of each kind.
     pub summary: Summary,
     /// Resources that are as desired.
     pub in_sync: usize,
@@ -38,6 +38,9 @@ pub struct Document {
     pub untouched: usize,
     /// What was planned from.
     pub sources: Vec<Source>,
+    /// Sources whose newest revision has errors that keep all of it from coming into force: the last good one was planned.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub withheld: Vec<Arc<str>>,
     /// The guard's word on each domain that changes.
     pub domains: Vec<GuardDomain>,
     /// The changes, scope by scope, in the order in which they happen.
@@ -88,7 +91,8 @@ pub enum State {
     Failed,
 }
 
-/// How many changes of each kind.
+/// How many changes of each kind come with an apply: at once, with consent, or once what they wait for is there. The others are
+/// counted apart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Summary {
     /// New at the remote.
@@ -105,6 +109,12 @@ pub struct Summary {
     pub r#move: usize,
     /// No longer tracked, left as they are.
     pub forget: usize,
+    /// Stopped by a person, a manifest or a window.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub suspended: usize,
+    /// Not done before a person puts something right, such as what a policy forbids.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub stalled: usize,
 }
 
 /// A source at the revision that was planned.
@@ -244,7 +254,7 @@ pub struct ResourceChange {
     /// Why: `commit abc1234`, `configuration`, `drift`, `due`, `input`, `adopt`, `restore`, `rollback abc1234`, `upgrade`, `claim`,
     /// `continue`.
     pub reason: Arc<str>,
-    /// Ready, held or waiting.
+    /// Ready, held or waiting: held also where a person has to put something right, which `blocked` tells.
     pub state: State,
     /// What keeps it from happening now, apart from the guard.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -333,6 +343,18 @@ pub enum ConditionKind {
     Held,
     /// Nobody: somebody switched it off.
     Suspended,
+}
+
+impl ConditionKind {
+    /// The word for people, as in JSON.
+    pub fn word(self) -> &'static str {
+        match self {
+            ConditionKind::Waiting => "waiting",
+            ConditionKind::Stalled => "stalled",
+            ConditionKind::Held => "held",
+            ConditionKind::Suspended => "suspended",
+        }
+    }
 }
 
 /// What keeps a resource, or a whole scope, from being in sync.
@@ -497,6 +519,17 @@ impl Document {
 }
 
 impl ResourceChange {
+    /// True for what is not done before a person puts something right; consent is another thing.
+    pub(super) fn is_stalled(&self) -> bool {
+        let is_stalled = |blocked: &Blocked| blocked.kind == ConditionKind::Stalled;
+        self.state == State::Held && self.blocked.as_ref().is_some_and(is_stalled)
+    }
+
+    /// True for what somebody switched off.
+    pub(super) fn is_suspended(&self) -> bool {
+        self.blocked.as_ref().is_some_and(|blocked| blocked.kind == ConditionKind::Suspended)
+    }
+
     /// True for a delete and create in one.
     pub fn is_replace(&self) -> bool {
         self.change.actions.len() == 2

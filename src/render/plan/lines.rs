@@ -190,7 +190,7 @@ pub(super) fn place(change: &ResourceChange) -> String {
 
 /// Why, and that it is held if it is.
 pub(super) fn reason(change: &ResourceChange) -> String {
-    let held = if change.state == State::Held { ", held" } else { "" };
+    let held = if change.state == State::Held && !change.is_stalled() { ", held" } else { "" };
     format!("{}{held}", clean(&change.reason))
 }
 
@@ -202,16 +202,7 @@ pub(super) fn blocked(blocked: &Blocked) -> String {
         ConditionKind::Waiting => message.strip_prefix("waits ").unwrap_or(&message),
         _ => &message,
     };
-    format!("{}: {message}", kind(blocked.kind))
-}
-
-pub(super) fn kind(kind: ConditionKind) -> &'static str {
-    match kind {
-        ConditionKind::Waiting => "waiting",
-        ConditionKind::Stalled => "stalled",
-        ConditionKind::Held => "held",
-        ConditionKind::Suspended => "suspended",
-    }
+    format!("{}: {message}", blocked.kind.word())
 }
 
 /// First 8 digits of a digest: what a person types.
@@ -268,11 +259,13 @@ pub(super) fn approved(domain: &GuardDomain) -> Vec<(&Approval, &str, String)> {
     now.into_iter().chain(later).collect()
 }
 
-/// How many of each, in the order of the summary.
+/// How many of each there are, and how many of any kind do not come by themselves.
 pub(super) fn tally<'a>(changes: impl IntoIterator<Item = &'a ResourceChange>) -> Summary {
     let mut summary = Summary::default();
     for change in changes {
         *match change.change.actions[..] {
+            _ if change.is_suspended() => &mut summary.suspended,
+            _ if change.is_stalled() => &mut summary.stalled,
             [Action::Create] => &mut summary.create,
             [Action::Update] => &mut summary.update,
             [Action::Delete] => &mut summary.delete,
@@ -285,7 +278,7 @@ pub(super) fn tally<'a>(changes: impl IntoIterator<Item = &'a ResourceChange>) -
     summary
 }
 
-/// `3 to create, 1 to update`: what there is, or with `always` also how little of the first kinds there is.
+/// `3 to create, 1 to update; 1 suspended`: what there is, or with `always` also how little of the first kinds there is.
 pub(super) fn words(summary: &Summary, always: bool) -> String {
     let parts = [
         (summary.create, "create", always),
@@ -297,7 +290,11 @@ pub(super) fn words(summary: &Summary, always: bool) -> String {
         (summary.forget, "forget", false),
     ];
     let shown = parts.iter().filter(|(count, _, always)| *count > 0 || *always);
-    shown.map(|(count, word, _)| format!("{count} to {word}")).collect::<Vec<_>>().join(", ")
+    let shown = shown.map(|(count, word, _)| format!("{count} to {word}")).collect::<Vec<_>>().join(", ");
+    let apart = [(summary.suspended, "suspended"), (summary.stalled, "stalled")];
+    let apart = apart.iter().filter(|(count, _)| *count > 0);
+    let apart = apart.map(|(count, word)| format!("{count} {word}")).collect::<Vec<_>>().join(", ");
+    [shown, apart].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ")
 }
 
 /// The last line: what would happen, or that nothing would.
@@ -316,16 +313,9 @@ fn planned(document: &Document) -> String {
             0 => String::new(),
             count => format!(", {count} frozen"),
         };
-        let is_suspended = |c: &&ResourceChange| {
-            c.blocked.as_ref().is_some_and(|blocked| blocked.kind == ConditionKind::Suspended)
-        };
-        let suspended = match document.resource_changes.iter().filter(is_suspended).count() {
-            0 => String::new(),
-            count => format!("; {count} suspended"),
-        };
         let words = words(&document.summary, true);
         let untouched = untouched(document.untouched);
-        return format!("Plan: {words}{suspended}; {} in sync{frozen}{untouched}", document.in_sync);
+        return format!("Plan: {words}; {} in sync{frozen}{untouched}", document.in_sync);
     }
     let count =
         |kinds: &[ConditionKind]| document.conditions.iter().filter(|c| kinds.contains(&c.kind)).count();

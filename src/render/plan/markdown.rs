@@ -61,6 +61,17 @@ fn head(document: &Document, out: &mut String) {
         let (name, label) = (code(cut(&source.name, LINE)), code(cut(&source.label, LINE)));
         let _ = writeln!(out, "{name} at {label}\n");
     }
+    for name in document.withheld.iter().take(ENTRIES) {
+        let stays = match document.sources.iter().any(|source| source.name == *name) {
+            true => "the last good one stays",
+            false => "nothing of it is in force yet",
+        };
+        let name = code(cut(name, LINE));
+        let _ = writeln!(
+            out,
+            "The newest revision of {name} has errors that keep all of it from coming into force: {stays}\n"
+        );
+    }
     if document.has_changes() {
         let s = &document.summary;
         out.push_str("| create | update | replace | delete | adopt | move | forget | in sync |\n");
@@ -101,7 +112,9 @@ fn held(document: &Document) -> Vec<String> {
         for reason in held.reasons.iter().take(ENTRIES) {
             let _ = writeln!(text, "  {}", cut(&clean(reason), LINE));
         }
-        let _ = writeln!(text, "  hint: to consent: reconciled approve {digest} --reason \"…\"");
+        // Where the state has no such hold, only the whole digest says what is meant.
+        let whole = if held.recorded { digest } else { held.digest };
+        let _ = writeln!(text, "  hint: to consent: reconciled approve {whole} --reason \"…\"");
         if let Some(trailer) = lines::trailer(held.digest, held.domain) {
             let _ = writeln!(text, "  hint: or with a line at the end of a commit's message: {trailer}");
         }

@@ -14,7 +14,7 @@ mod warnings;
 #[cfg(test)]
 mod tests;
 
-pub use build::{Details, Options};
+pub use build::{Details, Options, why_frozen};
 pub use document::{
     Action, Approval, Blocked, Change, Condition, ConditionKind, Counts, Document, Failure, Field, Foreign,
     ForeignResource, GuardDomain, Problem, ResourceChange, Source, State, Summary, Unassigned, Values,

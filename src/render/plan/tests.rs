@@ -168,6 +168,7 @@ fn view(scope: &Scope, steps: Vec<Step>) -> View {
             tracked: 0,
             in_sync: 0,
             unlike: 0,
+            left: Vec::new(),
             as_declared: Vec::new(),
             ignored: Vec::new(),
             gone: Vec::new(),

@@ -35,6 +35,8 @@ pub enum Consent {
     ByDigest,
     /// As [`Consent::ByDigest`], of a part of a plan: what carries plans out carries out whole ones, and asks for consent to those.
     InPart,
+    /// There is no state yet, and with one the digest is another.
+    Fleeting,
 }
 
 impl Default for TextOptions {
@@ -231,15 +233,21 @@ impl Text {
                 Consent::Recorded => Some(short),
                 Consent::ByDigest => Some(whole),
                 Consent::InPart => held.recorded.then_some(short),
+                Consent::Fleeting => None,
             };
-            let hint = digest.map_or_else(
-                || {
-                    "  hint: consent is to whole plans, with the digest that `reconciled plan` shows alone"
-                        .to_owned()
-                },
-                |digest| format!("  hint: to consent: reconciled approve {digest} --reason \"…\""),
-            );
-            self.line(&hint);
+            match (digest, self.options.consent) {
+                (Some(digest), _) => {
+                    self.line(&format!("  hint: to consent: reconciled approve {digest} --reason \"…\""));
+                }
+                (None, Consent::Fleeting) => {
+                    self.line(
+                        "  hint: to consent, first make the state, and plan again: reconciled state init",
+                    );
+                }
+                (None, _) => self.line(
+                    "  hint: consent is to whole plans, with the digest that `reconciled plan` shows alone",
+                ),
+            }
             if let Some(trailer) = lines::trailer(held.digest, held.domain).filter(|_| digest.is_some()) {
                 self.line(&format!("  hint: or with a line at the end of a commit's message: {trailer}"));
             }

@@ -183,7 +183,7 @@ async fn a_trail_without_its_beginning_holds_together_and_so_does_its_export() {
     let (_dir, db) = new().await;
     let at = |second: u64| NOW + Duration::from_secs(second);
     for second in 0..6 {
-        let event = Event { at: at(second), ..event("adopt", "x") };
+        let event = Event { at: at(second), scope: None, ..event("adopt", "x") };
         db.commit(vec![Write::Event(event)]).await.unwrap();
     }
     let lines = |events: &[Exported]| {
@@ -216,6 +216,15 @@ async fn a_trail_without_its_beginning_holds_together_and_so_does_its_export() {
     assert_eq!(broken(&|all| all[0].actor = "mallory".into()), Some(1));
     assert_eq!(broken(&|all| all[3].at += 1), Some(4));
     assert_eq!(broken(&|all| drop(all.remove(2))), Some(4));
+    // What is written beside an event is no part of it, and what it has not is said.
+    let second = |from: &str, to: &str| {
+        let text = lines(&all);
+        let (at, _) = text.match_indices(from).nth(1).unwrap();
+        let text = format!("{}{to}{}", &text[..at], &text[at + from.len()..]);
+        verified(&text).broken.map(|broken| broken.number)
+    };
+    assert_eq!(second("{\"number\"", "{\"approver\":\"bob\",\"number\""), Some(2));
+    assert_eq!(second("\"scope\":null,", ""), Some(2));
     assert!(export::verify("{}\n".as_bytes()).is_err());
 }
 

@@ -70,13 +70,12 @@ impl<'a> Collected<'a> {
         }
         let name = relative(declared.name.as_str(), self.cx.zone.as_str());
         let message = format!("{name} {} is declared twice", declared.kind.word());
-        problems.push(
-            declared
-                .site
-                .error(message)
-                .related(earlier.site.place(), "first declared here")
-                .hint("write all values in one record, or `merge: true` on both"),
-        );
+        let hint = match declared.kind.is_single() {
+            true => "remove one of them",
+            false => "write all values in one record, or `merge: true` on both",
+        };
+        let problem = declared.site.error(message).related(earlier.site.place(), "first declared here");
+        problems.push(problem.hint(hint));
         None
     }
 

@@ -5,7 +5,10 @@
 //! ExternalDNS would do beside that (labels as marks, routing by set identifier but at Route 53) is not done, and not passed
 //! over in silence where it would change an answer.
 
-use super::{Context, DEFAULT_TTL, Inherited, Served, collect::Collected, inherited, records, routed};
+use super::{
+    Context, DEFAULT_TTL, Inherited, Served, absent::AbsentZones, collect::Collected, inherited, records,
+    routed,
+};
 use crate::{
     cloudflare,
     kind::{CloudflareSpec, Data, DnsEndpointSpec, EndpointSpec, Property, RecordSpec, ZONE},
@@ -13,7 +16,7 @@ use crate::{
     rdata::Type,
     record, route53, text,
 };
-use reconciled_provider::{At, Each, Inputs, Manifest, Normalized, Problem, Scope};
+use reconciled_provider::{At, Each, Inputs, Manifest, ManifestKey, Normalized, Problem, Scope};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -36,11 +39,14 @@ pub(super) fn endpoints(manifest: &Manifest, inputs: &dyn Inputs, served: &Serve
             continue;
         }
         match zones.of_name(manifest, &at.value) {
-            Ok(scope) if &*scope.provider == inputs.entry() => {
+            Ok(Goes::To(scope)) if &*scope.provider == inputs.entry() => {
                 let record = as_record(manifest, at, served, &mut out.problems);
                 by_zone.entry(scope.name).or_default().extend(record);
             }
-            Ok(_) => {}
+            Ok(Goes::To(_)) => {}
+            Ok(Goes::With(absent)) => out.absent.extend(absent),
+            Ok(Goes::Nowhere) if !inputs.is_all_read() => out.is_unsure = true,
+            Ok(Goes::Nowhere) => out.problems.push(undeclared(manifest, &at.value)),
             Err(problem) => out.problems.push(*problem),
         }
     }
@@ -58,10 +64,30 @@ pub(super) fn endpoints(manifest: &Manifest, inputs: &dyn Inputs, served: &Serve
     out
 }
 
+/// Where an endpoint goes.
+enum Goes {
+    /// To this zone.
+    To(Scope),
+    /// Where these zones are, of which nothing is made here.
+    With(Vec<(Scope, ManifestKey)>),
+    /// No zone that holds it is declared.
+    Nowhere,
+}
+
+fn undeclared(manifest: &Manifest, endpoint: &EndpointSpec) -> Problem {
+    let hint = match &manifest.providers {
+        None => "declare it with a manifest of kind `Zone`; it may be without records".to_owned(),
+        Some(names) => format!("declare it with a manifest of kind `Zone` at {}", names.join(", ")),
+    };
+    let message = format!("no zone that holds `{}` is declared", endpoint.dns_name.value);
+    manifest.error(endpoint.dns_name.span, message).hint(hint)
+}
+
 /// Zones that endpoints may go to.
 struct Zones {
     entry: Arc<str>,
     all: BTreeSet<Scope>,
+    absent: AbsentZones,
     /// Zones that one manifest declares at several entries: there, several are no question.
     united: Vec<BTreeSet<Scope>>,
 }
@@ -82,25 +108,22 @@ impl Zones {
             all.extend(own.cloned());
             united.push(scopes);
         }
-        Zones { entry: inputs.entry().into(), all, united }
+        Zones { entry: inputs.entry().into(), all, absent: AbsentZones::of(manifest, inputs), united }
     }
 
     /// The zone an endpoint belongs to: of several that serve it, this entry's.
-    fn of_name(&self, manifest: &Manifest, endpoint: &EndpointSpec) -> Result<Scope, Box<Problem>> {
+    fn of_name(&self, manifest: &Manifest, endpoint: &EndpointSpec) -> Result<Goes, Box<Problem>> {
         let (text, span) = (&endpoint.dns_name.value, endpoint.dns_name.span);
         let name = Name::absolute(&absolute(text)).map_err(|error| {
             Box::new(Problem { hint: error.hint(), ..manifest.error(span, error.to_string()) })
         })?;
         let holds = |scope: &&Scope| is_within(name.as_str(), &record::zone_name(scope));
         let longest = self.all.iter().filter(holds).map(|scope| scope.name.len()).max();
-        let Some(longest) = longest else {
-            let hint = match &manifest.providers {
-                None => "declare it with a manifest of kind `Zone`; it may be without records".to_owned(),
-                Some(names) => format!("declare it with a manifest of kind `Zone` at {}", names.join(", ")),
-            };
-            let message = format!("no zone that holds `{text}` is declared");
-            return Err(Box::new(manifest.error(span, message).hint(hint)));
-        };
+        let absent = self.absent.holding(&name, longest, &self.entry);
+        if !absent.is_empty() {
+            return Ok(Goes::With(absent));
+        }
+        let Some(longest) = longest else { return Ok(Goes::Nowhere) };
         let found: BTreeSet<Scope> =
             self.all.iter().filter(holds).filter(|scope| scope.name.len() == longest).cloned().collect();
         let is_clear = found.len() == 1
@@ -114,7 +137,7 @@ impl Zones {
             return Err(Box::new(manifest.error(span, message).hint(hint)));
         }
         let own = found.iter().find(|scope| scope.provider == self.entry);
-        Ok(own.or(found.first()).cloned().expect("there is one of the longest"))
+        Ok(Goes::To(own.or(found.first()).cloned().expect("there is one of the longest")))
     }
 }
 

@@ -7,7 +7,7 @@
 use super::{
     Context, MAX_TTL,
     collect::{Collected, Declared, Site},
-    records::{at_apex, served},
+    records::{at_apex, served, unshareable},
 };
 use crate::{
     kind::RecordSpec,
@@ -254,7 +254,9 @@ impl Set {
         problems: &mut Vec<Problem>,
     ) {
         let site = site(self.line);
-        let refused = served(cx, self.kind, &site).or_else(|| at_apex(cx, &self.name, self.kind, &site));
+        let refused = served(cx, self.kind, &site)
+            .or_else(|| at_apex(cx, &self.name, self.kind, &site))
+            .or_else(|| unshareable(cx, self.kind, false, &site));
         if let Some(problem) = refused {
             return problems.push(problem);
         }

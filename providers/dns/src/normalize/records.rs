@@ -143,6 +143,7 @@ fn identity(cx: &Context<'_>, spec: &RecordSpec, problems: &mut Vec<Problem>) ->
     let site = Site { file: manifest.file.clone(), span: spec.kind.span, through: None };
     problems.extend(served(cx, kind, &site));
     problems.extend(at_apex(cx, &name, kind, &site));
+    problems.extend(unshareable(cx, kind, spec.merge, &site));
     (problems.len() == before).then_some((name, kind))
 }
 
@@ -152,6 +153,22 @@ pub(super) fn served(cx: &Context<'_>, kind: Type, site: &Site) -> Option<Proble
     let (word, by, entry) = (kind.word(), cx.served.by, cx.inputs.entry());
     let message = format!("{word} records cannot be served by `{entry}`, a provider of type {by}");
     Some(site.error(message).hint(*hint))
+}
+
+/// Refuses to share what has one value: with those of others there would be two of them. `own` where the record says it.
+pub(super) fn unshareable(cx: &Context<'_>, kind: Type, own: bool, site: &Site) -> Option<Problem> {
+    if !kind.is_single() || !own && !cx.manifest.policy.merge {
+        return None;
+    }
+    let (word, hint) = match own {
+        true => ("merge", "leave `merge` out"),
+        false => (
+            "reconciled/merge",
+            "move it to a manifest without the annotation, or write `merge: true` in the records that share values instead",
+        ),
+    };
+    let why = kind.refuse_several().message;
+    Some(site.error(format!("`{word}` shares values with others, and {why}")).hint(hint))
 }
 
 /// Refuses what cannot stand at the zone itself, or only there, or only with consent.
@@ -312,7 +329,10 @@ fn own_policy(cx: &Context<'_>, spec: &RecordSpec, problems: &mut Vec<Problem>) 
             "true" => policy.adopt = Adopt::Always,
             "false" => policy.adopt = Adopt::WhenEqual,
             "never" => policy.adopt = Adopt::Never,
-            other if other == "octodns" || other.starts_with("externaldns/") => {
+            other
+                if other == "octodns"
+                    || other.strip_prefix("externaldns/").is_some_and(|owner| !owner.is_empty()) =>
+            {
                 policy.adopt = Adopt::From(other.into());
             }
             other => problems.push(

@@ -16,7 +16,11 @@ use std::{collections::BTreeMap, fmt::Write, net::IpAddr, sync::Arc};
 
 /// PTR records of a manifest by their id: hosts that share an address share its PTR.
 #[derive(Default)]
-pub(super) struct Reverse(BTreeMap<ResourceId, Pointer>);
+pub(super) struct Reverse {
+    pointers: BTreeMap<ResourceId, Pointer>,
+    /// The zone of one of them may be declared where nothing can be read.
+    is_unsure: bool,
+}
 
 struct Pointer {
     scope: Arc<Scope>,
@@ -64,6 +68,10 @@ impl Reverse {
             let Ok(address) = value.parse::<IpAddr>() else { continue };
             let pointer = pointer(address);
             let Some(scope) = zone_of(cx, &pointer) else {
+                if !cx.inputs.is_all_read() {
+                    self.is_unsure = true;
+                    continue;
+                }
                 let example = example(address);
                 refuse(
                     format!("no reverse zone for {address} is declared at the same provider"),
@@ -72,7 +80,7 @@ impl Reverse {
                 continue;
             };
             let id = record::id(&pointer, "PTR");
-            let here = self.0.entry(id).or_insert_with(|| Pointer {
+            let here = self.pointers.entry(id).or_insert_with(|| Pointer {
                 scope: Arc::new(scope),
                 hosts: Vec::new(),
                 ttl: set.ttl,
@@ -87,7 +95,8 @@ impl Reverse {
     /// Adds the PTR records, but for those that their zone ignores.
     pub(super) fn finish(self, cx: &Context<'_>, out: &mut Normalized) {
         let mut zones: BTreeMap<Arc<str>, Ignored> = BTreeMap::new();
-        for (id, mut pointer) in self.0 {
+        out.is_unsure |= self.is_unsure;
+        for (id, mut pointer) in self.pointers {
             let spec = Spec::known(record::encode(pointer.ttl, &mut pointer.hosts));
             let rules = zones.entry(pointer.scope.name.clone()).or_insert_with_key(|zone| {
                 let zone = Name::zone(zone).ok().map(|zone| inherited(cx.inputs, &pointer.scope, &zone));

@@ -204,18 +204,28 @@ fn moved(path: &Path) -> Error {
 /// How often the lock is asked for, and how long until the next time: half a minute in all.
 const LOCK: (u32, Duration) = (300, Duration::from_millis(100));
 
-/// Keeps other writers that ask for it away from the directory; released when dropped.
+/// A directory that other writers keep away from until this is dropped.
+struct Locked(fs::File);
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        // Closed only, it would stay locked by a child of this process that is about to start a program. It is closed all the same.
+        let _ = self.0.unlock();
+    }
+}
+
+/// Keeps other writers that ask for it away from the directory.
 ///
 /// Errors: `Unavailable` where another program keeps it. It is asked for again and again, since a thread that waits for it
 /// could not be called back.
-async fn lock(backend: &Arc<Backend>, cx: &Cx) -> Result<fs::File, Error> {
+async fn lock(backend: &Arc<Backend>, cx: &Cx) -> Result<Locked, Error> {
     let (tries, pause) = LOCK;
     for number in 0..tries {
         let directory = backend.config.directory.clone();
         let locked = tokio::task::spawn_blocking(move || {
             let file = fs::File::open(&directory).map_err(|error| failed("open", &directory, error))?;
             match file.try_lock() {
-                Ok(()) => Ok(Some(file)),
+                Ok(()) => Ok(Some(Locked(file))),
                 Err(TryLockError::WouldBlock) => Ok(None),
                 Err(TryLockError::Error(error)) => Err(failed("lock", &directory, error)),
             }
@@ -223,8 +233,8 @@ async fn lock(backend: &Arc<Backend>, cx: &Cx) -> Result<fs::File, Error> {
         let locked = locked
             .await
             .map_err(|error| Error::unexpected("lock the directory of the zone files").caused_by(error))??;
-        if let Some(file) = locked {
-            return Ok(file);
+        if let Some(locked) = locked {
+            return Ok(locked);
         }
         if cx.stop.is_set() || number + 1 == tries {
             break;

@@ -65,7 +65,8 @@ impl Engine {
             let is_known = !survey.unread.contains(&domain.name);
             match domain.hold() {
                 Some(hold) => writes.extend(noted(hold, known, waits_for_person(domain, survey), now)),
-                None if known.is_some() && is_known => {
+                // What was consented to is held no more, whatever else is frozen.
+                None if known.is_some() && (is_known || domain.approval.is_some()) => {
                     writes.push(Write::Release(domain.name.clone()));
                 }
                 None => {}

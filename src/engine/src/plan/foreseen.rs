@@ -55,15 +55,19 @@ fn later(plan: &ScopePlan) -> ScopePlan {
     ScopePlan { steps, unselected, put_off, tracked, ..nothing }
 }
 
+/// When that will be where a closed window is all that stops it, and lets a person's word pass.
+pub const OR_ASKED_FOR: &str = "once the window opens or a person asks for it";
+
 /// When that will be, in words that follow "held".
 pub fn once(plans: &[&ScopePlan]) -> &'static str {
     let steps = plans.iter().flat_map(|plan| &plan.steps).filter(|step| step.is_put_off());
-    let is_window = |step: &Step| {
-        let by = |by: &Arc<Suspension>| matches!(by.stopped_by, StoppedBy::Window(_));
-        matches!(&step.blocked, Some(Blocked::Suspended(Some(suspension))) if by(suspension))
-    };
-    let (windows, persons): (Vec<_>, Vec<_>) = steps.partition(|step| is_window(step));
+    let by = steps.filter_map(|step| match &step.blocked {
+        Some(Blocked::Suspended(suspension)) => suspension.as_ref(),
+        _ => None,
+    });
+    let (windows, persons): (Vec<_>, Vec<_>) = by.partition(|by| by.stopped_by != StoppedBy::Person);
     match (windows.is_empty(), persons.is_empty()) {
+        (false, true) if windows.iter().all(|by| by.lets_person()) => OR_ASKED_FOR,
         (false, true) => "once the window opens",
         (true, _) => "once it is resumed",
         (false, false) => "once the window opens and the rest is resumed",

@@ -97,7 +97,7 @@ impl Unread {
                     self.updates += u32::from(!ready::is_of_declaration(desired, declared, row));
                 }
                 None => {
-                    let is_known = desired.knows(&row.manifest, &scope.provider);
+                    let is_known = desired.knows(&row.manifest, scope);
                     self.deletes += u32::from(is_known && row.deletion != Deletion::Abandon);
                 }
             }

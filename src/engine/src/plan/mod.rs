@@ -174,8 +174,10 @@ pub struct ScopePlan {
     /// Tracked resources that may neither be compared nor pruned, because it is not known what their source
     /// declares, by manifest.
     pub frozen: BTreeMap<ManifestKey, usize>,
-    /// Resources that differ and are left so, because the difference is ignored.
+    /// How many resources differ and are left so, because the difference is ignored, or were not compared.
     pub unlike: usize,
+    /// Those of them that differ, and of which that is ignored.
+    pub left: Vec<ResourceId>,
     /// What the ledger has as drifted and that is as declared again.
     pub as_declared: Vec<ResourceId>,
     /// What the ledger has as drifted and of which the difference is ignored now.
@@ -215,6 +217,7 @@ impl ScopePlan {
             in_sync: 0,
             frozen: BTreeMap::new(),
             unlike: 0,
+            left: Vec::new(),
             as_declared: Vec::new(),
             ignored: Vec::new(),
             gone: Vec::new(),

@@ -75,7 +75,7 @@ fn may_prune(planner: &Planner<'_>, row: &Row) -> bool {
     // A file of another source may declare it by now, and be in error for something else.
     let aside = &input.desired.set_aside;
     let is_aside = !aside.is_empty() && aside.contains(&(input.scope.clone(), row.tracked.id.clone()));
-    all_spoke && !is_aside && input.desired.knows(&row.manifest, &input.scope.provider)
+    all_spoke && !is_aside && input.desired.knows(&row.manifest, input.scope)
 }
 
 /// What is gone from the remote is remembered no longer, unless a write of ours may just not show yet.
@@ -168,9 +168,8 @@ fn delete(planner: &Planner<'_>, row: &Row, observed: &Observed, out: &mut Scope
         found.guard_words.push(PROTECTED);
     }
     let source = planner.input.desired.sources.get(row.manifest.source());
-    let part = || (planner.input.scope.clone(), row.tracked.id.clone());
     let is_unselected =
-        |s: &SourceState| s.unselected.contains(&row.manifest) || s.unselected_parts.contains(&part());
+        |s: &SourceState| s.is_unselected(&row.manifest, planner.input.scope, &row.tracked.id);
     if source.is_some_and(is_unselected) {
         found.guard_words.push("host-unselected");
     }

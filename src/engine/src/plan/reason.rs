@@ -69,8 +69,8 @@ impl fmt::Display for Reason {
 /// The revision a person keeps this resource at, if one does.
 pub(super) fn rollback(input: &ScopeInput<'_>, id: &ResourceId) -> Option<Reason> {
     let pinned = &input.desired.pinned;
-    let label = (!pinned.is_empty()).then(|| pinned.get(&(input.scope.clone(), id.clone())))??;
-    Some(Reason::Rollback(label.clone()))
+    let pinned = (!pinned.is_empty()).then(|| pinned.get(&(input.scope.clone(), id.clone())))??;
+    Some(Reason::Rollback(pinned.label.clone()))
 }
 
 /// The revision that is in force of the manifest's source.

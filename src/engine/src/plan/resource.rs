@@ -77,8 +77,12 @@ impl Planner<'_> {
     fn is_frozen(&self, desired: &Resource, row: &Row) -> bool {
         let moved_file = self.manifest(desired).is_some_and(|manifest| manifest.file != row.file);
         let source = || self.input.desired.sources.get(row.manifest.source());
+        // What is on its way is followed all the same, as far as nothing else is declared.
+        let goes_on =
+            matches!(row.state, RowState::Pending { .. }) && row.template == desired.spec.template();
         // Of what is shared the rows have one of the files, and it is judged by who declares it.
         moved_file
+            && !goes_on
             && !row.merge
             && !self.is_shared(desired)
             && source().is_some_and(|source| source.is_frozen(&row.file))
@@ -333,7 +337,12 @@ impl Planner<'_> {
             out.conditions.push(not_ours(desired, address, why));
             return;
         }
-        let always = matches!(policy.adopt, Adopt::Always | Adopt::From(_));
+        // The word is to whoever's mark it names: what bears none may be anybody's.
+        let always = match (&policy.adopt, &observed.owner) {
+            (Adopt::Always, _) => true,
+            (Adopt::From(from), Owner::Other(other)) => from == other,
+            _ => false,
+        };
         // Where everything is ignored, nothing says that it is the one that is meant; and it would go with its manifest.
         let is_blind =
             matches!(difference, Difference::Ignored) && policy.ignore.iter().any(|path| &**path == "*");
@@ -358,7 +367,11 @@ impl Planner<'_> {
                 Some(Consent::LetGo) => "it was left to others, and differs from the manifest",
                 _ => "it exists, differs from the manifest, and is not tracked",
             };
-            let mut found = not_ours(desired, address, why);
+            let why = match &policy.adopt {
+                Adopt::From(from) => format!("{why}; it bears no mark of `{from}`"),
+                _ => why.to_string(),
+            };
+            let mut found = not_ours(desired, address, &why);
             found.message =
                 format!("{}{}", found.message, differences(self.input.deltas, &desired.id)).into();
             out.conditions.push(found);
@@ -422,6 +435,7 @@ impl Planner<'_> {
     /// Counts what differs and is left so.
     pub(super) fn ignore(&self, id: &ResourceId, out: &mut ScopePlan) {
         out.unlike += 1;
+        out.left.push(id.clone());
         if self.has_drifted(id) {
             out.ignored.push(id.clone());
         }

@@ -46,7 +46,7 @@ pub(crate) fn of_scope(
     now: Duration,
 ) -> Shared {
     let (known, unknown): (Vec<_>, Vec<_>) =
-        memory.documents.keys().partition(|key| desired.knows(key, &scope.provider));
+        memory.documents.keys().partition(|key| desired.knows(key, scope));
     let mut silent: BTreeSet<ManifestKey> = unknown.into_iter().cloned().collect();
     let declaring: BTreeSet<u32> = desired.in_scope(scope).iter().map(|r| r.origin.manifest).collect();
     let declaring: BTreeSet<&ManifestKey> =

@@ -150,6 +150,7 @@ impl ScopePlan {
             in_sync: _,
             frozen,
             unlike,
+            left,
             as_declared,
             ignored,
             gone,
@@ -161,7 +162,7 @@ impl ScopePlan {
                 == [0; 5]
             && [spent.len(), let_go.len(), frozen.len(), as_declared.len(), ignored.len(), gone.len()]
                 == [0; 6]
-            && [unanswered.len(), looked.len(), *tracked, *unlike] == [0; 4]
+            && [unanswered.len(), looked.len(), left.len(), *tracked, *unlike] == [0; 5]
             && [*put_off, *foreign_count, *ignored_count] == [0; 3]
     }
 }

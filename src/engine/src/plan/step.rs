@@ -228,6 +228,11 @@ impl Blocked {
                 let message = format!("the entry's `policy: {word}` does not allow to {change} it");
                 let hint = match step.change {
                     Change::Abandon => step.let_go_unwritten(),
+                    _ if step.is_undeclared() => format!(
+                        "change `policy` of the entry in the configuration of the host, or declare it again; to keep it and \
+                         let go of it: reconciled forget {}",
+                        step.address
+                    ),
                     _ => "change `policy` of the entry in the configuration of the host, or what is declared".into(),
                 };
                 (ConditionKind::Stalled, "PolicyForbids", message, Some(hint))
@@ -370,6 +375,11 @@ impl Step {
     /// How to let go of what cannot be written to.
     pub(crate) fn let_go_unwritten(&self) -> String {
         format!("to let go of it at once, with our mark on it: reconciled forget {}", self.address)
+    }
+
+    /// True for what is tracked and goes since no manifest declares it any more.
+    fn is_undeclared(&self) -> bool {
+        self.place.is_none() && self.work.was.is_some() && self.reason != Reason::Claim
     }
 
     fn is_of_a_commit(&self) -> bool {

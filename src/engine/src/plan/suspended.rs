@@ -39,7 +39,8 @@ pub(super) fn suspend(planner: &Planner<'_>, out: &mut ScopePlan) {
             input.suspensions.iter().filter(|suspension| is_meant(planner, suspension, step)).collect();
         let stops =
             |suspension: &&&Arc<Suspension>| !suspension.is_over(input.now) && !lets(suspension, step);
-        if let Some(suspension) = mine.iter().find(stops) {
+        // That a person's word passes it is told only where it passes all that stops the step.
+        if let Some(suspension) = mine.iter().filter(stops).min_by_key(|one| one.lets_person()) {
             // Whatever else it waits for says so already.
             if step.blocked.is_none() {
                 let blocked = Blocked::Suspended(Some((*suspension).clone()));

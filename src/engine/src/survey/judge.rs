@@ -213,7 +213,7 @@ impl Surveyor {
         survey: &mut Survey,
     ) -> Result<(), Error> {
         moves.put_off(survey, self.cx.clock.now());
-        let lost = moves.made_anew(survey);
+        let lost = moves.lost(survey);
         let mut groups: BTreeMap<Arc<str>, Vec<Scope>> = BTreeMap::new();
         for scope in survey.scopes.keys() {
             let info = self.entries[&scope.provider].observer.info();

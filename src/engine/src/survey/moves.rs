@@ -1,21 +1,25 @@
 //! `moved-from`: rows get the identity their manifest has now, and back where a person keeps an earlier revision.
 //!
 //! Guarantees: a row is moved only within its entry and kind, only from where its source may write, only when nothing
-//! desires its old identity, nothing is tracked or being created under the new one, and no call to the old one lacks its
-//! answer. What was to be moved and is not is told, as long as something of the entry is left that it may have meant.
+//! desires its old identity, nothing is tracked or being created under the new one, no other manifest says that it was moved from
+//! it, and no call to the old one lacks its answer. What was to be moved and is not is told, as long as something of the entry is
+//! left that it may have meant; neither it nor what has its new name is ended or written over before a person says so.
 //! What a rollback keeps takes back the row of what was moved from it; where that is not found, what would be made anew in
 //! its place is told. Only where the remote assigns identity: where the key says it all, what has another key is another resource, and the
-//! old one has to go. It deliberately writes nothing: the move is a step of the plan.
+//! old one has to go. It deliberately writes nothing: the move is a step of the plan. Nor does it move what has to make room for
+//! another move (a chain, a swap): each scope commits its rows by itself, so that a death in between would leave two rows of one
+//! name or none, and once names were swapped the annotations read as they did before.
 
 use super::Survey;
 use crate::{
     desired::{Desired, ManifestMeta},
-    plan::{Change, Step},
+    plan::{Change, Reason, Step},
     store::{Condition, ConditionKind, MovedAway, Row, ScopeMemory},
 };
-use reconciled_provider::{Address, ManifestKey, ResourceId, Scope, problem::did_you_mean};
+use reconciled_provider::{Address, ManifestKey, Resource, ResourceId, Scope, problem::did_you_mean};
 use std::{
     collections::{BTreeMap, BTreeSet},
+    iter::successors,
     sync::Arc,
     time::Duration,
 };
@@ -25,10 +29,39 @@ use std::{
 pub(super) struct Moves {
     /// Addresses that rows were moved from, by where they are now.
     pub(super) moved: BTreeMap<(Scope, ResourceId), Address>,
-    /// What says that it was moved and was not, though something is left that it may have been: why, for people.
-    pub(super) lost: BTreeMap<(Scope, ResourceId), Arc<str>>,
+    /// What says that it was moved and was not, though something is left that it may have been.
+    lost: BTreeMap<(Scope, ResourceId), Lost>,
     /// What is moved once it is known what became of the calls to it.
     waiting: Vec<Waiting>,
+}
+
+/// A move that is not made.
+#[derive(Debug)]
+struct Lost {
+    /// Why, for people.
+    why: Arc<str>,
+    /// What stays under its old identity.
+    old: Option<(Scope, ResourceId)>,
+    /// What there is under the new one.
+    there: There,
+}
+
+/// What there is under the identity that something is to be moved to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum There {
+    Nothing,
+    /// What a call without an answer may have made: then it is not the old one under a new name.
+    Asked,
+    Tracked,
+}
+
+/// A resource that says it was moved, or that a person keeps at an earlier revision.
+struct Asking<'d> {
+    scope: &'d Scope,
+    resource: &'d Resource,
+    manifest: &'d ManifestMeta,
+    is_kept: bool,
+    there: There,
 }
 
 /// A move that cannot be made yet.
@@ -72,16 +105,37 @@ impl Moves {
         }
     }
 
-    /// What was to be moved and would be made anew, by entry.
-    pub(super) fn made_anew(&self, survey: &Survey) -> BTreeMap<Arc<str>, Vec<Arc<str>>> {
+    /// Why what was to be moved would be lost, by entry: it would be made anew or ended, or what has its name would be written over.
+    pub(super) fn lost(&self, survey: &Survey) -> BTreeMap<Arc<str>, Vec<Arc<str>>> {
+        let any = |(scope, id): (&Scope, &ResourceId), is: &dyn Fn(&Step) -> bool| {
+            let Some(Ok(view)) = survey.scopes.get(scope) else { return false };
+            view.plan.steps.iter().any(|step| step.id == *id && is(step))
+        };
+        // What is put off is judged once it is not.
+        let ends = |step: &Step| matches!(step.change, Change::Delete | Change::Abandon) && step.is_guarded();
         let mut found: BTreeMap<Arc<str>, Vec<Arc<str>>> = BTreeMap::new();
-        for ((scope, id), text) in &self.lost {
-            let Some(Ok(view)) = survey.scopes.get(scope) else { continue };
-            if view.plan.steps.iter().any(|step| step.id == *id && step.change == Change::Create) {
-                found.entry(scope.provider.clone()).or_default().push(text.clone());
+        for ((scope, id), lost) in &self.lost {
+            let goes_wrong = |step: &Step| match lost.there {
+                There::Nothing => step.change == Change::Create,
+                There::Asked => false,
+                There::Tracked => {
+                    let writes = matches!(step.change, Change::Create | Change::Update | Change::Replace);
+                    writes && step.reason != Reason::Input && step.is_guarded()
+                }
+            };
+            if any((scope, id), &goes_wrong) || lost.old.as_ref().is_some_and(|(s, id)| any((s, id), &ends)) {
+                let texts = found.entry(scope.provider.clone()).or_default();
+                if !texts.contains(&lost.why) {
+                    texts.push(lost.why.clone());
+                }
             }
         }
         found
+    }
+
+    fn lose(&mut self, asking: &Asking<'_>, old: Option<(Scope, ResourceId)>, why: String) {
+        let lost = Lost { why: why.into(), old, there: asking.there };
+        self.lost.insert((asking.scope.clone(), asking.resource.id.clone()), lost);
     }
 }
 
@@ -102,156 +156,295 @@ pub(super) fn moves(
         .iter()
         .flat_map(|(s, list)| list.iter().map(move |r| (s.clone(), r.id.clone())))
         .collect();
+    let all = asking(desired, memories, assigns);
+    let (new, taken): (Vec<_>, Vec<_>) = all.into_iter().partition(|one| one.there == There::Nothing);
     let mut unfound = Vec::new();
+    for one in &new {
+        let Asking { scope, resource, manifest, is_kept, .. } = *one;
+        if moves.moved.contains_key(&(scope.clone(), resource.id.clone())) {
+            continue;
+        }
+        // Rows, and what a call without an answer may have made: that may be there without a row.
+        let here = memories.iter().filter(|(s, _)| s.provider == scope.provider);
+        let left = here.flat_map(|(s, memory)| {
+            let open = memory.open.iter().map(|open| (None, &*open.intent.row));
+            let rows = memory.rows.iter().enumerate().map(|(index, row)| (Some(index), row));
+            rows.chain(open).map(move |(index, row)| (s, index, row))
+        });
+        let left = left.filter(|(s, _, row)| !wanted.contains(&((*s).clone(), row.tracked.id.clone())));
+        let from = manifest.moved_from.as_ref();
+        let old = left.clone().find(|(_, _, row)| from.is_some_and(|from| means(from, row)));
+        // What the newest revision moved away from here, and a person has go back.
+        let went = |s: &Scope, row: &Row| {
+            desired.pinned.contains_key(&(s.clone(), row.tracked.id.clone()))
+                && declares(desired, row).is_some_and(|heir| was_moved(heir, manifest))
+        };
+        let old = old.or_else(|| left.clone().find(|(s, _, row)| is_kept && went(s, row)));
+        // A row of which a call has no answer cannot be moved any more than what may have no row.
+        let is_open = |(s, _, row): &(&Scope, Option<usize>, &Row)| {
+            let open = |m: &ScopeMemory| m.open.iter().any(|o| o.intent.row.tracked.id == row.tracked.id);
+            memories.get(*s).is_some_and(open)
+        };
+        let old = old.map(|old| if is_open(&old) { (old.0, None, old.2) } else { old });
+        let Some((old_scope, index, row)) = old else {
+            let goes = |(s, _, row): &(&Scope, Option<usize>, &Row)| {
+                is_of_kind(&row.manifest, &manifest.key)
+                    && desired.pinned.contains_key(&((*s).clone(), row.tracked.id.clone()))
+            };
+            if let Some((_, _, row)) = left.clone().find(|left| is_kept && goes(left)) {
+                let (address, other) = (&manifest.address, &row.address);
+                let text = format!(
+                    "the rollback would make {address} anew and delete {other}, which may be the same under \
+                     another name"
+                );
+                moves.lose(one, None, text);
+            } else if let Some(from) = from {
+                let mut rows = memories.iter().flat_map(|(s, m)| m.rows.iter().map(move |row| (s, row)));
+                let is_kept = |(s, row): &(&Scope, &Row)| {
+                    let is_pinned = desired.pinned.contains_key(&((*s).clone(), row.tracked.id.clone()));
+                    is_pinned && s.provider == scope.provider && means(from, row)
+                };
+                match rows.find(is_kept) {
+                    Some((_, row)) => {
+                        let text = format!(
+                            "`reconciled/moved-from: {from}` names what a rollback keeps; to let it go on: \
+                             reconciled resume {}",
+                            row.address
+                        );
+                        moves.lose(one, None, text);
+                    }
+                    None => unfound.push((one, from)),
+                }
+            }
+            continue;
+        };
+        let rivals = rivals(desired, &new, old_scope, row);
+        let refused = match refusal(desired, old_scope, row, &manifest.key) {
+            Some(why) => Some(match from.filter(|from| means(from, row)) {
+                Some(from) => {
+                    format!("`reconciled/moved-from: {from}` does not move {}: {why}", row.address)
+                }
+                None => {
+                    format!("the rollback does not move {} to {}: {why}", row.address, manifest.address)
+                }
+            }),
+            None if rivals.len() > 1 => Some(format!(
+                "{} cannot be moved to each of {}: leave `reconciled/moved-from` out in all of them but one",
+                row.address,
+                rivals.into_values().collect::<Vec<_>>().join(", ")
+            )),
+            None => None,
+        };
+        if let Some(why) = refused {
+            moves.lose(one, Some((old_scope.clone(), row.tracked.id.clone())), why);
+            continue;
+        }
+        let Some(index) = index else {
+            let why = format!("moves from {} once an earlier call to that has its answer", row.address);
+            moves.waiting.push(Waiting {
+                from: (old_scope.clone(), row.tracked.id.clone()),
+                to: (scope.clone(), resource.id.clone()),
+                address: manifest.address.clone(),
+                why: why.into(),
+            });
+            continue;
+        };
+        let old_scope = old_scope.clone();
+        let Some(memory) = memories.get_mut(&old_scope) else { continue };
+        let mut row = Arc::make_mut(&mut memory.rows).remove(index);
+        let old_id = std::mem::replace(&mut row.tracked.id, resource.id.clone());
+        row.scope = scope.clone();
+        moves.moved.insert((scope.clone(), resource.id.clone()), row.address.clone());
+        let target = memories.entry(scope.clone()).or_default();
+        let rows = Arc::make_mut(&mut target.rows);
+        rows.push(row);
+        rows.sort_by(|a, b| a.tracked.id.cmp(&b.tracked.id));
+        target.moved_away.push(MovedAway { id: resource.id.clone(), scope: old_scope, was: old_id });
+    }
+    let left: Vec<(&Scope, &Row)> = memories
+        .iter()
+        .flat_map(|(scope, memory)| memory.rows.iter().map(move |row| (scope, row)))
+        .filter(|(scope, row)| !wanted.contains(&((*scope).clone(), row.tracked.id.clone())))
+        .collect();
+    for (one, from) in unfound {
+        // Where nothing is left over, as in a new state, the annotation is history and there is nothing to lose.
+        let left = left.iter().filter(|(s, _)| s.provider == one.scope.provider);
+        let left: BTreeSet<String> = left.map(|(_, row)| row.address.to_string()).collect();
+        if !left.is_empty() {
+            let text = unfound_text(desired, memories, &moves, one, from, &left);
+            moves.lose(one, None, text);
+        }
+    }
+    without_room(desired, &taken, &left, &mut moves);
+    moves
+}
+
+/// All that says it was moved or is kept at an earlier revision, where the remote assigns identity.
+fn asking<'d>(
+    desired: &'d Desired,
+    memories: &BTreeMap<Scope, ScopeMemory>,
+    assigns: impl Fn(&str) -> bool,
+) -> Vec<Asking<'d>> {
+    let mut all = Vec::new();
     for (scope, resources) in desired.scopes.iter().filter(|(scope, _)| assigns(&scope.provider)) {
         for resource in &**resources {
             let Some(manifest) = desired.manifests.get(resource.origin.manifest as usize) else { continue };
             let is_kept = desired.pinned.contains_key(&(scope.clone(), resource.id.clone()));
-            if manifest.moved_from.is_none() && !is_kept {
-                continue;
+            if manifest.moved_from.is_some() || is_kept {
+                let there = There::of(memories.get(scope), &resource.id);
+                all.push(Asking { scope, resource, manifest, is_kept, there });
             }
-            // A create without an answer may have made it: then it is not the old one under a new name.
-            let known = |m: &ScopeMemory| {
-                m.rows.iter().any(|row| row.tracked.id == resource.id)
-                    || m.open.iter().any(|open| open.intent.row.tracked.id == resource.id)
-            };
-            if memories.get(scope).is_some_and(known) {
-                continue;
-            }
-            // Rows, and what a call without an answer may have made: that may be there without a row.
-            let here = memories.iter().filter(|(s, _)| s.provider == scope.provider);
-            let left = here.flat_map(|(s, memory)| {
-                let open = memory.open.iter().map(|open| (None, &*open.intent.row));
-                let rows = memory.rows.iter().enumerate().map(|(index, row)| (Some(index), row));
-                rows.chain(open).map(move |(index, row)| (s, index, row))
-            });
-            let left = left.filter(|(s, _, row)| !wanted.contains(&((*s).clone(), row.tracked.id.clone())));
-            let from = manifest.moved_from.as_ref();
-            let old = left.clone().find(|(_, _, row)| from.is_some_and(|from| means(from, row)));
-            // What the newest revision moved away from here, and a person has go back.
-            let went = |s: &Scope, row: &Row| {
-                desired.pinned.contains_key(&(s.clone(), row.tracked.id.clone()))
-                    && declares(desired, row).is_some_and(|heir| was_moved(heir, manifest))
-            };
-            let old = old.or_else(|| left.clone().find(|(s, _, row)| is_kept && went(s, row)));
-            // A row of which a call has no answer cannot be moved any more than what may have no row.
-            let is_open = |(s, _, row): &(&Scope, Option<usize>, &Row)| {
-                let open = |m: &ScopeMemory| m.open.iter().any(|o| o.intent.row.tracked.id == row.tracked.id);
-                memories.get(*s).is_some_and(open)
-            };
-            let old = old.map(|old| if is_open(&old) { (old.0, None, old.2) } else { old });
-            let Some((old_scope, index, row)) = old else {
-                let goes = |(s, _, row): &(&Scope, Option<usize>, &Row)| {
-                    let of_kind = (row.manifest.group(), row.manifest.kind())
-                        == (manifest.key.group(), manifest.key.kind());
-                    of_kind && desired.pinned.contains_key(&((*s).clone(), row.tracked.id.clone()))
-                };
-                if let Some((_, _, row)) = left.clone().find(|left| is_kept && goes(left)) {
-                    let (address, other) = (&manifest.address, &row.address);
-                    let text = format!(
-                        "the rollback would make {address} anew and delete {other}, which may be the same under \
-                         another name"
-                    );
-                    moves.lost.insert((scope.clone(), resource.id.clone()), text.into());
-                } else if let Some(from) = from {
-                    let mut rows = memories.iter().flat_map(|(s, m)| m.rows.iter().map(move |row| (s, row)));
-                    let is_kept = |(s, row): &(&Scope, &Row)| {
-                        let is_pinned = desired.pinned.contains_key(&((*s).clone(), row.tracked.id.clone()));
-                        is_pinned && s.provider == scope.provider && means(from, row)
-                    };
-                    match rows.find(is_kept) {
-                        Some((_, row)) => {
-                            let text = format!(
-                                "`reconciled/moved-from: {from}` names what a rollback keeps; to let it go on: \
-                                 reconciled resume {}",
-                                row.address
-                            );
-                            moves.lost.insert((scope.clone(), resource.id.clone()), text.into());
-                        }
-                        None => unfound.push((scope, resource, from)),
-                    }
-                }
-                continue;
-            };
-            let index = match (refusal(desired, old_scope, row, &manifest.key), index) {
-                (None, Some(index)) => index,
-                (Some(why), _) => {
-                    let text = match from.filter(|from| means(from, row)) {
-                        Some(from) => {
-                            format!("`reconciled/moved-from: {from}` does not move {}: {why}", row.address)
-                        }
-                        None => {
-                            format!(
-                                "the rollback does not move {} to {}: {why}",
-                                row.address, manifest.address
-                            )
-                        }
-                    };
-                    moves.lost.insert((scope.clone(), resource.id.clone()), text.into());
-                    continue;
-                }
-                (None, None) => {
-                    let why =
-                        format!("moves from {} once an earlier call to that has its answer", row.address);
-                    moves.waiting.push(Waiting {
-                        from: (old_scope.clone(), row.tracked.id.clone()),
-                        to: (scope.clone(), resource.id.clone()),
-                        address: manifest.address.clone(),
-                        why: why.into(),
-                    });
-                    continue;
-                }
-            };
-            let old_scope = old_scope.clone();
-            let Some(memory) = memories.get_mut(&old_scope) else { continue };
-            let mut row = Arc::make_mut(&mut memory.rows).remove(index);
-            let old_id = std::mem::replace(&mut row.tracked.id, resource.id.clone());
-            row.scope = scope.clone();
-            moves.moved.insert((scope.clone(), resource.id.clone()), row.address.clone());
-            let target = memories.entry(scope.clone()).or_default();
-            let rows = Arc::make_mut(&mut target.rows);
-            rows.push(row);
-            rows.sort_by(|a, b| a.tracked.id.cmp(&b.tracked.id));
-            target.moved_away.push(MovedAway { id: resource.id.clone(), scope: old_scope, was: old_id });
         }
     }
-    for (scope, resource, from) in unfound {
-        // Where nothing is left over, as in a new state, the annotation is history and there is nothing to lose.
-        let left = memories.iter().filter(|(s, _)| s.provider == scope.provider).flat_map(|(s, memory)| {
-            memory.rows.iter().filter(|row| !wanted.contains(&(s.clone(), row.tracked.id.clone())))
-        });
-        let left: BTreeSet<String> = left.map(|row| row.address.to_string()).collect();
-        if left.is_empty() {
-            continue;
+    all
+}
+
+impl There {
+    fn of(memory: Option<&ScopeMemory>, id: &ResourceId) -> There {
+        let is_tracked = |m: &ScopeMemory| m.rows.iter().any(|row| row.tracked.id == *id);
+        let is_asked = |m: &ScopeMemory| m.open.iter().any(|open| open.intent.row.tracked.id == *id);
+        match memory {
+            Some(memory) if is_tracked(memory) => There::Tracked,
+            Some(memory) if is_asked(memory) => There::Asked,
+            _ => There::Nothing,
         }
-        let near = did_you_mean(&from.to_string(), left.iter().map(String::as_str));
-        let hint = match (near, left.len()) {
-            (Some(near), _) => format!("did you mean {near}?"),
-            (None, 1) => {
-                format!("what nothing declares any more is {}", left.iter().next().map_or("", |l| l))
-            }
-            (None, most) => format!("{most} that nothing declares any more are tracked"),
+    }
+}
+
+/// The manifests that say they were moved from this row and may have been, with their places.
+fn rivals<'d>(
+    desired: &Desired,
+    new: &[Asking<'d>],
+    scope: &Scope,
+    row: &Row,
+) -> BTreeMap<&'d ManifestKey, String> {
+    let may_be = |one: &&Asking<'d>| {
+        one.scope.provider == scope.provider
+            && refusal(desired, scope, row, &one.manifest.key).is_none()
+            && one.manifest.moved_from.as_ref().is_some_and(|from| means(from, row))
+    };
+    let named = |one: &Asking<'d>| {
+        let ManifestMeta { key, address, file, line, .. } = one.manifest;
+        (key, format!("{address} ({file}:{line})"))
+    };
+    new.iter().filter(may_be).map(named).collect()
+}
+
+/// What is told of a word that names nothing, where these are `left`.
+fn unfound_text(
+    desired: &Desired,
+    memories: &BTreeMap<Scope, ScopeMemory>,
+    moves: &Moves,
+    one: &Asking<'_>,
+    from: &Address,
+    left: &BTreeSet<String>,
+) -> String {
+    let here = memories.iter().filter(|(s, _)| s.provider == one.scope.provider);
+    let mut rows = here.flat_map(|(s, memory)| memory.rows.iter().map(move |row| (s, row)));
+    let is_moved = |s: &Scope, row: &Row| moves.moved.contains_key(&(s.clone(), row.tracked.id.clone()));
+    let declared = rows.find(|(s, row)| means(from, row) && !is_moved(s, row));
+    if let Some(still) = declared.and_then(|(s, row)| desired.declaring(s, &row.tracked.id).first()) {
+        let ManifestMeta { file, line, .. } = desired.manifest(still.origin);
+        return format!(
+            "`reconciled/moved-from: {from}` names what {file}:{line} declares still; where its name goes to another one, \
+             move it in a commit before"
+        );
+    }
+    let near = did_you_mean(&from.to_string(), left.iter().map(String::as_str));
+    let hint = match (near, left.len()) {
+        (Some(near), _) => format!("did you mean {near}?"),
+        (None, 1) => format!("what nothing declares any more is {}", left.iter().next().map_or("", |l| l)),
+        (None, most) => format!("{most} that nothing declares any more are tracked"),
+    };
+    format!("`reconciled/moved-from: {from}` names nothing that could be moved; {hint}")
+}
+
+/// Tells of moves whose new identity is `taken`, unless what they name is there no more: then the annotation is history.
+fn without_room(desired: &Desired, taken: &[Asking<'_>], left: &[(&Scope, &Row)], moves: &mut Moves) {
+    let circles = Circles::of(taken);
+    // There may be as many words that are history as rows that are left over.
+    let named =
+        |entry: &Arc<str>, address: &Address| (entry.clone(), Address { group: None, ..address.clone() });
+    let mut by_name: BTreeMap<_, Vec<&(&Scope, &Row)>> = BTreeMap::new();
+    for one in left.iter().filter(|_| !taken.is_empty()) {
+        by_name.entry(named(&one.0.provider, &one.1.address)).or_default().push(one);
+    }
+    for one in taken {
+        let Some(from) = &one.manifest.moved_from else { continue };
+        let address = &one.manifest.address;
+        let mut rows = by_name.get(&named(&one.scope.provider, from)).into_iter().flatten();
+        if let Some((s, row)) = rows.find(|(_, row)| means(from, row)) {
+            let why = match (refusal(desired, s, row, &one.manifest.key), one.there) {
+                (Some(why), _) => why.to_string(),
+                (None, There::Asked) => {
+                    format!("a call that may have made {address} has no answer yet")
+                }
+                (None, _) => format!(
+                    "{address} is tracked already; move that or let it go in a commit before, or leave the annotation out"
+                ),
+            };
+            let text = format!("`reconciled/moved-from: {from}` does not move {}: {why}", row.address);
+            moves.lose(one, Some(((*s).clone(), row.tracked.id.clone())), text);
+        } else if circles.has(one, from) {
+            let text = format!(
+                "`reconciled/moved-from: {from}` of {address} moves nothing: by such words names go round in a circle; move \
+                 one of them to a third name in a commit before, or leave the annotation out"
+            );
+            moves.lose(one, None, text);
+        }
+    }
+}
+
+/// Where tracked resources say that they were moved from, by who they are: entry and address, with the group.
+struct Circles(BTreeMap<(Arc<str>, Address), Address>);
+
+impl Circles {
+    fn of(taken: &[Asking<'_>]) -> Circles {
+        let tracked = taken.iter().filter(|one| one.there == There::Tracked);
+        let step = |one: &Asking<'_>| {
+            let entry = one.scope.provider.clone();
+            let group = one.manifest.key.group();
+            let from = one.manifest.moved_from.as_ref()?;
+            Some(((entry, whole(&one.manifest.address, group)), whole(from, group)))
         };
-        let text = format!("`reconciled/moved-from: {from}` names nothing that could be moved; {hint}");
-        moves.lost.insert((scope.clone(), resource.id.clone()), text.into());
+        Circles(tracked.filter_map(step).collect())
     }
-    moves
+
+    /// True where what `one` was moved `from` was moved from it, maybe with others between.
+    fn has(&self, one: &Asking<'_>, from: &Address) -> bool {
+        let entry = &one.scope.provider;
+        let (itself, from) =
+            (whole(&one.manifest.address, one.manifest.key.group()), whole(from, one.manifest.key.group()));
+        let before = |at: &Address| self.0.get(&(entry.clone(), at.clone())).cloned();
+        one.there == There::Tracked
+            && from != itself
+            && successors(before(&from), before).take(self.0.len()).any(|at| at == itself)
+    }
+}
+
+/// The address of a manifest, with the group that is meant where none is named.
+fn whole(address: &Address, group: &str) -> Address {
+    let group = address.group.clone().unwrap_or_else(|| group.into());
+    Address { group: Some(group), part: None, ..address.clone() }
 }
 
 /// Why what `row` tracks in `scope` does not become what `manifest` declares, if it must not.
 fn refusal(desired: &Desired, scope: &Scope, row: &Row, manifest: &ManifestKey) -> Option<&'static str> {
-    let of_kind = (row.manifest.group(), row.manifest.kind()) == (manifest.group(), manifest.kind());
     let source = desired.sources.get(manifest.source());
     let in_reach = row.manifest.source() == manifest.source()
         || source.is_some_and(|s| s.reach.covers(scope, &row.address, row.manifest.group()));
     // What a broken file declared is frozen, and may be declared there still.
     let is_frozen = desired.sources.get(row.manifest.source()).is_some_and(|s| !s.is_whole());
     match () {
-        () if !of_kind => Some("it is of another kind"),
+        () if !is_of_kind(&row.manifest, manifest) => Some("it is of another kind"),
         () if !in_reach => Some("its source may not write where that is"),
         () if is_frozen => Some("not all that its source declares can be read"),
         () => None,
     }
+}
+
+fn is_of_kind(one: &ManifestKey, other: &ManifestKey) -> bool {
+    (one.group(), one.kind()) == (other.group(), other.kind())
 }
 
 /// True when `from` is the address of this row; its group may be left out, as everywhere.
@@ -277,220 +470,4 @@ fn was_moved(heir: &ManifestMeta, manifest: &ManifestMeta) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{
-        desired::{ManifestMeta, Reach, SourceState},
-        store::{Intent, OpenIntent},
-    };
-    use reconciled_provider::{ActionId, Hash, ManifestKey, Origin, PolicyId, Resource, Spec};
-
-    fn key(name: &str) -> ManifestKey {
-        ManifestKey::new("s", "toy", "Thing", "", name)
-    }
-
-    fn row(name: &str) -> Row {
-        Row::settled(Scope::new("toy", name), name, key(name))
-    }
-
-    /// What is moved and what is not found where `new` says that it was `from`, of what is tracked.
-    fn check(from: &str, tracked: &[&str]) -> (Vec<String>, Vec<String>) {
-        check_in(from, tracked.iter().map(|name| memory(row(name))).collect(), whole())
-    }
-
-    fn memory(row: Row) -> (Scope, ScopeMemory) {
-        (row.scope.clone(), ScopeMemory { rows: vec![row].into(), ..ScopeMemory::default() })
-    }
-
-    /// The same of these memories, where the source of `new` stands so.
-    fn check_in(
-        from: &str,
-        memories: BTreeMap<Scope, ScopeMemory>,
-        source: SourceState,
-    ) -> (Vec<String>, Vec<String>) {
-        moves_in(from, memories, source).1
-    }
-
-    fn whole() -> SourceState {
-        SourceState { prunes: true, ..SourceState::default() }
-    }
-
-    fn moves_in(
-        from: &str,
-        mut memories: BTreeMap<Scope, ScopeMemory>,
-        source: SourceState,
-    ) -> (Moves, (Vec<String>, Vec<String>)) {
-        let meta = ManifestMeta {
-            key: key("new"),
-            address: Address::of(&key("new"), None),
-            file: "f.yaml".into(),
-            line: 1,
-            content: Hash::default(),
-            labels: BTreeMap::new(),
-            after: [].into(),
-            moved_from: Some(from.parse().unwrap()),
-        };
-        let scope = Scope::new("toy", "new");
-        let resource = Resource {
-            id: "new".into(),
-            scope: scope.clone().into(),
-            spec: Spec::known(b"x".to_vec()),
-            origin: Origin { manifest: 0, line: 1 },
-            policy: PolicyId(0),
-        };
-        let desired = Desired {
-            manifests: vec![meta],
-            scopes: [(scope, Arc::new(vec![resource]))].into(),
-            sources: [("s".into(), source)].into(),
-            ..Desired::default()
-        };
-        let moves = moves(&desired, &mut memories, |_| true);
-        let texts = moves.lost.values().map(ToString::to_string).collect();
-        let found = (moves.moved.values().map(ToString::to_string).collect(), texts);
-        (moves, found)
-    }
-
-    /// What is moved and what is told where a rollback keeps `old`, and what is tracked is `new`, moved from `from` by
-    /// the newest revision.
-    fn check_back(from: Option<&str>, memory: (Scope, ScopeMemory)) -> (Vec<String>, Vec<String>) {
-        check_kept(from, memory, &["old"], &["old", "new"])
-    }
-
-    /// The same where these of both are declared and kept.
-    fn check_kept(
-        from: Option<&str>,
-        memory: (Scope, ScopeMemory),
-        declared: &[&str],
-        kept: &[&str],
-    ) -> (Vec<String>, Vec<String>) {
-        let meta = |name: &str, from: Option<&str>| ManifestMeta {
-            key: key(name),
-            address: Address::of(&key(name), None),
-            file: "f.yaml".into(),
-            line: 1,
-            content: Hash::default(),
-            labels: BTreeMap::new(),
-            after: [].into(),
-            moved_from: from.map(|from| from.parse().unwrap()),
-        };
-        let resource = |name: &&str| {
-            let scope = Scope::new("toy", *name);
-            let resource = Resource {
-                id: (*name).into(),
-                scope: scope.clone().into(),
-                spec: Spec::known(b"x".to_vec()),
-                origin: Origin { manifest: u32::from(*name == "old"), line: 1 },
-                policy: PolicyId(0),
-            };
-            (scope, Arc::new(vec![resource]))
-        };
-        let pin = |name: &&str| ((Scope::new("toy", *name), (*name).into()), "then".into());
-        let desired = Desired {
-            manifests: vec![meta("new", from), meta("old", None)],
-            scopes: declared.iter().map(resource).collect(),
-            sources: [("s".into(), whole())].into(),
-            pinned: kept.iter().map(pin).collect(),
-            ..Desired::default()
-        };
-        let moves = moves(&desired, &mut [memory].into(), |_| true);
-        let texts = |all: &BTreeMap<_, Arc<str>>| all.values().map(ToString::to_string).collect();
-        (moves.moved.values().map(ToString::to_string).collect(), texts(&moves.lost))
-    }
-
-    #[test]
-    fn what_is_kept_at_an_earlier_revision_takes_back_what_was_moved_from_it() {
-        for from in ["Thing/old", "Thing.toy/old"] {
-            let expect = (vec!["Thing/new".to_string()], Vec::new());
-            assert_eq!(check_back(Some(from), memory(row("new"))), expect, "{from}");
-        }
-        // It has the name it had before until what differs is written.
-        let halfway = Row { manifest: key("old"), ..row("new") };
-        assert_eq!(check_back(Some("Thing/old"), memory(halfway)).0, ["Thing/new"]);
-    }
-
-    #[test]
-    fn what_a_rollback_keeps_is_not_made_anew_by_who_was_moved_from_it() {
-        let (moved, lost) = check_kept(Some("Thing/old"), memory(row("old")), &["new", "old"], &["old"]);
-        assert_eq!(moved, [""; 0]);
-        let text = "`reconciled/moved-from: Thing/old` names what a rollback keeps; to let it go on: reconciled resume \
-                    Thing/old";
-        assert_eq!(lost, [text]);
-    }
-
-    #[test]
-    fn what_may_be_the_same_under_another_name_is_told_before_a_rollback_makes_it_anew() {
-        for from in [None, Some("Thing/between")] {
-            let (moved, lost) = check_back(from, memory(row("new")));
-            assert_eq!(moved, [""; 0]);
-            let text = "the rollback would make Thing/old anew and delete Thing/new, which may be the same under \
-                        another name";
-            assert_eq!(lost, [text]);
-        }
-        // What is of another kind, or goes on, is another thing.
-        let other = Row { manifest: ManifestKey::new("s", "toy", "Other", "", "new"), ..row("new") };
-        assert_eq!(check_back(None, memory(other)), (Vec::new(), Vec::new()));
-        assert_eq!(check_back(None, memory(row("third"))), (Vec::new(), Vec::new()));
-    }
-
-    #[test]
-    fn a_group_may_be_named_or_left_out() {
-        for from in ["Thing/old", "Thing.toy/old"] {
-            assert_eq!(check(from, &["old", "other"]), (vec!["Thing/old".to_string()], Vec::new()), "{from}");
-        }
-    }
-
-    #[test]
-    fn what_names_nothing_is_told_while_something_is_left_that_it_may_mean() {
-        let said = |hint: &str| format!("`reconciled/moved-from: {hint}");
-        let (moved, lost) = check("Thing/odl", &["old"]);
-        assert_eq!(moved, [""; 0]);
-        assert_eq!(lost, [said("Thing/odl` names nothing that could be moved; did you mean Thing/old?")]);
-        let (_, lost) = check("Thing.other/old", &["old"]);
-        assert_eq!(lost.len(), 1, "another group is another thing");
-        assert_eq!(check("Thing/old", &[]), (Vec::new(), Vec::new()), "in a new state it is history");
-    }
-
-    #[test]
-    fn what_is_of_another_kind_or_out_of_reach_or_without_an_answer_is_not_moved() {
-        let refused = |memory: (Scope, ScopeMemory), source: SourceState| {
-            let (moved, lost) = check_in("Thing/old", [memory].into(), source);
-            assert_eq!(moved, [""; 0]);
-            lost.concat()
-        };
-        let of = |source: &str, kind: &str| {
-            let key = ManifestKey::new(source, "toy", kind, "", "old");
-            memory(Row { manifest: key, ..row("old") })
-        };
-        let open = |op: &str| OpenIntent {
-            intent: Intent {
-                action: ActionId(1),
-                op: op.into(),
-                token: "t".into(),
-                row: row("old").into(),
-                before: None,
-                after: None,
-                reason: "".into(),
-                consented: None,
-            },
-            started_at: Default::default(),
-        };
-        let nowhere = || SourceState { reach: Reach::within(|_, _, _| false), ..whole() };
-        assert!(refused(of("s", "Other"), whole()).ends_with("it is of another kind"));
-        assert!(refused(of("other", "Thing"), nowhere()).contains("may not write where that is"));
-        assert_eq!(check_in("Thing/old", [of("other", "Thing")].into(), whole()).0, ["Thing/old"]);
-        let broken = SourceState { broken: ["a.yaml".into()].into(), ..whole() };
-        assert!(refused(of("s", "Thing"), broken).contains("not all that its source declares"));
-        for op in ["create", "update", "replace", "delete"] {
-            let (scope, memory) = memory(row("old"));
-            let asked = ScopeMemory { open: vec![open(op)], ..memory };
-            // What was being made has no row.
-            let unrowed = ScopeMemory { open: vec![open(op)], ..ScopeMemory::default() };
-            for memory in [asked, unrowed] {
-                let (moves, _) = moves_in("Thing/old", [(scope.clone(), memory)].into(), whole());
-                assert!(moves.moved.is_empty() && moves.lost.is_empty(), "{op}");
-                let [waiting] = &moves.waiting[..] else { panic!("{op}: {:?}", moves.waiting) };
-                assert_eq!((&*waiting.from.1.0, &*waiting.to.1.0), ("old", "new"), "{op}");
-            }
-        }
-    }
-}
+mod tests;

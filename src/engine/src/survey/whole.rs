@@ -124,7 +124,7 @@ impl Surveyor {
 /// What tells a desired state from those before it: what people commit to and roll back.
 fn state_of(desired: &Desired) -> Hash {
     let sources = desired.sources.iter().flat_map(|(name, source)| [&**name, &*source.revision]);
-    let pins = desired.pinned.iter().map(|((scope, id), label)| format!("{scope} {id} {label}"));
+    let pins = desired.pinned.iter().map(|((scope, id), pinned)| format!("{scope} {id} {}", pinned.label));
     let parts = sources.map(str::to_owned).chain(pins);
     Hash::of(parts.collect::<Vec<_>>().join("\n").as_bytes())
 }

@@ -3,8 +3,8 @@
 //! ```text
 //! role zone|host|cloud|cloud-without-tokens|issuer      policy observe|create-only|upsert-only|sync
 //! now SECONDS      window SECONDS      normalizer N     marks none     lists none
-//! source NAME label=L prunes=no broken=FILE unassigned=M unselected=M unselectedParts=ID path-changed needs-consent drift=MODE
-//!             denies=PART,PART (what `allow` of the host keeps from it)
+//! source NAME label=L prunes=no broken=FILE unassigned=M unselected=M unselectedParts=ID path-changed layers needs-consent drift=MODE
+//!             unassignedIn=M unselectedIn=M (the scope)      denies=PART,PART (what `allow` of the host keeps from it)
 //! manifest NAME source=S file=F document=V after=M,M labels=K:V
 //! scope NAME                                            (what follows is in this scope)
 //! desired ID CONTENT manifest=M template=T waits=M deletion= drift= adopt= suspend merge ignore=P,P
@@ -18,7 +18,7 @@
 //! document MANIFEST NAME (planned from before)          reconfigured MANIFEST NAME (as it came into force)
 //! ailing         (the entry of the scope)       aside ID (declared where something else is wrong)
 //! exclusive [M]  rule PATTERN     target PATTERN      label K=V      only-source S      ready M      there M      needed M      moved ID ADDRESS
-//! suspended all | source=S | provider=P | address=PATTERN | labels=K:V   until=SECONDS except=PATTERN window
+//! suspended all | source=S | provider=P | address=PATTERN | labels=K:V   until=SECONDS except=PATTERN window manual
 //! guard maxDeletes=N maxDeletePercent=N maxUpdates=N maxUpdatePercent=N always=WORD,WORD
 //! recovering                                            (after `state init --recover`)
 //! held                                                  (something of the domain was, when it was last looked at)
@@ -365,7 +365,7 @@ impl Case {
             since: Duration::ZERO,
             until: line.seconds("until"),
             stopped_by: match line.has("window") {
-                true => StoppedBy::Window(Passes::default()),
+                true => StoppedBy::Window(Passes { manual: line.has("manual"), ..Passes::default() }),
                 false => StoppedBy::Person,
             },
             scopes: BTreeSet::from([scope.clone()]),
@@ -390,6 +390,7 @@ impl Case {
             label: line.get("label").unwrap_or("abc1234").into(),
             prunes: line.get("prunes") != Some("no"),
             broken: line.list("broken").map(Arc::from).collect(),
+            has_layers: line.has("layers"),
             unassigned: line
                 .list("unassigned")
                 .map(|m| match m.split_once('/') {
@@ -399,6 +400,8 @@ impl Case {
                 .collect(),
             elsewhere: Default::default(),
             unselected: line.list("unselected").map(|m| key(name, m)).collect(),
+            unassigned_in: line.list("unassignedIn").map(|m| (key(name, m), scope.clone())).collect(),
+            unselected_in: line.list("unselectedIn").map(|m| (key(name, m), scope.clone())).collect(),
             unselected_parts: line.list("unselectedParts").map(|id| (scope.clone(), id.into())).collect(),
             needs_consent: line.has("needs-consent"),
             path_changed: line.has("path-changed"),

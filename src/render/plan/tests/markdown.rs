@@ -18,7 +18,7 @@ fn the_markdown_of_a_plan_puts_scopes_behind_a_click() {
     ```text
     pdns/example.com  29fde71e
       1 × `protected` (guard.always)
-      hint: to consent: reconciled approve 29fde71e --reason "…"
+      hint: to consent: reconciled approve 29fde71e3ef298312227db745efc78ce --reason "…"
     ```
 
     **Could not be read**

@@ -105,6 +105,11 @@ fn each_mistake_is_one_problem_at_its_place_and_the_others_stand() {
         true,
     );
     refuse("{name: x, type: A, values: [192.0.2.1], adopt: ^maybe}", &["externaldns/OWNER"], true);
+    refuse(
+        "{name: x, type: A, values: [192.0.2.1], adopt: ^externaldns/}",
+        &["unknown value `externaldns/`", "externaldns/OWNER"],
+        true,
+    );
     refuse("{name: x, type: A, values: [192.0.2.1], ^tll: 3}", &["did you mean `ttl`"], true);
     refuse("{name: x, type: A, values: [^[a], 192.0.2.1]}", &["expected text or a mapping"], false);
     refuse("^{name: x, type: A}", &["no values"], false);
@@ -123,6 +128,43 @@ fn a_duplicate_names_both_places() {
         "    - {name: x, type: A, values: [192.0.2.1], merge: true}\n    - {name: x, type: A, values: [192.0.2.2], merge: true}\n",
     ));
     assert_eq!((out.problems.len(), out.resources.len()), (0, 3), "merged declarations are united later");
+}
+
+#[test]
+fn what_has_one_value_is_not_shared_by_its_own_word_or_by_that_of_its_manifest() {
+    let records = concat!(
+        "    - {name: a, type: CNAME, values: [a.example.org.]}\n",
+        "    - {name: b, type: ALIAS, values: [a.example.org.], merge: true}\n",
+        "    - {name: c, type: DNAME, values: [a.example.org.]}\n",
+        "    - {name: d, type: TXT, values: [t], merge: true}\n",
+        "    - {zonefile: z.zone}\n",
+    );
+    let mut all = manifest(&zone_text(records));
+    let of_file = [("z.zone", "$TTL 300\ne CNAME a.example.org.\nf TXT t\n")].into();
+    let inputs = TestInputs { files: of_file, ..TestInputs::default() };
+    let lines = |out: &Normalized| -> Vec<String> {
+        let place =
+            |p: &Problem| p.place.as_ref().map(|place| format!("{}:{}", place.file, place.line)).unwrap();
+        out.problems.iter().map(|p| format!("{}: {}", place(p), p.message)).collect()
+    };
+    let own = normalize(&all, &inputs);
+    assert_eq!(
+        lines(&own),
+        ["zone.yaml:6: `merge` shares values with others, and an ALIAS has exactly one value"]
+    );
+    all.policy.merge = true;
+    let out = normalize(&all, &inputs);
+    let kinds: Vec<String> =
+        lines(&out).iter().map(|line| line.split(" shares").next().unwrap().into()).collect();
+    let expect = [
+        "zone.yaml:5: `reconciled/merge`",
+        "zone.yaml:6: `merge`",
+        "zone.yaml:7: `reconciled/merge`",
+        "z.zone:2: `reconciled/merge`",
+    ];
+    assert_eq!(kinds, expect);
+    let left: Vec<_> = out.resources.iter().map(|r| &*r.id.0).collect();
+    assert_eq!(left, ["example.com.", "d.example.com./TXT", "f.example.com./TXT"]);
 }
 
 #[test]

@@ -114,6 +114,49 @@ pub(crate) fn cloud_two_moves_of_which_one_finds_nothing() -> Scenario {
     }
 }
 
+/// Neither what is to be moved nor what has its name is lost.
+pub(crate) fn cloud_move_to_a_name_that_is_taken() -> Scenario {
+    let take = desired("r2", &["cloud/q|web|x2"]).moved("web", "old");
+    Scenario {
+        script: vec![
+            (AtRest, commit(desired("r1", &["cloud/q|old|x", "cloud/q|web|y"]))),
+            (AtRest, commit(take)),
+            (AtRest, commit(desired("r3", &["cloud/q|old|x", "cloud/q|web|y"]))),
+        ],
+        expect: [(scope("cloud/q"), contents(&[("old", "x"), ("web", "y")]))].into(),
+        must_hit: &["crash with an open intent", "held"],
+        ..moved(AtRest, "cloud/q|new|x")
+    }
+}
+
+/// Once there is room it is moved.
+pub(crate) fn cloud_move_to_a_name_that_was_freed() -> Scenario {
+    let mut taken = cloud_move_to_a_name_that_is_taken();
+    taken.script.truncate(2);
+    let last = commit(desired("r4", &["cloud/q|web|x2"]).moved("web", "old"));
+    taken.script.extend([(AtRest, commit(desired("r3", &["cloud/q|old|x"]))), (AtRest, last)]);
+    Scenario {
+        expect: [(scope("cloud/q"), contents(&[("web", "x2")]))].into(),
+        keeps: false,
+        must_hit: &["crash with an open intent", "held", "moved"],
+        ..taken
+    }
+}
+
+/// In no order of commits would both have their rows, so nothing is written.
+pub(crate) fn cloud_moves_that_swap_names() -> Scenario {
+    let swap = desired("r2", &["cloud/q|a|y", "cloud/q|b|x"]).moved("a", "b").moved("b", "a");
+    Scenario {
+        script: vec![
+            (AtRest, commit(desired("r1", &["cloud/q|a|x", "cloud/q|b|y"]))),
+            (AtRest, commit(swap)),
+            (AtRest, commit(desired("r3", &["cloud/q|a|x", "cloud/q|b|y"]))),
+        ],
+        expect: [(scope("cloud/q"), contents(&[("a", "x"), ("b", "y")]))].into(),
+        ..cloud_move_to_a_name_that_is_taken()
+    }
+}
+
 /// Who stands on it is neither deleted nor made anew with its name.
 pub(crate) fn cloud_move_that_others_stand_on() -> Scenario {
     let on = |name: &str| format!("host/files|file|f|{name}");
