@@ -7,7 +7,7 @@ use super::{
     lint,
     normalize::{Blob, Taken},
     overlay,
-    read::{Loading, Unit},
+    read::{Loading, Side, Unit},
     standing::{self, Standing},
     twice,
 };
@@ -49,13 +49,13 @@ pub(super) fn assemble(
         })
         .map(|side| side.request.name.clone())
         .collect();
-    let gaps: Vec<Option<usize>> = (0..loading.sides.len()).map(|source| gap(&loading, source)).collect();
+    let gaps: Vec<Option<Gaps>> = (0..loading.sides.len()).map(|source| Gaps::of(&loading, source)).collect();
     let stands = |number: usize| {
         let unit = &loading.units[number];
         let side = &loading.sides[unit.source];
         !withheld.contains(&side.request.name)
             && !is_broken(&loading, unit)
-            && !gaps[unit.source].is_some_and(|gap| lies_over(&loading, unit, gap))
+            && !gaps[unit.source].as_ref().is_some_and(|gaps| gaps.concern(&loading, unit))
             && !side.lacking.contains(&number)
     };
     let standing: Vec<bool> = unit_of.iter().map(|unit| stands(*unit)).collect();
@@ -147,27 +147,39 @@ fn is_broken(loading: &Loading<'_>, unit: &Unit) -> bool {
     own || unit.merged.as_ref().is_some_and(|merged| merged.paths().any(|path| broken.contains(path)))
 }
 
-/// The first layer of a source that may lie over something which could not be read; none where all was.
-fn gap(loading: &Loading<'_>, source: usize) -> Option<usize> {
-    let side = &loading.sides[source];
-    if side.request.rules.paths.len() < 2 || !side.has_errors {
-        return None;
-    }
-    let layer = |text: usize| side.texts[text].layer;
-    let short = side.texts.iter().filter(|text| text.is_short()).map(|text| text.layer);
-    let is_faulty = |unit: &&Unit| unit.source == source && unit.standing == Standing::Faulty;
-    let faulty = loading.units.iter().filter(is_faulty).map(|unit| layer(unit.text));
-    match side.is_partly_read {
-        // Nobody knows of which layer that is.
-        true => Some(0),
-        false => short.chain(faulty).min().map(|layer| layer + 1),
-    }
+/// Where something of the layers of a source may be missing.
+struct Gaps {
+    /// Layers with a file that gave fewer documents than it has.
+    layers: BTreeSet<usize>,
+    /// Files were not read, of whatever layer.
+    is_partly_read: bool,
+    /// So was a whole path, of which nobody can tell where it is.
+    lacks_path: bool,
 }
 
-/// True for what lays itself over others, in the layer `gap` or a later one.
-fn lies_over(loading: &Loading<'_>, unit: &Unit, gap: usize) -> bool {
-    let is_over = unit.merged.is_some() || overlay::says_merge(&unit.document);
-    is_over && loading.sides[unit.source].texts[unit.text].layer >= gap
+impl Gaps {
+    /// None where all was read.
+    fn of(loading: &Loading<'_>, source: usize) -> Option<Gaps> {
+        let side = &loading.sides[source];
+        if side.request.rules.paths.len() < 2 || !side.has_errors {
+            return None;
+        }
+        let short = side.texts.iter().filter(|text| text.is_short()).map(|text| text.layer);
+        let is_faulty = |unit: &&Unit| unit.source == source && unit.standing == Standing::Faulty;
+        let faulty = loading.units.iter().filter(is_faulty).map(|unit| side.texts[unit.text].layer);
+        let Side { is_partly_read, lacks_path, .. } = *side;
+        Some(Gaps { layers: short.chain(faulty).collect(), is_partly_read, lacks_path })
+    }
+
+    /// True where what lays itself over others may lie over more than can be seen.
+    fn concern(&self, loading: &Loading<'_>, unit: &Unit) -> bool {
+        let own = loading.sides[unit.source].texts[unit.text].layer;
+        let has = |layer: &usize| unit.merged.as_ref().is_some_and(|merged| merged.layers.contains(layer));
+        let mut below = (0..own).filter(|layer| !has(layer));
+        let is_over = unit.merged.is_some() || overlay::says_merge(&unit.document);
+        let may_lack = |layer: usize| self.is_partly_read || self.layers.contains(&layer);
+        is_over && (self.lacks_path || below.any(may_lack))
+    }
 }
 
 fn report_products(loading: &mut Loading<'_>, taken: &[Taken]) {
@@ -418,7 +430,7 @@ fn source_states(
         of.map(|unit| unit.key.clone()).collect()
     };
     let absent = absent(loading, taken);
-    let state = |(source, side): (usize, &super::read::Side<'_>)| {
+    let state = |(source, side): (usize, &Side<'_>)| {
         let of_source = || absent.iter().filter(|one| loading.units[one.unit].source == source);
         let inside = |standing: Standing| -> BTreeSet<(ManifestKey, Scope)> {
             let of = of_source().filter(|one| one.declarer.standing == standing);

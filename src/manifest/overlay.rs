@@ -26,6 +26,8 @@ pub(super) struct Merged {
     pub(super) spec: Node,
     /// Path and number of lines before it, for each layer.
     parts: Vec<(Arc<str>, u32)>,
+    /// Which layers those are.
+    pub(super) layers: Vec<usize>,
 }
 
 impl Merged {
@@ -200,7 +202,8 @@ fn merge(loading: &Loading<'_>, source: usize, group: &[At]) -> Option<(Merged, 
     let file = Arc::new(SourceFile::new(file?, all));
     let mut problems = Vec::new();
     let (document, spec) = envelope::read(whole?, &file, &loading.verbatim, &mut problems)?;
-    let merged = Merged { file, spec, parts };
+    let layers = group.iter().map(|(text, _)| loading.sides[source].texts[*text].layer).collect();
+    let merged = Merged { file, spec, parts, layers };
     problems.iter_mut().for_each(|problem| merged.settle(problem));
     Some((merged, document, problems))
 }

@@ -56,6 +56,8 @@ pub(super) struct Side<'a> {
     pub(super) has_errors: bool,
     /// Files or whole paths are left out that may have manifests.
     pub(super) is_partly_read: bool,
+    /// A path is left out since this host has nothing to put into it.
+    pub(super) lacks_path: bool,
     /// An encrypted file is not as it was written: nothing that came with it deserves trust.
     pub(super) is_tampered: bool,
     /// Bytes that references, variables and templates put into its manifests.
@@ -226,6 +228,7 @@ impl<'a> Loading<'a> {
             lacking: BTreeSet::new(),
             has_errors: false,
             is_partly_read: false,
+            lacks_path: false,
             is_tampered: false,
             put_in: 0,
         };
@@ -234,6 +237,7 @@ impl<'a> Loading<'a> {
         let (paths, mut left_out) = paths(&source.rules, self.request.host, &mut problems);
         let choice = select::choose(source.files, &paths, &source.rules.ignore);
         problems.extend(choice.problems);
+        side.lacks_path = !left_out.is_empty();
         left_out.extend(choice.missing);
         left_out.extend(choice.unsure);
         side.is_partly_read = !left_out.is_empty() || !choice.broken.is_empty();

@@ -430,6 +430,29 @@ fn what_lay_in_a_path_that_is_not_there_stays_frozen_and_nothing_lies_over_what_
 }
 
 #[test]
+fn of_layers_that_cannot_be_read_only_what_lacks_one_stays_out() {
+    let base = thing("a", "{records: [{name: x, ttl: 1}]}");
+    let over = base.replace("name: a}", "name: a, annotations: {reconciled/merge: \"true\"}}");
+    let check = |more: &[(&str, &str)], paths: [&str; 3], expect: &str| {
+        let files = [&[("1/a.yaml", &*base), ("3/a.yaml", &*over)], more].concat();
+        let mut setup = Setup::new(&files);
+        setup.rules().paths = paths.map(Arc::from).to_vec();
+        assert_eq!(resources(&setup.once()), expect, "{more:?} {paths:?}");
+    };
+    let (all, both) = (["1", "2", "3"], "one/a x = 1 ");
+    check(&[("2/b.yaml", "x: y\n")], all, both);
+    // It has its own of the layers in which something is missing.
+    check(&[("2/b.yaml", "x: y\n"), ("1/b.yaml", "x: [")], all, both);
+    check(&[("2/b.yaml", "x: y\n"), ("3/b.yaml", "x: [")], all, both);
+    // It may be in these.
+    for lost in ["x: [", "apiVersion: test/v1\nkind: Thign\nmetadata: {name: a}\n"] {
+        check(&[("2/b.yaml", lost)], all, "");
+    }
+    check(&[], all, "");
+    check(&[], ["1", "${host.labels.none}", "3"], "");
+}
+
+#[test]
 fn the_ways_to_name_an_entry_say_the_same_and_those_of_a_later_path_replace_each_other() {
     let check = |annotation: &str, spec: &str, expect: &str| {
         let text = thing("a", spec);
