@@ -25,6 +25,7 @@ mod inventory;
 mod journal;
 mod kept;
 mod memory;
+mod migrations;
 mod notification;
 mod open;
 mod pin;

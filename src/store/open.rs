@@ -7,6 +7,7 @@
 use super::{
     backup,
     error::{Result, StoreError, Trouble},
+    migrations::MIGRATIONS,
     rows::ms,
     seal::{KEY_FILE, Seal},
 };
@@ -14,7 +15,7 @@ use crate::failpoint;
 use reconciled_provider::Clock;
 use sqlx::{
     ConnectOptions as _, Connection as _, SqliteConnection, SqlitePool,
-    migrate::{MigrateError, Migrator},
+    migrate::MigrateError,
     sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous},
 };
 use std::{
@@ -24,8 +25,6 @@ use std::{
     path::{Path, PathBuf},
     time::Duration,
 };
-
-pub(super) static MIGRATIONS: Migrator = sqlx::migrate!();
 
 /// What the migrations make of an empty database, as one: to go through all of them takes as long as to read 10,000 records.
 const SCHEMA: &str = include_str!("../../migrations/schema.sql");

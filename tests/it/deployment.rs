@@ -147,10 +147,11 @@ fn kill_anywhere(machine: &Machine, keys: &str, app: impl Fn(u32) -> String) {
     let mut seconds = 1000;
     machine.env.push("web.yaml", &app(seconds));
     run(&["apply", "--yes"]);
-    // Writes down whenever fewer than `replicas - maxUnavailable` are active, or more than the others are drained.
+    // Writes down whenever fewer than `replicas - maxUnavailable` are active, or more than the others are drained. What it looks for
+    // lasts as long as an instance takes to start, at least; a loop without a pause would have a core for itself.
     let watch = "while :; do n=$(systemctl list-units 'web@*' --state=active --no-legend | wc -l); \
                  [ \"$n\" -ge 2 ] || echo \"$n\" >>/run/low; n=$(grep -c ' disabled ' /etc/front/front.cfg); \
-                 [ \"$n\" -le 1 ] || echo \"$n drained\" >>/run/low; : >/run/watching; done";
+                 [ \"$n\" -le 1 ] || echo \"$n drained\" >>/run/low; : >/run/watching; sleep 0.05; done";
     machine.run(&["systemd-run", "--quiet", "sh", "-c", watch]);
     wait_for("somebody watches", || machine.path("/run/watching").exists());
 

@@ -66,7 +66,7 @@ async fn intents_of_the_schema_before_are_answered_after_an_upgrade() {
     open::make_file(&file).unwrap();
     let mut conn = open::connect(&file).await.unwrap();
     let before: Vec<_> =
-        open::MIGRATIONS.iter().filter(|migration| migration.version < 16).cloned().collect();
+        migrations::MIGRATIONS.iter().filter(|migration| migration.version < 16).cloned().collect();
     let before = sqlx::migrate::Migrator { migrations: before.into(), ..sqlx::migrate::Migrator::DEFAULT };
     before.run(&mut conn).await.unwrap();
     let hash = |text: &str| Hash::of(text.as_bytes()).to_string();

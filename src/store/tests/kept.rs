@@ -126,7 +126,8 @@ async fn what_rows_were_planned_from_is_taken_over_from_the_schema_before() {
     let file = dir.path().join(DATABASE);
     open::make_file(&file).unwrap();
     let mut conn = open::connect(&file).await.unwrap();
-    let before: Vec<_> = open::MIGRATIONS.iter().filter(|migration| migration.version < 5).cloned().collect();
+    let before: Vec<_> =
+        migrations::MIGRATIONS.iter().filter(|migration| migration.version < 5).cloned().collect();
     let before = sqlx::migrate::Migrator { migrations: before.into(), ..sqlx::migrate::Migrator::DEFAULT };
     before.run(&mut conn).await.unwrap();
     let document = Hash::of(b"document");

@@ -1,8 +1,8 @@
 //! What a new database is made from is what the migrations come to.
 
-use super::open;
-use sqlx::{AssertSqlSafe, Connection as _, SqliteConnection};
-use std::fs;
+use super::{migrations, open};
+use sqlx::{AssertSqlSafe, Connection as _, SqliteConnection, migrate::Migrator};
+use std::{fs, path::Path};
 
 /// Where [`open::migrate`] has it from.
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/schema.sql");
@@ -49,7 +49,7 @@ async fn dump(conn: &mut SqliteConnection) -> String {
 #[tokio::test]
 async fn a_new_database_is_what_the_migrations_make_of_an_empty_one() {
     let mut conn = SqliteConnection::connect("sqlite::memory:").await.unwrap();
-    open::MIGRATIONS.run(&mut conn).await.unwrap();
+    migrations::MIGRATIONS.run(&mut conn).await.unwrap();
     let migrated = dump(&mut conn).await;
     if fs::read_to_string(FILE).unwrap() != migrated {
         let new = tempfile::tempdir().unwrap().keep().join("schema.sql");
@@ -66,7 +66,26 @@ async fn a_new_database_is_what_the_migrations_make_of_an_empty_one() {
         "SELECT version || ' ' || description || ' ' || hex(checksum) FROM _sqlx_migrations ORDER BY version";
     assert_eq!(all(&mut new, applied.into()).await, all(&mut conn, applied.into()).await);
     // Who opens it next has nothing to do.
-    open::MIGRATIONS.run(&mut new).await.unwrap();
+    migrations::MIGRATIONS.run(&mut new).await.unwrap();
+}
+
+#[tokio::test]
+async fn every_migration_is_in_the_program() {
+    let folder = tempfile::tempdir().unwrap();
+    for entry in fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations")).unwrap() {
+        let entry = entry.unwrap();
+        if entry.file_name() != "schema.sql" {
+            fs::copy(entry.path(), folder.path().join(entry.file_name())).unwrap();
+        }
+    }
+    let said = |migrator: &Migrator| {
+        let one = |each: &sqlx::migrate::Migration| {
+            (each.version, each.description.to_string(), each.checksum.to_vec())
+        };
+        migrator.iter().map(one).collect::<Vec<_>>()
+    };
+    let found = Migrator::new(folder.path() as &Path).await.unwrap();
+    assert_eq!(said(&migrations::MIGRATIONS), said(&found), "of what is in migrations/");
 }
 
 #[tokio::test]
