@@ -99,12 +99,13 @@ pub(super) async fn run(
     }
     // What was shown is not needed while it is carried out.
     plan.resource_changes = Vec::new();
+    let told = outlook.messages();
     let began = session.clock.now();
     let work = carry_out(&session, &writing, &mut outlook, survey, &options, timeout);
     let result = out.during("applying", &session, work).await;
     let unwell = unwell(&writing, began).await;
     writing.db.close().await;
-    let exit = report(&plan, &outlook, &result?, &unwell?, apply.output, out)?;
+    let exit = report(&plan, (&outlook, &told), &result?, &unwell?, apply.output, out)?;
     // The process ends now, and all of its memory with it. To give back what is large piece by piece takes as long as to
     // plan it; the rest comes to its end as ever: it may be a process of its own.
     mem::forget((outlook.desired, session.parsed(), writing.db.clone()));
@@ -280,14 +281,16 @@ pub(super) fn actor(environment: &Environment) -> String {
 
 fn report(
     plan: &Document,
-    outlook: &Outlook,
+    (outlook, told): (&Outlook, &[String]),
     converge: &Converge,
     unwell: &[(HealthState, DegradedEntry)],
     format: Format,
     out: &mut Out,
 ) -> Result<Exit, Failure> {
     let (mut exit, mut is_given_up) = (Exit::Good, false);
-    let mut lines = Vec::new();
+    // What came to light with the values that others waited for.
+    let messages = outlook.messages().into_iter().filter(|message| !told.contains(message));
+    let mut lines: Vec<String> = messages.map(|message| message.trim_end().to_string()).collect();
     for (scope, report) in &converge.round.scopes {
         for condition in &report.conditions {
             // What a person stopped, a person lets go on; for a window one waits, or changes the configuration.
@@ -364,7 +367,10 @@ fn report(
     let ends = ["done", "gone", "pending"];
     // What others need for a time was in no plan, such as the record that proves a name.
     let for_others = |change: &str| converge.outcomes.claims(change, &ends);
-    let counts = |change: &str| (sum(change, &ends) + found(change)).saturating_sub(for_others(change));
+    let counts = |change: &str| {
+        let without = for_others(change) + converge.outcomes.broken_off(change);
+        (sum(change, &ends) + found(change)).saturating_sub(without)
+    };
     let mut summary = format!(
         "Applied: {} created, {} updated, {} replaced, {} deleted, {} adopted",
         counts("create"),

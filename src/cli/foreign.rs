@@ -44,8 +44,19 @@ pub(super) fn files(
             found.resources.extend(new);
             left_out.extend(problems);
         }
+        let is_empty = found.resources.iter().all(|one| observer.part(&found.scope, &one.id).is_none());
+        // A name of a file is a guess.
+        let is_elsewhere = |problem: &Problem| problem.message.contains("lies outside zone");
+        if is_empty && path.is_file() && import.scope.is_none() && left_out.iter().any(is_elsewhere) {
+            let text = format!("{} has nothing of zone `{zone}`, as which it is named", path.display());
+            let hint =
+                format!("name the zone: reconciled import --from {} {} ZONE", word(from), path.display());
+            return Err(Failure::hinted(text, hint));
+        }
         ask.choose(observer, &mut found, &mut chosen);
-        lost += left_out.len();
+        let undeclarable = observer.undeclarable(&found);
+        undeclarable.iter().for_each(|what| out.talk(&format!("left out: {what}")));
+        lost += left_out.len() + undeclarable.len();
         for problem in &left_out {
             out.talk(&problem.to_string());
         }

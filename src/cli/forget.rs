@@ -4,12 +4,15 @@ use super::{Args, Exit, Host, Out, answer::AnswerArgs, apply::actor, backup::con
 use crate::{
     config::Environment,
     operation::{self, ForgetAsk, Forgotten},
-    render,
+    registry,
+    render::{self, clean},
     session::Failure,
     store::{SHARES, TrackedEntry, UNANSWERED},
 };
 use clap::Args as ClapArgs;
+use reconciled_provider::ManifestKey;
 use serde::Serialize;
+use serde_json::Value as Json;
 
 /// Arguments of `forget`.
 #[derive(Clone, Debug, ClapArgs)]
@@ -69,15 +72,43 @@ pub(super) async fn run(
     let open: Vec<_> = rows.iter().filter(|row| row.state == UNANSWERED).collect();
     let questions = open.len();
     let is_asked = |row: &TrackedEntry| open.iter().any(|one| (&one.scope, &one.id) == (&row.scope, &row.id));
-    let tracked = rows.iter().filter(|row| row.state != SHARES && !is_asked(row)).count();
+    let tracked: Vec<&TrackedEntry> =
+        rows.iter().filter(|row| row.state != SHARES && !is_asked(row)).collect();
+    let hints = ways_back(&tracked);
     forget.answer.tell(&LetGo { count: forgotten.count, resources: rows }, out, |_, _| {})?;
     out.talk(&format!("{} forgotten", forgotten.count));
     if questions > 0 {
         out.talk("what was sent without an answer counts as not made: while a manifest declares it, it is made anew");
     }
-    if tracked > 0 {
+    if !hints.is_empty() {
         out.talk("what was tracked is not adopted again while a manifest declares it");
-        out.talk("hint: to take one back: reconciled adopt ADDRESS");
+        hints.iter().for_each(|hint| out.talk(hint));
     }
     Ok(Exit::Good)
+}
+
+/// How what was let go of is taken back. What nothing can find but the id that the remote gave it is told with that: nobody knows it
+/// any more.
+fn ways_back(rows: &[&TrackedEntry]) -> Vec<String> {
+    let known = registry::kinds();
+    // Kinds of Terraform's providers are those that only an entry tells. What is only read is read again by its declaration.
+    let is_by_id = |row: &&&TrackedEntry| {
+        let key = ManifestKey(row.manifest.as_str().into());
+        let is_known = known.0.iter().any(|kind| kind.group() == key.group() && *kind.name == *key.kind());
+        !is_known && !row.id.starts_with("data.")
+    };
+    let (by_id, others): (Vec<&&TrackedEntry>, Vec<_>) = rows.iter().partition(is_by_id);
+    let mut hints = Vec::new();
+    if !others.is_empty() {
+        hints.push("hint: to take one back: reconciled adopt ADDRESS".to_owned());
+    }
+    if !by_id.is_empty() {
+        let hint = "hint: to take one back, write its id among the annotations of its manifest, then: reconciled adopt ADDRESS";
+        hints.push(hint.to_owned());
+    }
+    hints.extend(by_id.into_iter().filter_map(|row| {
+        let remote = Json::from(row.remote.as_deref()?).to_string();
+        Some(format!("  {}: reconciled/import: {}", clean(&row.address), clean(&remote)))
+    }));
+    hints
 }

@@ -74,6 +74,7 @@ pub(super) async fn run(
                 only_changes: false,
                 scopes: Vec::new(),
                 follows_up: false,
+                try_again: false,
                 wait: sync.wait.then_some(limit),
                 rev: sync.rev.as_ref().map(|commit| commit.to_lowercase()),
                 request: sync.request.clone(),

@@ -46,8 +46,8 @@ pub(super) async fn run(
             out.talk(&format!("  hint: {hint}"));
         }
     }
-    for (address, names) in &taken.elsewhere {
-        out.talk(&format!("not declared with {address}: {names}, which resources of their own declare"));
+    for (address, names, why) in &taken.elsewhere {
+        out.talk(&format!("not declared with {address}: {names}, {why}"));
     }
     let exit = if taken.left.iter().any(|left| left.is_managed) { Exit::Person } else { Exit::Good };
     if taken.count == 0 {

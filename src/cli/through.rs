@@ -62,6 +62,7 @@ pub(super) async fn apply(
         source: selection.source.clone(),
         only_changes: true,
         scopes: scopes(&document),
+        try_again: !selection.target.is_empty(),
         wait: Some(u64::try_from(timeout.0.as_millis()).unwrap_or(u64::MAX)),
         ..SyncAsk::default()
     };

@@ -165,6 +165,7 @@ mod tests {
         };
         let request = manifest::Request {
             sources: &[source],
+            lacking: &[],
             entries: &views,
             ailing: &Default::default(),
             known: &kinds,

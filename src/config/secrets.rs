@@ -171,12 +171,22 @@ impl HostSecrets {
     pub fn open_for_manifest(&self, wanted: &Wanted<'_>, content: &[u8]) -> Result<SecretMark, Refused> {
         let file = self
             .opened
-            .file(wanted, content, || sops::identities(&self.sops, wanted.source, self, &self.environment))?;
+            .file(wanted, content, || sops::identities(&self.places_of_keys(wanted.source), self))?;
         let secret = file.get(wanted.key).cloned();
         let secret = secret.ok_or_else(|| Refused::Unreadable(Error::invalid("the value is gone")))?;
         let mark = self.mark(secret.reveal());
         self.opened.keep(HostSecrets::name_of(mark), secret);
         Ok(mark)
+    }
+
+    /// The marks of the keys that open what sops encrypted in files of `source`; none of one that cannot be had.
+    pub(crate) fn marks_of_keys(&self, source: &str) -> Vec<Option<SecretMark>> {
+        let places = self.places_of_keys(source).into_iter();
+        places.map(|place| self.reveal(&place).ok().map(|key| self.mark(key.reveal()))).collect()
+    }
+
+    fn places_of_keys(&self, source: &str) -> Vec<SecretRef> {
+        sops::places(&self.sops, source, &self.environment)
     }
 
     /// True once a secret was marked with the key.

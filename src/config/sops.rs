@@ -64,33 +64,35 @@ pub(super) fn read(
     keys
 }
 
-/// The keys for files of `source`. Where none are configured, those that sops itself would use.
-///
-/// Errors: a key cannot be had, or is no key.
-pub(super) fn identities(
-    keys: &[SopsKey],
-    source: &str,
-    secrets: &dyn Secrets,
-    environment: &Environment,
-) -> Result<Identities, Error> {
-    let mut identities = Identities::default();
+/// Where the keys for files of `source` are. Where none are configured, those that sops itself would use.
+pub(super) fn places(keys: &[SopsKey], source: &str, environment: &Environment) -> Vec<SecretRef> {
+    let mut places = Vec::new();
     if keys.is_empty() {
-        if let Some(text) = environment.var("SOPS_AGE_KEY").filter(|text| !text.is_empty()) {
-            identities.add(text).map_err(|error| named(error, "$SOPS_AGE_KEY"))?;
+        if environment.var("SOPS_AGE_KEY").is_some_and(|text| !text.is_empty()) {
+            places.push(SecretRef::Env("SOPS_AGE_KEY".into()));
         }
         if let Some(path) = environment.var("SOPS_AGE_KEY_FILE").filter(|path| !path.is_empty()) {
-            add(&mut identities, &SecretRef::File(path.into()), secrets)?;
+            places.push(SecretRef::File(path.into()));
         }
         let home = || Some(Path::new(environment.var("HOME")?).join(".config"));
         let user = environment.var("XDG_CONFIG_HOME").map(|path| Path::new(path).to_owned()).or_else(home);
         if let Some(path) = user.map(|path| path.join("sops/age/keys.txt")).filter(|path| path.exists()) {
-            add(&mut identities, &SecretRef::File(path.to_string_lossy().into()), secrets)?;
+            places.push(SecretRef::File(path.to_string_lossy().into()));
         }
     }
     let is_for =
         |key: &&SopsKey| key.sources.as_ref().is_none_or(|list| list.iter().any(|name| **name == *source));
-    for key in keys.iter().filter(is_for) {
-        add(&mut identities, &key.age, secrets)?;
+    places.extend(keys.iter().filter(is_for).map(|key| key.age.clone()));
+    places
+}
+
+/// The keys at `places`.
+///
+/// Errors: a key cannot be had, or is no key.
+pub(super) fn identities(places: &[SecretRef], secrets: &dyn Secrets) -> Result<Identities, Error> {
+    let mut identities = Identities::default();
+    for place in places {
+        add(&mut identities, place, secrets)?;
     }
     Ok(identities)
 }

@@ -120,6 +120,8 @@ pub(super) struct Loop {
 pub(super) struct Bids {
     /// Where.
     pub(super) scopes: BTreeSet<Scope>,
+    /// Where they wanted what came to nothing to be tried once more.
+    pub(super) insisted: BTreeSet<Scope>,
     /// What was desired when they asked.
     pub(super) desired: Arc<Desired>,
 }

@@ -117,8 +117,11 @@ impl Instance {
         let (session, writing) = (Arc::new(session), Arc::new(writing));
         let tokens = Tokens::of(&session.config.tokens, &*session.secrets);
         let hooks = Hooks::of(&session.config.sources, &*session.secrets);
-        let bids =
-            before.map(|before| Bids { scopes: before.scheduler.bids(), desired: before.follower.desired() });
+        let bids = before.map(|before| Bids {
+            scopes: before.scheduler.bids(),
+            insisted: before.scheduler.insisted(),
+            desired: before.follower.desired(),
+        });
         let (follower, following) =
             follow::follow(session.clone(), writing.clone(), scheduler.clone(), wishes.clone(), bids);
         let looping = scheduler.clone();

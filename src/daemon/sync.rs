@@ -253,6 +253,9 @@ async fn follow(
     for one in nothing {
         tell(lines, SyncLine::Message { text: one.warning() }).await;
     }
+    if ask.try_again || !ask.addresses.is_empty() {
+        instance.scheduler.insist(&scopes);
+    }
     // What changed is under way since it came into force.
     let ticket = (!scopes.is_empty()).then(|| match ask.follows_up {
         true => instance.scheduler.reread(&scopes),

@@ -37,6 +37,9 @@ macro_rules! forward_observer {
             ) -> Result<Vec<bytes::Bytes>, reconciled_provider::Error> {
                 self.inner.export(found)
             }
+            fn undeclarable(&self, found: &reconciled_provider::Found) -> Vec<String> {
+                self.inner.undeclarable(found)
+            }
             fn part(
                 &self,
                 scope: &reconciled_provider::Scope,
@@ -157,6 +160,9 @@ macro_rules! forward_observer {
             fn holder(&self, scope: &reconciled_provider::Scope) -> Option<reconciled_provider::ResourceId> {
                 self.inner.holder(scope)
             }
+            fn shared_names(&self) -> Option<&'static str> {
+                self.inner.shared_names()
+            }
             fn heeds_interval(&self) -> bool {
                 self.inner.heeds_interval()
             }
@@ -165,6 +171,9 @@ macro_rules! forward_observer {
             }
             fn takes_marks_away(&self, id: &reconciled_provider::ResourceId) -> bool {
                 self.inner.takes_marks_away(id)
+            }
+            fn is_owned_whole(&self, observed: &reconciled_provider::Observed) -> bool {
+                self.inner.is_owned_whole(observed)
             }
             fn identity(&self, tracked: &reconciled_provider::Tracked) -> Option<std::sync::Arc<str>> {
                 self.inner.identity(tracked)

@@ -8,7 +8,10 @@ use super::{
 use crate::config::{Allow, AllowRule};
 use reconciled_engine::Reach;
 use reconciled_provider::{Problem, Scope, address::glob};
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 /// Enforces `allow`: one problem for each manifest and scope, and one for each denied resource. Returns whose manifests were
 /// refused: what they must not say is nobody else's trouble.
@@ -71,8 +74,17 @@ pub(super) fn may_manage(loading: &Loading<'_>, unit: &Unit, scope: &Scope) -> b
 
 fn lets_through(rule: &AllowRule, scope: &Scope, unit: &Unit) -> bool {
     let kind = format!("{}/{}", unit.document.group(), unit.document.kind);
-    reaches(rule, scope)
-        && rule.kinds.as_ref().is_none_or(|globs| globs.iter().any(|pattern| glob(pattern, &kind)))
+    reaches(rule, scope) && fits(rule.kinds.as_deref(), &kind)
+}
+
+/// Whether the host lets a source declare a scope of this name at some entry, by a manifest of `kind` (`GROUP/KIND`).
+pub(super) fn may_declare(allow: &Allow, kind: &str, name: &str) -> bool {
+    match allow {
+        Allow::All => true,
+        Allow::Rules(rules) => {
+            rules.iter().any(|rule| fits(rule.scopes.as_deref(), name) && fits(rule.kinds.as_deref(), kind))
+        }
+    }
 }
 
 /// Where a source may claim something: `provider`, `scopes` and `deny` of its rules count; the kinds it may declare do
@@ -88,7 +100,10 @@ pub(super) fn reach(allow: &Allow) -> Reach {
 }
 
 fn reaches(rule: &AllowRule, scope: &Scope) -> bool {
-    let scopes = rule.scopes.as_ref();
-    glob(&rule.provider, &scope.provider)
-        && scopes.is_none_or(|globs| globs.iter().any(|pattern| glob(pattern, &scope.name)))
+    glob(&rule.provider, &scope.provider) && fits(rule.scopes.as_deref(), &scope.name)
+}
+
+/// No globs fit everything.
+fn fits(globs: Option<&[Arc<str>]>, text: &str) -> bool {
+    globs.is_none_or(|globs| globs.iter().any(|pattern| glob(pattern, text)))
 }

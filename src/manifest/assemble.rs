@@ -4,6 +4,7 @@ use super::{
     Cache, Loaded, Reported, allowed,
     cache::{List, Run},
     graph::After,
+    inputs::is_all_read,
     lint,
     normalize::{Blob, Taken},
     overlay,
@@ -75,6 +76,8 @@ pub(super) fn assemble(
         }
     }
     scopes.retain(|_, resources| !resources.is_empty());
+    let unsettled = taken.iter().flat_map(|taken| &taken.product.unsettled);
+    set_aside.extend(unsettled.map(|(scope, id)| ((**scope).clone(), id.clone())));
     let mut exclusive: BTreeMap<Scope, Vec<u32>> = BTreeMap::new();
     for taken in taken.iter().filter(|taken| stands(taken.unit)) {
         let index = loading.units[taken.unit].index.expect("only numbered manifests are offered");
@@ -90,7 +93,7 @@ pub(super) fn assemble(
         }
     }
     let desired = Desired {
-        sources: source_states(&loading, &withheld, &taken),
+        sources: source_states(&loading, &withheld, &taken, &gaps),
         manifests: unit_of.iter().map(|unit| meta(&loading, *unit, &after, contents.get(unit))).collect(),
         policies: cache.policies.clone(),
         places: places(&loading, &taken),
@@ -104,6 +107,7 @@ pub(super) fn assemble(
         reconfigured: BTreeMap::new(),
         // And what it gave.
         outputs: BTreeMap::new(),
+        referred: BTreeSet::new(),
         vain: loading.vain.take(),
         generations: None,
     };
@@ -180,6 +184,16 @@ impl Gaps {
         let may_lack = |layer: usize| self.is_partly_read || self.layers.contains(&layer);
         is_over && (self.lacks_path || below.any(may_lack))
     }
+
+    /// Files over which more may lie than can be seen.
+    fn overlaid(&self, side: &Side<'_>) -> BTreeSet<Arc<str>> {
+        let last = side.request.rules.paths.len().saturating_sub(1);
+        let may_lack = |layer: usize| {
+            let is_later = self.layers.range(layer + 1..).next().is_some();
+            self.lacks_path || is_later || self.is_partly_read && layer < last
+        };
+        side.texts.iter().filter(|text| may_lack(text.layer)).map(|text| text.path.clone()).collect()
+    }
 }
 
 fn report_products(loading: &mut Loading<'_>, taken: &[Taken]) {
@@ -220,14 +234,14 @@ fn report_untaken(loading: &mut Loading<'_>, taken: &[Taken]) {
         taken.iter().filter(|taken| taken.product.is_unsure).map(|taken| taken.unit).collect();
     let absent = absent(loading, taken);
     // That it is for other hosts only is known where nothing else can be: another manifest may declare it for this one.
-    let is_sure = !loading.sides.iter().any(|side| side.has_errors || side.has_unread());
+    let is_all_read = is_all_read(loading);
+    let is_sure = is_all_read && !loading.sides.iter().any(|side| side.has_errors);
     let is_in_doubt = |one: &&Absent| match one.declarer.standing {
         Standing::Faulty => true,
         Standing::Unselected => !is_sure,
         Standing::Unassigned | Standing::Offered { .. } => false,
     };
     follows.extend(absent.iter().filter(is_in_doubt).map(|one| one.unit));
-    let has_unread = loading.sides.iter().any(|side| side.has_unread());
     for (number, (was_taken, asked)) in results {
         let unit = &loading.units[number];
         let Standing::Offered { entries, is_sole } = &unit.standing else { continue };
@@ -237,7 +251,7 @@ fn report_untaken(loading: &mut Loading<'_>, taken: &[Taken]) {
         if was_taken || unit.resolved.failed || (!asked && (is_sole || names_one)) {
             continue;
         }
-        if asked && has_unread {
+        if asked && !is_all_read {
             follows.insert(number);
             continue;
         }
@@ -419,6 +433,7 @@ fn source_states(
     loading: &Loading<'_>,
     withheld: &BTreeSet<Arc<str>>,
     taken: &[Taken],
+    gaps: &[Option<Gaps>],
 ) -> BTreeMap<Arc<str>, SourceState> {
     let parts = |source: usize| {
         let of = taken.iter().filter(|taken| loading.units[taken.unit].source == source);
@@ -457,6 +472,7 @@ fn source_states(
             unselected_parts: parts(source),
             unselected_in,
             has_layers: side.request.rules.paths.len() > 1,
+            overlaid: gaps[source].as_ref().map(|gaps| gaps.overlaid(side)).unwrap_or_default(),
             path_changed: false,
             needs_consent: side.request.rules.needs_consent,
             drift: side.request.rules.drift,

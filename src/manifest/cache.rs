@@ -83,6 +83,8 @@ pub(super) struct Product {
     pub(super) unselected: Vec<(Arc<Scope>, ResourceId)>,
     /// Scopes that it contributes to, and that only these manifests declare, of which nothing is made here.
     pub(super) absent: Vec<(Scope, ManifestKey)>,
+    /// Those that it declares in a scope that is not known.
+    pub(super) unsettled: Vec<(Arc<Scope>, ResourceId)>,
     pub(super) problems: Vec<Problem>,
     /// A secret could not be had: what is wrong may be that alone.
     pub(super) lacks_secret: bool,
@@ -135,6 +137,7 @@ impl Product {
             && self.problems.is_empty()
             && self.unselected.is_empty()
             && self.absent.is_empty()
+            && self.unsettled.is_empty()
             && !self.is_taken
     }
 }

@@ -2,7 +2,10 @@
 
 use reconciled_provider::{Kind, Kinds, problem::did_you_mean};
 use serde_json::{Map, Value, json};
-use std::{collections::BTreeMap, fmt::Write as _};
+use std::{
+    collections::{BTreeMap, HashMap},
+    fmt::Write as _,
+};
 
 /// Describes a kind, or one field of it, as an indented list of fields.
 ///
@@ -37,14 +40,14 @@ pub fn explain(kinds: &Kinds, name: &str) -> Result<String, String> {
     let versions: Vec<&str> = found.api_versions.iter().map(|version| &**version).collect();
     let _ = writeln!(text, "{}: {}", found.name, found.summary);
     let _ = writeln!(text, "apiVersion: {}\n\nspec:", versions.join(" or "));
-    let mut explainer = Explainer { root: &found.schema, text, open: Vec::new() };
+    let mut explainer = Explainer { text, ..Explainer::of(&found.schema) };
     explainer.fields(&found.schema, 1);
     Ok(explainer.text)
 }
 
 /// Describes the field at `path` of a kind.
 fn field(kind: &Kind, path: &str) -> Result<String, String> {
-    let mut explainer = Explainer { root: &kind.schema, text: String::new(), open: Vec::new() };
+    let mut explainer = Explainer::of(&kind.schema);
     let mut holder: &Value = &kind.schema;
     let mut steps = path.split('.').peekable();
     let mut walked = String::from(&*kind.name);
@@ -72,14 +75,25 @@ fn field(kind: &Kind, path: &str) -> Result<String, String> {
     Ok(explainer.text)
 }
 
+/// A definition of more lines is described once: statements of a firewall hold each other, 20,000 fields in all.
+const REPEATED: usize = 20;
+
 struct Explainer<'a> {
     root: &'a Value,
     text: String,
     /// Definitions being described: a type that holds itself is described once.
     open: Vec<&'a str>,
+    /// The field being described, from the kind or from the field that was asked for.
+    path: Vec<String>,
+    /// Long definitions that were described, and of which field.
+    told: HashMap<&'a str, String>,
 }
 
 impl<'a> Explainer<'a> {
+    fn of(root: &'a Value) -> Explainer<'a> {
+        Explainer { root, text: String::new(), open: Vec::new(), path: Vec::new(), told: HashMap::new() }
+    }
+
     fn resolve(&self, schema: &'a Value) -> (&'a Value, Option<&'a str>) {
         let Some(reference) = schema.get("$ref").and_then(Value::as_str) else {
             // An optional reference is written as one of it and null, a described one as all of one.
@@ -121,7 +135,9 @@ impl<'a> Explainer<'a> {
         inner.into_iter().flatten().for_each(|inner| self.below(inner, depth));
         for variant in variants(target) {
             let end = self.text.len();
+            let told = self.told.clone();
             self.below(variant, depth);
+            self.told = told;
             // What an earlier form has too is said once.
             let (before, now) = self.text[start..].split_at(end - start);
             if before.starts_with(now) || before.contains(&format!("\n{now}")) {
@@ -135,6 +151,11 @@ impl<'a> Explainer<'a> {
         if name.is_some_and(|name| self.open.contains(&name)) {
             return;
         }
+        if let Some(path) = name.and_then(|name| self.told.get(name)) {
+            let _ = writeln!(self.text, "{}… as {path}", "  ".repeat(depth));
+            return;
+        }
+        let start = self.text.len();
         self.open.extend(name);
         let required: Vec<&str> = schema
             .get("required")
@@ -143,8 +164,11 @@ impl<'a> Explainer<'a> {
         for (field, property) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
             self.field(field, property, required.contains(&field.as_str()), depth);
         }
-        if name.is_some() {
+        if let Some(name) = name {
             self.open.pop();
+            if self.text[start..].lines().count() > REPEATED {
+                self.told.insert(name, self.path.join("."));
+            }
         }
     }
 
@@ -163,7 +187,9 @@ impl<'a> Explainer<'a> {
         let description = description.split_whitespace().collect::<Vec<_>>().join(" ");
         let dash = if description.is_empty() { "" } else { "  " };
         let _ = writeln!(self.text, "{pad}{field} <{}>{dash}{description}", notes.join(", "));
+        self.path.push(field.to_string());
         self.below(property, depth + 1);
+        self.path.pop();
     }
 
     fn type_of(&self, schema: &'a Value) -> String {

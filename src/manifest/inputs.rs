@@ -35,6 +35,9 @@ pub(super) struct Uses {
     selectors: BTreeMap<Arc<str>, bool>,
     /// Whether everything could be read, if that was asked.
     is_all_read: Option<bool>,
+    /// Whether nothing can be hidden, if that was asked, and otherwise whether this kind can be, under this name.
+    hides_nothing: Option<bool>,
+    hidden: BTreeMap<(Arc<str>, Arc<str>), bool>,
     /// Hash of the scopes, if they were asked for.
     pub(super) scopes: Option<Hash>,
 }
@@ -70,6 +73,8 @@ impl Uses {
                 .all(|((kind, scope), hash)| hash_of(beside(loading, unit, kind, scope)) == *hash)
             && self.absent.iter().all(|(kind, hash)| hash_of(absent(loading, kind)) == *hash)
             && self.is_all_read.is_none_or(|was| is_all_read(loading) == was)
+            && self.hides_nothing.is_none_or(|was| hides_nothing(loading) == was)
+            && self.hidden.iter().all(|((kind, name), was)| may_hide(loading, kind, name) == *was)
     }
 }
 
@@ -136,8 +141,25 @@ fn absent<'a>(loading: &'a Loading<'_>, kind: &str) -> impl Iterator<Item = &'a 
     })
 }
 
-fn is_all_read(loading: &Loading<'_>) -> bool {
-    !loading.sides.iter().any(Side::has_unread)
+/// False where a file could not be read, or a source not be had.
+pub(super) fn is_all_read(loading: &Loading<'_>) -> bool {
+    loading.request.lacking.is_empty() && !loading.sides.iter().any(Side::has_unread)
+}
+
+/// True where all is read, and all that is in error too is known for what it is.
+fn hides_nothing(loading: &Loading<'_>) -> bool {
+    is_all_read(loading) && loading.sides.iter().all(|side| side.faulty.is_empty())
+}
+
+/// Whether a scope of this name may be declared by a manifest of `kind` that is not seen as one: in what is not read anything may
+/// stand, and what is in error may declare what it names.
+fn may_hide(loading: &Loading<'_>, kind: &str, name: &str) -> bool {
+    let of_side = |side: &Side<'_>| {
+        (side.has_unread() || side.faulty.may_declare(loading, kind, name))
+            && allowed::may_declare(&side.request.rules.allow, kind, name)
+    };
+    loading.sides.iter().any(of_side)
+        || loading.request.lacking.iter().any(|allow| allowed::may_declare(allow, kind, name))
 }
 
 fn hash_of<'a>(units: impl Iterator<Item = &'a Unit>) -> Hash {
@@ -218,6 +240,18 @@ impl Inputs for Recorder<'_, '_> {
         let is_all_read = is_all_read(self.loading);
         self.uses.borrow_mut().is_all_read = Some(is_all_read);
         is_all_read
+    }
+
+    fn may_hide(&self, kind: &str, name: &str) -> bool {
+        let hides_nothing = hides_nothing(self.loading);
+        let mut uses = self.uses.borrow_mut();
+        uses.hides_nothing = Some(hides_nothing);
+        if hides_nothing {
+            return false;
+        }
+        let may_hide = may_hide(self.loading, kind, name);
+        uses.hidden.insert((kind.into(), name.into()), may_hide);
+        may_hide
     }
 
     fn absent(&self, kind: &str) -> Vec<&Manifest> {

@@ -17,6 +17,7 @@ mod assemble;
 mod cache;
 mod envelope;
 pub mod explain;
+mod faulty;
 mod graph;
 mod inputs;
 mod lint;
@@ -122,6 +123,8 @@ pub trait SecretMarks {
     fn mark(&self, source: &str, kind: &str, reference: &SecretRef) -> Result<SecretMark, Error>;
     /// The mark of a value in a file of the repository that sops encrypted; `content` is the file's.
     fn sealed(&self, wanted: &Wanted<'_>, content: &[u8]) -> Result<SecretMark, Refused>;
+    /// The marks of the keys that open what sops encrypted in files of `source`; none of one that cannot be had.
+    fn keys(&self, source: &str) -> Vec<Option<SecretMark>>;
     /// The mark of a secret that a manifest puts out, which backends may ask for from then on.
     fn put_out(&self, secret: &Secret) -> SecretMark;
 }
@@ -129,6 +132,9 @@ pub trait SecretMarks {
 impl SecretMarks for HostSecrets {
     fn sealed(&self, wanted: &Wanted<'_>, content: &[u8]) -> Result<SecretMark, Refused> {
         self.open_for_manifest(wanted, content)
+    }
+    fn keys(&self, source: &str) -> Vec<Option<SecretMark>> {
+        self.marks_of_keys(source)
     }
     fn mark(&self, source: &str, kind: &str, reference: &SecretRef) -> Result<SecretMark, Error> {
         self.mark_for_manifest(source, kind, reference)
@@ -138,32 +144,47 @@ impl SecretMarks for HostSecrets {
     }
 }
 
-/// The secrets that manifests name, each with the mark it had; none where it could not be had. As long as these stand,
-/// loading again finds the same.
+/// The secrets that manifests name, and the keys that open what sops encrypted for them, each with the mark it had; none
+/// where it could not be had. As long as these stand, loading again finds the same.
 #[derive(Clone, Debug, Default)]
-pub struct KnownSecrets(BTreeMap<(Arc<str>, Arc<str>, SecretRef), Option<SecretMark>>);
+pub struct KnownSecrets {
+    named: BTreeMap<(Arc<str>, Arc<str>, SecretRef), Option<SecretMark>>,
+    /// By source.
+    keys: BTreeMap<Arc<str>, Vec<Option<SecretMark>>>,
+}
 
 impl KnownSecrets {
     /// Of two marks the first counts: a secret that was rotated meanwhile is found to have changed, and all is loaded again.
     fn note(&mut self, source: &str, kind: &str, reference: &SecretRef, mark: Option<SecretMark>) {
-        self.0.entry((source.into(), kind.into(), reference.clone())).or_insert(mark);
+        self.named.entry((source.into(), kind.into(), reference.clone())).or_insert(mark);
+    }
+    /// Notes the keys for files of `source`, before the first of these is opened, for the same reason.
+    fn note_keys(&mut self, source: &str, secrets: &dyn SecretMarks) {
+        self.keys.entry(source.into()).or_insert_with(|| secrets.keys(source));
     }
     /// Those of `other` as well; where both have one, the mark in `self` counts.
     pub fn extend(&mut self, other: KnownSecrets) {
-        for (of, mark) in other.0 {
-            self.0.entry(of).or_insert(mark);
+        for (of, mark) in other.named {
+            self.named.entry(of).or_insert(mark);
+        }
+        for (source, marks) in other.keys {
+            self.keys.entry(source).or_insert(marks);
         }
     }
     /// Those that manifests of one source name.
     pub fn of(&self, source: &str) -> KnownSecrets {
-        let named = self.0.iter().filter(|((by, _, _), _)| **by == *source);
-        KnownSecrets(named.map(|(of, mark)| (of.clone(), *mark)).collect())
+        let named = self.named.iter().filter(|((by, _, _), _)| **by == *source);
+        let keys = self.keys.iter().filter(|(by, _)| ***by == *source);
+        KnownSecrets {
+            named: named.map(|(of, mark)| (of.clone(), *mark)).collect(),
+            keys: keys.map(|(by, marks)| (by.clone(), marks.clone())).collect(),
+        }
     }
     /// True when any of them has another mark now, is gone, or has come. Blocks: secrets are read.
     pub fn have_changed(&self, secrets: &dyn SecretMarks) -> bool {
-        self.0
-            .iter()
-            .any(|((source, kind, reference), known)| secrets.mark(source, kind, reference).ok() != *known)
+        let mut named = self.named.iter();
+        named.any(|((source, kind, reference), known)| secrets.mark(source, kind, reference).ok() != *known)
+            || self.keys.iter().any(|(source, known)| secrets.keys(source) != *known)
     }
 }
 
@@ -267,6 +288,8 @@ pub type Owners = BTreeMap<(Scope, ResourceId), Arc<str>>;
 pub struct Request<'a> {
     /// The sources, in the order of the configuration: what nobody owns yet goes to the first that declares it.
     pub sources: &'a [SourceRequest<'a>],
+    /// What the configured sources that are not among them may touch: nobody knows what they declare.
+    pub lacking: &'a [Allow],
     /// The configured entries.
     pub entries: &'a [EntryView],
     /// Those of them that do not tell their kinds.
@@ -389,6 +412,7 @@ pub fn validate(files: &dyn Files, types: &[EntryView], rules: SourceRules) -> L
     let known = Kinds(types.iter().flat_map(|entry| entry.kinds.0.iter().cloned()).collect());
     let request = Request {
         sources: &[source],
+        lacking: &[],
         entries: types,
         ailing: &BTreeMap::new(),
         known: &known,
@@ -407,6 +431,9 @@ impl SecretMarks for AnySecret {
     fn sealed(&self, wanted: &Wanted<'_>, content: &[u8]) -> Result<SecretMark, Refused> {
         sops::File::read(wanted.path, content)?.check(wanted.key)?;
         Ok(SecretMark(reconciled_provider::Hash::default()))
+    }
+    fn keys(&self, _: &str) -> Vec<Option<SecretMark>> {
+        Vec::new()
     }
     fn mark(&self, _: &str, _: &str, _: &SecretRef) -> Result<SecretMark, Error> {
         Ok(SecretMark(reconciled_provider::Hash::default()))

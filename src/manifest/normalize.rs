@@ -176,7 +176,7 @@ fn attempt(
     if unit.resolved.has_outputs {
         let template = loading.build(unit, true);
         let templates = view.observer.normalize(&view.kinds, &template, &recorder(true));
-        put_templates(&mut normalized, &templates, manifest);
+        put_templates(&mut normalized, templates, manifest);
     }
     // The reason is reported already; what follows from it is not worth a second problem.
     let failed = unit.failed.borrow();
@@ -220,6 +220,7 @@ fn attempt(
         remotes,
         unselected,
         absent,
+        unsettled,
         is_taken,
         is_unsure,
         ..
@@ -237,6 +238,7 @@ fn attempt(
             remotes,
             unselected,
             absent,
+            unsettled,
             problems,
             lacks_secret,
             is_taken,
@@ -429,7 +431,10 @@ fn is_known_by_its_key(loading: &Loading<'_>, unit: &Unit, entry: usize) -> bool
 }
 
 /// Gives resources whose references are all known the template hash they had while they were not.
-fn put_templates(normalized: &mut Normalized, templates: &Normalized, manifest: &Manifest) {
+///
+/// What is called after an output has none: it is refused, in the words that its backend has for that while the value is
+/// not known.
+fn put_templates(normalized: &mut Normalized, templates: Normalized, manifest: &Manifest) {
     let by_id: BTreeMap<(&Scope, &ResourceId), &Spec> =
         templates.resources.iter().map(|r| ((&*r.scope, &r.id), &r.spec)).collect();
     let mut moved = Vec::new();
@@ -444,11 +449,18 @@ fn put_templates(normalized: &mut Normalized, templates: &Normalized, manifest: 
             }
         }
     }
-    for line in moved {
-        let span = Span { line, column: 1 };
-        let problem = manifest.error(span, "the name of a resource depends on an output of another manifest");
-        normalized.problems.push(problem.hint("write the name out; only values may be references"));
+    if moved.is_empty() {
+        return;
     }
+    let is_new = |problem: &Problem| problem.is_error() && !normalized.problems.contains(problem);
+    let mut refused: Vec<Problem> = templates.problems.into_iter().filter(is_new).collect();
+    if refused.is_empty() {
+        let text = "the name of a resource depends on an output of another manifest";
+        let problem = |line| manifest.error(Span { line, column: 1 }, text);
+        let hint = "write the name out; only values may be references";
+        refused.extend(moved.into_iter().map(|line| problem(line).hint(hint)));
+    }
+    normalized.problems.extend(refused);
 }
 
 impl Loading<'_> {

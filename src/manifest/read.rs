@@ -4,6 +4,7 @@ use super::{
     Cache, Counts, EntryView, Files, Host, KnownSecrets, Mode, Output, Request, SourceRequest, SourceRules,
     cache::{CachedFile, ParsedFile},
     envelope::{self, Document, Verbatim},
+    faulty::Faulty,
     overlay::Merged,
     resolve::{Resolved, host_text},
     select,
@@ -56,6 +57,10 @@ pub(super) struct Side<'a> {
     pub(super) has_errors: bool,
     /// Files or whole paths are left out that may have manifests.
     pub(super) is_partly_read: bool,
+    /// A file gave fewer documents than it has.
+    has_short: bool,
+    /// Manifests in error that nothing is made of.
+    pub(super) faulty: Faulty,
     /// A path is left out since this host has nothing to put into it.
     pub(super) lacks_path: bool,
     /// An encrypted file is not as it was written: nothing that came with it deserves trust.
@@ -125,7 +130,7 @@ impl Side<'_> {
     }
     /// True when a file could not be read, or not to its end: what others miss may be in it.
     pub(super) fn has_unread(&self) -> bool {
-        self.is_partly_read || self.texts.iter().any(Text::is_short)
+        self.is_partly_read || self.has_short
     }
     /// Leaves out a manifest for a problem that is reported elsewhere, and may be another source's: it is frozen, and says
     /// nothing against its source.
@@ -228,6 +233,8 @@ impl<'a> Loading<'a> {
             lacking: BTreeSet::new(),
             has_errors: false,
             is_partly_read: false,
+            has_short: false,
+            faulty: Faulty::default(),
             lacks_path: false,
             is_tampered: false,
             put_in: 0,
@@ -257,13 +264,15 @@ impl<'a> Loading<'a> {
             self.counts.skipped_documents += parsed.skipped;
             problems.extend(parsed.problems.iter().cloned());
             kept.insert(key, CachedFile { oid: chosen.oid, parsed: parsed.clone() });
-            side.texts.push(Text {
+            let text = Text {
                 path: chosen.path,
                 oid: chosen.oid,
                 layer: chosen.layer,
                 parsed,
                 trees: RefCell::new(trees),
-            });
+            };
+            side.has_short |= text.is_short();
+            side.texts.push(text);
         }
         problems.into_iter().for_each(|problem| side.report(problem));
         side

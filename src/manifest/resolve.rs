@@ -393,10 +393,12 @@ impl Resolver<'_, '_> {
 
     fn sealed(&mut self, path: &str, key: &str, span: Span) -> Put {
         let kind = format!("{}/{}", self.unit.document.group(), self.unit.document.kind);
+        let secrets = self.loading.request.secrets;
+        self.loading.secrets.borrow_mut().note_keys(self.unit.key.source(), secrets);
         let opened =
             self.loading.blob(self.unit.source, path).map_err(Refused::Unreadable).and_then(|content| {
                 let wanted = Wanted { source: self.unit.key.source(), kind: &kind, path, key };
-                self.loading.request.secrets.sealed(&wanted, &content)
+                secrets.sealed(&wanted, &content)
             });
         match opened {
             Ok(mark) => Put::Sealed(mark),

@@ -58,6 +58,12 @@ pub(super) fn settle(loading: &mut Loading<'_>) {
             let source = unit.source;
             loading.sides[source].report(place);
         }
+        if standing == Standing::Faulty {
+            let document = &unit.document;
+            let kind = format!("{}/{}", document.group(), document.kind).into();
+            let is_strange = !is_known(loading, document);
+            loading.sides[unit.source].faulty.note(index, kind, is_strange);
+        }
         if let (Standing::Unassigned, Some(ailing)) = (&standing, awaited(loading, &unit.document)) {
             waiting.entry((unit.source, ailing.name.clone())).or_default().push(index);
         }
@@ -127,8 +133,7 @@ fn decide(loading: &Loading<'_>, document: &Document) -> Verdict {
     let knows = |entry: &EntryView| entry.kinds.find(&document.api_version, &document.kind).is_some();
     let able: Vec<usize> =
         loading.entries.iter().enumerate().filter(|(_, e)| knows(e)).map(|(index, _)| index).collect();
-    let is_known = !able.is_empty() || request.known.find(&document.api_version, &document.kind).is_some();
-    if !is_known {
+    if able.is_empty() && !is_known(loading, document) {
         return unknown(loading, document);
     }
     if loading.mode == Mode::Anywhere {
@@ -154,6 +159,13 @@ fn decide(loading: &Loading<'_>, document: &Document) -> Verdict {
         return (Standing::Faulty, Some((problem, document.kind_span)));
     }
     named(loading, document, &able, all_hosts_are_alike)
+}
+
+/// True for a kind of this program, or of an entry.
+fn is_known(loading: &Loading<'_>, document: &Document) -> bool {
+    let (version, kind) = (&document.api_version, &document.kind);
+    loading.request.known.find(version, kind).is_some()
+        || loading.entries.iter().any(|entry| entry.kinds.find(version, kind).is_some())
 }
 
 /// The entry without kinds that a manifest may be for. It goes to no other meanwhile: that one would make a second of what

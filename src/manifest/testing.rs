@@ -7,8 +7,10 @@ use super::{
     Ailing, Cache, EntryView, Files, Loaded, Output, Outputs, Owners, Request, SecretMarks, SourceRequest,
     SourceRules, load,
 };
-use crate::config::Host;
-use crate::{config::Wanted, sops::Refused};
+use crate::{
+    config::{Allow, Host, Wanted},
+    sops::Refused,
+};
 use bytes::Bytes;
 use reconciled_provider::{
     At, Claim, Cx, Delta, Deltas, Each, Error, Fencing, Found, GuardDomain, Hash, Health, Hint, Identity,
@@ -286,7 +288,7 @@ impl Observer for Fake {
 }
 
 /// One secret with a mark that can be changed.
-struct OneSecret(u8);
+pub(crate) struct OneSecret(pub(crate) u8);
 
 impl SecretMarks for OneSecret {
     fn mark(&self, _: &str, _: &str, reference: &SecretRef) -> Result<SecretMark, Error> {
@@ -302,6 +304,9 @@ impl SecretMarks for OneSecret {
             _ => Err(Refused::Unreadable(Error::invalid("no key opens it"))),
         }
     }
+    fn keys(&self, _: &str) -> Vec<Option<SecretMark>> {
+        vec![Some(SecretMark(Hash([self.0; 16])))]
+    }
     fn put_out(&self, secret: &Secret) -> SecretMark {
         SecretMark(Hash::of(secret.reveal()))
     }
@@ -310,6 +315,8 @@ impl SecretMarks for OneSecret {
 /// A host with two entries, and what a test wants different.
 pub(crate) struct Setup {
     pub(crate) sources: Vec<(&'static str, Folder, SourceRules)>,
+    /// What sources that could not be had may touch.
+    pub(crate) lacking: Vec<Allow>,
     pub(crate) entries: Vec<EntryView>,
     pub(crate) host: Host,
     pub(crate) ailing: BTreeMap<Arc<str>, Ailing>,
@@ -326,6 +333,7 @@ impl Setup {
         let labels = [("role".into(), "web".into()), ("env".into(), "prod".into())].into();
         Setup {
             sources: vec![("infra", folder(files), SourceRules::default())],
+            lacking: Vec::new(),
             entries: vec![entry("one")],
             host: Host { name: "h1".into(), labels },
             ailing: BTreeMap::new(),
@@ -357,6 +365,7 @@ impl Setup {
         load(
             &Request {
                 sources: &sources,
+                lacking: &self.lacking,
                 entries: &self.entries,
                 ailing: &self.ailing,
                 known: &Kinds(kinds().0.iter().cloned().chain([other_kind()]).collect()),

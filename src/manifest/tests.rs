@@ -3,12 +3,13 @@ mod values;
 mod whose;
 
 use super::{
-    testing::{Setup, entry, folder, kinds, other_kind, resources, shown},
+    testing::{OneSecret, Setup, entry, folder, kinds, other_kind, resources, shown},
     *,
 };
 use crate::config::AllowRule;
 use insta::assert_snapshot;
 use reconciled_provider::{Kind, Node, yaml};
+use serde_json::json;
 
 fn thing(name: &str, spec: &str) -> String {
     format!("apiVersion: test/v1\nkind: Thing\nmetadata: {{name: {name}}}\nspec: {spec}\n")
@@ -214,6 +215,20 @@ fn an_encrypted_value_that_cannot_be_opened_freezes_the_manifest_alone_that_name
 }
 
 #[test]
+fn a_key_that_opens_nothing_has_changed_once_another_one_is_in_its_place() {
+    let sops = thing("a", "{content: {sops: s.yaml, key: gone}, records: [{name: x}]}");
+    let loaded = Setup::new(&[("one.yaml", &sops), ("s.yaml", "")]).once();
+    assert!(loaded.has_errors());
+    for secrets in [loaded.secrets.of("infra"), loaded.secrets.clone()] {
+        assert!(!secrets.have_changed(&OneSecret(1)));
+        assert!(secrets.have_changed(&OneSecret(2)));
+    }
+    assert!(!loaded.secrets.of("other").have_changed(&OneSecret(2)));
+    let plain = Setup::new(&[("one.yaml", &thing("a", "{records: [{name: x}]}"))]).once();
+    assert!(!plain.secrets.have_changed(&OneSecret(2)), "nothing was to be opened");
+}
+
+#[test]
 fn with_hold_one_error_withholds_the_whole_source() {
     let mut setup =
         Setup::new(&[("bad.yaml", "kind: ["), ("good.yaml", &thing("good", "{records: [{name: x}]}"))]);
@@ -368,6 +383,33 @@ fn a_kind_is_explained_from_the_type_that_parses_it() {
     assert!(wrong("Thing.records.zzzzz").contains("hint: fields of Thing.records: "));
     assert!(wrong("Thing.zone.x").contains("Thing.zone has no field `x`"));
     assert!(explain::explain(&kinds(), "Thnig").unwrap_err().contains("did you mean `Thing`?"));
+}
+
+#[test]
+fn what_is_nested_many_times_is_explained_once() {
+    // Each holds the next twice: written out, they are more than 2^40 fields.
+    let level = |at: usize| {
+        let next = json!({ "$ref": format!("#/definitions/{}", at + 1) });
+        let twice = json!({ "anyOf": [{ "type": "array", "items": next }, { "$ref": next["$ref"], "x-otherwise": true }] });
+        (at.to_string(), json!({ "type": "object", "properties": { "left": next, "right": twice } }))
+    };
+    let mut definitions: serde_json::Map<String, serde_json::Value> = (1..40).map(level).collect();
+    definitions
+        .insert("40".into(), json!({ "type": "object", "properties": { "last": { "type": "string" } } }));
+    let mut schema = level(0).1;
+    schema["definitions"] = definitions.into();
+    let kind = Kind {
+        api_versions: [Arc::from("test/v1")].into(),
+        name: "Deep".into(),
+        summary: "What holds itself".into(),
+        schema: reconciled_provider::kind::Schema::of(schema),
+    };
+    let kinds = Kinds(vec![kind]);
+    let text = explain::explain(&kinds, "Deep").unwrap();
+    assert!(text.lines().count() < 300, "{text}");
+    assert!(text.ends_with("  right <list of mapping>\n    … as left\n"), "{text}");
+    let field = format!("Deep{}.last", ".right".repeat(40));
+    assert!(explain::explain(&kinds, &field).unwrap().ends_with("\n\nlast <text>\n"));
 }
 
 #[test]

@@ -1,6 +1,9 @@
 //! A person's consent to take over what exists and differs, bound to what was shown.
 
-use super::{explain::declaring, pattern};
+use super::{
+    explain::{declaring, look_at},
+    pattern,
+};
 use crate::{
     render::clean,
     session::{Ask, Failure, Outlook, Session},
@@ -8,7 +11,7 @@ use crate::{
 use reconciled_engine::{
     Store, Write, plan,
     store::{Condition, ConditionKind, Consent, Event},
-    survey::{Survey, SurveyOptions},
+    survey::Survey,
 };
 use reconciled_provider::{Hash, Owner, Pattern, Scope, Shown};
 use schemars::JsonSchema;
@@ -67,9 +70,9 @@ pub async fn adoptable(session: &Session, store: &dyn Store, ask: &AdoptAsk) -> 
             "to see what is declared and what is there: reconciled plan --show-foreign",
         ));
     }
-    let asked = Some(only.clone());
-    let options = SurveyOptions { only: Some(only), asked, refresh: true, ..SurveyOptions::default() };
-    let survey = session.surveyor.survey(store, &outlook.desired, &options).await?;
+    let options = look_at(&only, [meant.clone()]);
+    let mut survey = session.surveyor.survey(store, &outlook.desired, &options).await?;
+    survey.scopes.retain(|scope, _| only.contains(scope));
     let found = conflicts(session, &outlook, &survey, &meant)?;
     if found.is_empty() {
         return Err(nothing(&survey, &meant, &ask.address));

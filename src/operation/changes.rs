@@ -1,7 +1,7 @@
 //! Which scopes a new desired state touches.
 //!
-//! Guarantees: a scope that is left out plans the same as before, reasons and bookkeeping included. Lines may have
-//! moved: they are shown, never compared.
+//! Guarantees: a scope that is left out plans the same as before, reasons and bookkeeping included, unless it waits for another
+//! one: the scheduler wakes those whatever changed. Lines may have moved: they are shown, never compared.
 
 use reconciled_engine::{Desired, ManifestMeta};
 use reconciled_provider::{Resource, Scope};
@@ -38,6 +38,7 @@ fn same_sources(before: &Desired, after: &Desired) -> bool {
             a == b
                 && old.prunes == new.prunes
                 && old.broken == new.broken
+                && old.overlaid == new.overlaid
                 && old.unassigned == new.unassigned
                 && old.unassigned_in == new.unassigned_in
                 && old.unselected == new.unselected

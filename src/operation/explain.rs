@@ -20,7 +20,7 @@ use crate::{
 };
 use reconciled_engine::{
     Desired, Pin, Store, Suspension,
-    plan::Step,
+    plan::{Selection, Step},
     survey::{SurveyOptions, View},
 };
 use reconciled_provider::{Address, Hash, ManifestKey, Observer, Pattern, Resource, ResourceId, Scope, Spec};
@@ -203,10 +203,9 @@ pub async fn explain(
         return Ok(answer);
     };
     // A version that stands would spare the very reading that is asked for.
-    let asked = Some(scopes.clone());
-    let options = SurveyOptions { only: Some(scopes), asked, refresh: true, ..SurveyOptions::default() };
+    let options = look_at(&scopes, [meant.clone()].into_iter().chain(pins.iter().map(of_pin)));
     let survey = session.surveyor.survey(reader, desired, &options).await.map_err(Failure::Remote)?;
-    for (scope, view) in &survey.scopes {
+    for (scope, view) in survey.scopes.iter().filter(|(scope, _)| scopes.contains(*scope)) {
         let Some(observer) = session.observer(&scope.provider) else { continue };
         match view {
             Ok(view) => {
@@ -220,6 +219,23 @@ pub async fn explain(
         answer.near = near(reader, Some(desired), &ask.address).await?;
     }
     Ok(answer)
+}
+
+/// How a look is made at what `targets` mean in `scopes`: what is only counted beside it, since its entry is judged whole, is
+/// not read for that.
+pub(super) fn look_at(scopes: &BTreeSet<Scope>, targets: impl IntoIterator<Item = Pattern>) -> SurveyOptions {
+    SurveyOptions {
+        selection: Selection { targets: targets.into_iter().collect(), ..Selection::default() },
+        refresh: true,
+        only: Some(scopes.clone()),
+        asked: Some(scopes.clone()),
+        ..SurveyOptions::default()
+    }
+}
+
+/// What is kept at an earlier revision is planned by the address it had there.
+fn of_pin(pin: &Pin) -> Pattern {
+    Pattern(pin.address.clone())
 }
 
 /// The scopes in which something at these addresses is declared.
@@ -379,12 +395,15 @@ impl Look<'_> {
         if self.is_told(id) {
             return None;
         }
-        // Another file declares it than the one that did, which cannot be read.
-        let file = &self.desired.manifest(resource.origin).file;
+        // Another file declares it than the one that did or may, which cannot be read.
+        let manifest = self.desired.manifest(resource.origin);
         let row = memory.rows.binary_search_by(|row| row.tracked.id.cmp(id)).map(|index| &memory.rows[index]);
-        if let Some(row) = row.ok().filter(|row| row.file != *file && plan.frozen.contains_key(&row.manifest))
-        {
-            return Some(self.frozen(&row.manifest));
+        let frozen = match row {
+            Ok(row) => Some(&row.manifest).filter(|_| row.file != manifest.file),
+            Err(_) => Some(&manifest.key),
+        };
+        if let Some(key) = frozen.filter(|key| plan.frozen.contains_key(*key)) {
+            return Some(self.frozen(key));
         }
         if plan.left.contains(id) {
             return Some(Left::new(

@@ -326,7 +326,11 @@ impl Known {
         if let Some(drift) = self.drifts.get(key).filter(|drift| drift.missing) {
             say(HealthState::Missing, "it is gone from the remote", Some(drift.first_seen));
         }
-        if let Some(frozen) = self.frozen.get(&part.manifest) {
+        let mine = self.ailments.get(&key.0).into_iter().flatten();
+        let mine: Vec<&Ailment> = mine.filter(|a| a.id.as_ref().is_none_or(|id| *id.0 == *key.1)).collect();
+        // Of what is frozen nobody knows how it fares, unless its remote says so: a certificate that is about to end.
+        let is_ill = mine.iter().any(|a| a.id.is_some() && a.state == HealthState::Degraded);
+        if let Some(frozen) = self.frozen.get(&part.manifest).filter(|_| !is_ill) {
             say(HealthState::Unknown, &frozen.message, Some(frozen.since));
         }
         if let Some(condition) = self.conditions.get(key) {
@@ -337,8 +341,7 @@ impl Known {
                 worst = (HealthState::Suspended, condition.message.clone(), Some(condition.since));
             }
         }
-        let mine = self.ailments.get(&key.0).into_iter().flatten();
-        for ailment in mine.filter(|a| a.id.as_ref().is_none_or(|id| *id.0 == *key.1)) {
+        for ailment in mine {
             if ailment.state > worst.0 {
                 worst = (ailment.state, ailment.message.to_string(), Some(Stamp(ailment.since)));
             }

@@ -99,6 +99,10 @@ pub async fn import(session: &Session, store: &dyn Store, ask: &ImportAsk) -> Re
     let is_list = ask.id.is_none() && !observer.info().lists;
     for found in &found {
         tell_owners(found, &mut imported.messages);
+        for what in observer.undeclarable(found) {
+            imported.messages.push(format!("left out: {what}"));
+            imported.left_out += 1;
+        }
         for (name, part) in split(found, ask.by_name, observer) {
             let documents = observer.export(&part)?;
             let texts: Vec<String> =

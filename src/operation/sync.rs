@@ -27,6 +27,9 @@ pub struct SyncAsk {
     /// They were asked for before, by another verb: this is no person's word past a closed window.
     #[serde(default)]
     pub follows_up: bool,
+    /// Also try once more what came to nothing in `scopes`, as it is done for `addresses`.
+    #[serde(default)]
+    pub try_again: bool,
     /// Follow it until it converged, is held, failed, or for so many milliseconds.
     pub wait: Option<u64>,
     /// Wait for this commit, by its first seven digits or more.

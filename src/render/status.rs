@@ -220,7 +220,7 @@ fn ill(word: &str, all: &[DegradedEntry], now: Duration) -> Vec<String> {
         let (next, message) = (next_try(one.next_try, now), clean(&one.message));
         format!(
             "  {address}  {word}  {since}{next}\n    {message}\n    \
-             hint: to have it looked at now: reconciled sync '{address}'\n"
+             hint: to have it looked at now: reconciled sync '{address}'; without a daemon: reconciled apply\n"
         )
     })
 }
@@ -458,14 +458,14 @@ mod tests {
             hint: reconciled adopt X
           Zone/example.com#mail/A  Degraded  90s
             ns2.example.com (192.0.2.53) answers 198.51.100.9
-            hint: to have it looked at now: reconciled sync 'Zone/example.com#mail/A'
+            hint: to have it looked at now: reconciled sync 'Zone/example.com#mail/A'; without a daemon: reconciled apply
 
         WAITING (2)
           Zone/example.com#www/A  Unavailable  3m, next try in 30s
             reading pdns/example.com: connection refused
           Zone/example.com#new/A  Progressing  10s, next try in 2s
             ns2.example.com (192.0.2.53) has the version before
-            hint: to have it looked at now: reconciled sync 'Zone/example.com#new/A'
+            hint: to have it looked at now: reconciled sync 'Zone/example.com#new/A'; without a daemon: reconciled apply
 
         SUSPENDED (2)
           4f2a9c11  --all --except Zone/b.example  10m, 50m to go, by ada

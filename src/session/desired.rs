@@ -8,7 +8,7 @@ use super::{
     sources::{self, Called, Known, TreeFiles},
 };
 use crate::{
-    config::SourceConfig,
+    config::{Allow, SourceConfig},
     manifest::{self, Cache, Files, KnownSecrets, Loaded, Owners, Reported, SourceRequest},
     registry,
     source::{CommitTree, FolderTree, Limits, Paths, Tree},
@@ -324,7 +324,7 @@ impl Session {
         let nothing = (Owners::new(), KnownOutputs::default());
         let (snapshots, loaded) = self.parse(snapshots, entries, nothing, cache()).await?;
         let referred: BTreeSet<_> = loaded.outputs.iter().map(|reference| reference.target.clone()).collect();
-        let outputs = KnownOutputs::read(referred, store).await?;
+        let outputs = KnownOutputs::read(&referred, &loaded.desired, store, self.clock.now()).await?;
         let mut owners = Owners::new();
         let scopes: BTreeSet<&Scope> = loaded.contested.iter().map(|(scope, _)| scope).collect();
         for scope in scopes {
@@ -365,8 +365,11 @@ impl Session {
             let requests: Vec<SourceRequest<'_>> =
                 snapshots.iter().zip(files.iter().map(|f| f as &dyn Files)).map(request).collect();
             let known = registry::kinds();
+            let lacking: Vec<Allow> =
+                lacking(&config.sources, &snapshots).map(|source| source.allow.clone()).collect();
             let request = manifest::Request {
                 sources: &requests,
+                lacking: &lacking,
                 entries: &entries.views,
                 ailing: &entries.ailing,
                 known: &known,
@@ -405,15 +408,12 @@ impl Session {
                 state.path_changed = before.is_some_and(|r| !r.path.is_empty() && !snapshot.is_path(&r.path));
             }
         }
-        // A configured source that could not be had declares something, nobody knows what: nothing of it is gone,
-        // and nothing it may declare is foreign. A folder that stands for no source is looked at by itself.
-        let configured = |name: &Arc<str>| self.config.sources.iter().any(|source| source.name == *name);
-        if snapshots.iter().all(|snapshot| configured(&snapshot.name)) {
-            for source in &self.config.sources {
-                loaded.desired.sources.entry(source.name.clone()).or_default();
-            }
+        // Nothing of it is gone, and nothing it may declare is foreign.
+        for source in lacking(&self.config.sources, &snapshots) {
+            loaded.desired.sources.entry(source.name.clone()).or_default();
         }
-        loaded.desired.outputs = outputs.hashes();
+        loaded.desired.outputs = outputs.put_out();
+        loaded.desired.referred = std::mem::take(&mut loaded.outputs);
         let broken = broken(&loaded);
         let reported = loaded.problems;
         let (desired, unchecked, withheld) = (loaded.desired, loaded.unchecked, Vec::new());
@@ -455,6 +455,19 @@ impl Session {
         }
         Ok(found)
     }
+}
+
+/// The configured sources that could not be had: they declare something, nobody knows what. A folder that stands for no
+/// source is looked at by itself.
+fn lacking<'a>(
+    configured: &'a [SourceConfig],
+    snapshots: &'a [Snapshot],
+) -> impl Iterator<Item = &'a SourceConfig> {
+    let is_configured = |snapshot: &Snapshot| configured.iter().any(|source| source.name == snapshot.name);
+    let is_alone = !snapshots.iter().all(is_configured);
+    configured
+        .iter()
+        .filter(move |source| !is_alone && !snapshots.iter().any(|snapshot| snapshot.name == source.name))
 }
 
 /// The sources with an error in their manifests.

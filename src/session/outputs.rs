@@ -2,10 +2,13 @@
 
 use super::{Failure, Outlook, Session};
 use crate::manifest::{Output, Outputs, output_at};
-use reconciled_engine::{Store, ready};
-use reconciled_provider::{Hash, ManifestKey, Reference};
+use reconciled_engine::{Desired, Pin, PutOut, Store, ready};
+use reconciled_provider::{ManifestKey, Reference, ResourceId, Scope};
 use serde_json::{Map, Value as Json};
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 /// The outputs of the manifests that others refer to. Not printed: an output may be anything.
 #[derive(Clone, Default, PartialEq)]
@@ -13,22 +16,43 @@ pub struct KnownOutputs {
     all: BTreeMap<ManifestKey, Map<String, Json>>,
     /// Those of them that are in sync: what they do not put out by now they never do.
     settled: BTreeSet<ManifestKey>,
+    /// Where each of them declares something.
+    declared: BTreeMap<ManifestKey, BTreeSet<Scope>>,
 }
 
 impl KnownOutputs {
-    /// Reads the outputs of `manifests`.
+    /// Reads the outputs of `manifests`, as `desired`, the newest revisions, and what is pinned `now` declare them.
     pub(super) async fn read(
-        manifests: impl IntoIterator<Item = ManifestKey>,
+        manifests: &BTreeSet<ManifestKey>,
+        desired: &Desired,
+        store: &dyn Store,
+        now: Duration,
+    ) -> Result<KnownOutputs, Failure> {
+        if manifests.is_empty() {
+            return Ok(KnownOutputs::default());
+        }
+        let mut pins = store.pins().await?;
+        pins.retain(|pin| desired.sources.contains_key(pin.manifest.source()) && !pin.is_over(desired, now));
+        KnownOutputs::read_of(places(manifests, desired, &pins), store).await
+    }
+
+    /// Reads the outputs of manifests that declare something in these scopes.
+    async fn read_of(
+        declared: BTreeMap<ManifestKey, BTreeSet<Scope>>,
         store: &dyn Store,
     ) -> Result<KnownOutputs, Failure> {
         let mut known = KnownOutputs::default();
-        for manifest in manifests {
-            let rows = store.rows_with_outputs(&manifest).await?;
-            if store.is_settled(&manifest).await? {
+        for (manifest, scopes) in &declared {
+            let rows = store.rows_with_outputs(manifest).await?;
+            known.all.insert(manifest.clone(), ready::outputs_of(&rows, |scope| scopes.contains(scope)));
+            // Where only what it declared before is there, that it is in sync says nothing of what is to come.
+            let has_moved =
+                !scopes.is_empty() && !rows.is_empty() && !rows.iter().any(|row| scopes.contains(&row.scope));
+            if !has_moved && store.is_settled(manifest).await? {
                 known.settled.insert(manifest.clone());
             }
-            known.all.insert(manifest, ready::outputs_of(&rows));
         }
+        known.declared = declared;
         Ok(known)
     }
 
@@ -42,15 +66,49 @@ impl KnownOutputs {
         self.all.keys().collect()
     }
 
-    /// What tells them apart from others, by manifest.
-    pub(super) fn hashes(&self) -> BTreeMap<ManifestKey, Hash> {
-        self.all.iter().map(|(key, outputs)| (key.clone(), ready::hash_of_outputs(outputs))).collect()
+    /// What tells them apart from others, and where they were looked for, by manifest.
+    pub(super) fn put_out(&self) -> BTreeMap<ManifestKey, PutOut> {
+        let put_out = |(key, outputs): (&ManifestKey, &Map<String, Json>)| {
+            let declared_in = self.declared.get(key).cloned().unwrap_or_default();
+            (key.clone(), PutOut { hash: ready::hash_of_outputs(outputs), declared_in })
+        };
+        self.all.iter().map(put_out).collect()
     }
 
     /// True when any output at all is known, or that there is none.
     pub(super) fn says_something(&self) -> bool {
         !self.settled.is_empty() || self.all.values().any(|outputs| !outputs.is_empty())
     }
+}
+
+/// Where each of `manifests` declares something. What is pinned is declared where an earlier revision had it, and is put back
+/// only after this.
+fn places(
+    manifests: &BTreeSet<ManifestKey>,
+    desired: &Desired,
+    pins: &[Pin],
+) -> BTreeMap<ManifestKey, BTreeSet<Scope>> {
+    let mut found: BTreeMap<ManifestKey, BTreeSet<Scope>> =
+        manifests.iter().map(|key| (key.clone(), BTreeSet::new())).collect();
+    let meant: Vec<Option<&ManifestKey>> =
+        desired.manifests.iter().map(|manifest| manifests.get(&manifest.key)).collect();
+    let pinned: BTreeSet<(&Scope, &ResourceId)> = pins.iter().map(|pin| (&pin.scope, &pin.id)).collect();
+    for (scope, resources) in &desired.scopes {
+        for resource in resources.iter().filter(|resource| !pinned.contains(&(scope, &resource.id))) {
+            let key = meant.get(resource.origin.manifest as usize).copied().flatten();
+            if let Some(scopes) = key.and_then(|key| found.get_mut(key))
+                && !scopes.contains(scope)
+            {
+                scopes.insert(scope.clone());
+            }
+        }
+    }
+    for pin in pins.iter().filter(|pin| pin.declared) {
+        if let Some(scopes) = found.get_mut(&pin.manifest) {
+            scopes.insert(pin.scope.clone());
+        }
+    }
+    found
 }
 
 impl Outputs for KnownOutputs {
@@ -89,6 +147,6 @@ impl Session {
         if known.is_empty() {
             return Ok(false);
         }
-        Ok(KnownOutputs::read(known.all.keys().cloned(), store).await? != *known)
+        Ok(KnownOutputs::read_of(known.declared.clone(), store).await? != *known)
     }
 }

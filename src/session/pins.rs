@@ -5,7 +5,7 @@
 
 use super::{Failure, KnownOutputs, Outlook, Session, Snapshot, SourceAsk};
 use crate::manifest::{Cache, Loaded, Owners, Reported};
-use reconciled_engine::{Desired, Pin, Store, Write, pin::put_back, store::Event};
+use reconciled_engine::{Desired, Pin, SourceState, Store, Write, pin::put_back, store::Event};
 use reconciled_provider::Problem;
 use std::{
     collections::BTreeMap,
@@ -125,8 +125,13 @@ impl Session {
         let has_errors = |loaded: &Loaded| {
             loaded.problems.iter().any(|one| &*one.source == source && one.problem.is_error())
         };
+        // What goes into what others declare is not known without them, which is no error.
+        let is_sure = |loaded: &Loaded| {
+            let is_whole = loaded.desired.sources.get(source).is_some_and(SourceState::is_whole);
+            is_whole && loaded.desired.set_aside.is_empty()
+        };
         let mut loaded = self.read_at(source, commit, outputs, Vec::new()).await?;
-        if has_errors(&loaded) && self.config.sources.len() > 1 {
+        if (has_errors(&loaded) || !is_sure(&loaded)) && self.config.sources.len() > 1 {
             let mut others = self.in_force(store).await?;
             others.retain(|snapshot| &*snapshot.name != source);
             loaded = self.read_at(source, commit, outputs, others).await?;

@@ -114,7 +114,9 @@ impl Writing {
                 known.entry(name).or_default().push(condition);
             }
         }
-        let tracked = match outlook.broken.is_empty() {
+        // Also for what another source has, and nobody's file is wrong.
+        let is_frozen = outlook.desired.sources.values().any(|state| !state.broken.is_empty());
+        let tracked = match outlook.broken.is_empty() && !is_frozen {
             true => Vec::new(),
             false => self.db.reader().rows(None).await?,
         };

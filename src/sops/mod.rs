@@ -254,7 +254,10 @@ impl File {
                     of.join(", "),
                     have.join(", ")
                 ),
-                format!("add it to `age` in .sops.yaml and run: sops updatekeys {path}"),
+                format!(
+                    "put the key it is encrypted for where `sops` of the host configuration says, or add this \
+                     host's to `age` in .sops.yaml and run: sops updatekeys {path}"
+                ),
             ),
         })
     }

@@ -195,6 +195,7 @@ fn a_file_for_others_and_a_key_that_is_not_there_are_said_plainly() {
         "{told}"
     );
     assert!(told.contains("sops updatekeys secrets.yaml"), "{told}");
+    assert!(told.contains("put the key it is encrypted for where `sops`"), "{told}");
     assert!(refused(file.open(&Identities::default()).map(|_| ())).contains("has no key of age"));
     assert!(refused(File::read("a.yaml", b"a: 1\n").map(|_| ())).contains("sops encrypt"));
     assert!(refused(File::read("a.yaml", b"a: [\n").map(|_| ())).contains("a.yaml"));

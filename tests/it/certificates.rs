@@ -521,6 +521,31 @@ usages: [server auth, client auth]\n  issuerRef: {name: my-ca-issuer}\n";
 }
 
 #[test]
+fn what_is_wrong_with_an_issuer_is_told_where_it_stands() {
+    let env = desk();
+    let acme = "acme: {server: 'https://ca.example/dir', rotateAccountKeyAfter: 1m, solvers: [{http01: {}}]}";
+    env.push("issuer.yaml", &manifest("Issuer", "le", acme));
+    env.push("web.yaml", &certificate(&env, "web", "issuerRef: {name: le}, dnsNames: [a.example]"));
+    let words = ["`1m` is no age of the key of an account", "issuer.yaml:4:"];
+    env.run(&["plan"]).exits(1).says(&words).hides(&["web.yaml:4"]);
+}
+
+#[test]
+fn a_plan_says_that_files_would_belong_to_nobody_and_nothing_is_begun() {
+    let env = desk();
+    let web = certificate(&env, "web", "issuerRef: {name: own}, dnsNames: [a.example]");
+    let owned = web.replacen("}, ", ", owner: no-such-user-here}, ", 1);
+    env.push("all.yaml", &(manifest("Issuer", "own", SELF) + &owned));
+    let words = ["there is no user `no-such-user-here` on this host"];
+    env.run(&["plan"]).says(&words).hides(&["+ Certificate/web"]);
+    env.run(&["apply", "--yes"]).says(&words).hides(&["1 created"]);
+    assert!(!env.path("state/certificates/cert/certificates/web").exists());
+    env.push("all.yaml", &(manifest("Issuer", "own", SELF) + &web));
+    env.apply();
+    is_pair(&env, "web");
+}
+
+#[test]
 fn what_is_wrong_has_its_place_and_a_hint() {
     let env = desk();
     let check = |spec: &str, part: &str| -> Output {

@@ -6,6 +6,7 @@ use crate::{
     env::{Env, zone},
     pdns::Pdns,
     pebble::Pebble,
+    running::{Daemon, wait_for},
 };
 use std::fs;
 
@@ -60,6 +61,39 @@ fn a_certificate_is_renewed_and_put_back_without_the_key_that_its_account_was_bo
     // A name that the host does not know is a mistake all the same.
     env.push("all.yaml", &format!("{issuer}{}{zone}", of("web")).replace("secret: eab", "secret: bea"));
     env.run(&["plan"]).exits(1).says(&["secret `bea` is not declared on this host"]);
+}
+
+#[test]
+fn a_daemon_binds_its_account_once_the_key_is_the_right_one() {
+    let pdns = Pdns::start();
+    let key = "Y2FuYXJ5LWNhbmFyeS1jYW5hcnktY2FuYXJ5LWNhbmFyeQ";
+    let keys = format!(
+        ", \"externalAccountMACKeys\": {{\"kid-1\": \"{key}\"}}, \"externalAccountBindingRequired\": true"
+    );
+    let pebble = Pebble::start(pdns.port, &keys, &[]);
+    let env = acme::desk(&pdns, &pebble, "");
+    declare_secrets(&env, &["eab"]);
+    let config = read(&env, "config.yaml").replace("repo.git}", "repo.git, interval: 1s}");
+    env.write("config.yaml", &config);
+    env.write("eab", &key.replacen("Y2Fu", "bm90", 1));
+    let binding = "externalAccountBinding: {keyID: kid-1, key: {secret: eab}}";
+    let solvers = "solvers: [{dns01: {provider: pdns}}]";
+    let issuer = manifest("Issuer", "le", &format!("{}, {binding}, {solvers}}}", pebble.acme()));
+    let web = certificate(&env, "web", "issuerRef: {name: le}, dnsNames: [web.example.com]");
+    let zone = zone("example.com", "pdns", &["{name: www, type: A, values: [127.0.0.1]}"]);
+    env.push("all.yaml", &format!("{issuer}{web}{zone}"));
+    let daemon = Daemon::start(&env);
+    wait_for("the wrong key is told of", || {
+        env.run(&["status"]).all().contains("are keyID `kid-1` and secret eab what the authority gave")
+    });
+    assert_eq!(pebble.issued(), (0, 0));
+    // Nobody asks: the secret is looked at when the source is.
+    env.write("eab", key);
+    wait_for("it is had", || {
+        ["crt", "key"].iter().all(|end| env.path(&format!("ssl/web/tls.{end}")).exists())
+    });
+    is_good(&env, &pebble, "web");
+    daemon.stop();
 }
 
 #[test]

@@ -2,6 +2,8 @@
 
 use crate::{
     certificates::{SELF, certificate, desk, entry, fingerprint, manifest, openssl, read},
+    env::WIDE_GUARD,
+    running::{Daemon, wait_for},
     terraform,
 };
 use std::{fs, os::unix::fs::PermissionsExt};
@@ -104,6 +106,33 @@ fn what_a_certificate_puts_out_reaches_a_cloud_and_its_key_nobody_else() {
         &terraform::thing("b", "", &format!("name: b, content: \"key {}", &of("privateKey")[1..])),
     );
     env.run(&["plan"]).exits(1).says(&["b.yaml:4:"]).hides(&["PRIVATE KEY"]);
+}
+
+#[test]
+fn a_file_with_the_key_of_a_certificate_follows_each_renewal() {
+    let env = desk();
+    fs::create_dir_all(env.path("machine/etc")).unwrap();
+    let root = env.path("machine");
+    let host =
+        format!("  - {{name: host, type: host, root: {}, paths: [/etc], {WIDE_GUARD}}}", root.display());
+    env.config(&format!("{}\n{host}", entry(&env, "true")));
+    let web = certificate(&env, "web", "issuerRef: {name: own}, dnsNames: [example.com]");
+    let file = "apiVersion: local/v1\nkind: File\nmetadata: {name: key}\n\
+                spec: {path: /etc/key.pem, content: {secret: \"${Certificate/web:status.privateKey}\"}}\n";
+    env.push("all.yaml", &(manifest("Issuer", "own", SELF) + &web + file));
+    let _daemon = Daemon::ready(&env);
+    let follows = || {
+        let key = read(&env, "ssl/web/tls.key");
+        !key.is_empty() && read(&env, "machine/etc/key.pem") == key
+    };
+    wait_for("the file has the key", follows);
+    // The file is looked at while the new certificate is, and must not wait for it for ever.
+    for _ in 0..3 {
+        let before = read(&env, "ssl/web/tls.key");
+        env.run(&["renew", "Certificate/web"]).exits(0);
+        wait_for("another key", || read(&env, "ssl/web/tls.key") != before);
+        wait_for("the file has the new key", follows);
+    }
 }
 
 #[test]

@@ -146,6 +146,32 @@ fn grow_old(env: &Env, server: &str) {
 }
 
 #[test]
+fn one_that_is_late_while_its_file_cannot_be_read_is_degraded_and_stays_as_it_is() {
+    let env = desk();
+    let all = manifest("Issuer", "own", SELF)
+        + &certificate(&env, "web", "issuerRef: {name: own}, dnsNames: [example.com]");
+    env.push("all.yaml", &all);
+    env.apply();
+    grow_old(&env, "self-signed");
+    env.push("all.yaml", &all.replace("dnsNames", "dnsNamez"));
+    let daemon = Daemon::ready(&env);
+    let status = || env.run(&["status", "Certificate/web"]).all();
+    wait_for("it is said how it fares", || status().contains("Degraded"));
+    env.run(&["status", "--exit-code"]).exits(3).says(&[
+        "should have been renewed at",
+        "so nothing renews it",
+        "FROZEN (1)\n  Certificate/web",
+        "\n0 well",
+    ]);
+    assert!(!env.path("ssl/web").exists(), "it is not restored");
+    env.push("all.yaml", &all);
+    env.run(&["sync", "--wait", "--timeout", "60s"]).exits(0);
+    wait_for("it is well again", || !status().contains("Degraded") && env.path("ssl/web/tls.crt").exists());
+    assert_ne!(read(&env, "ssl/web/tls.crt"), read(&env, "old.crt"));
+    daemon.stop();
+}
+
+#[test]
 fn one_that_is_not_renewed_in_time_is_told_of_and_so_is_that_it_was_in_the_end() {
     let env = desk();
     let sink = Sink::start();

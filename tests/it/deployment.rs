@@ -2,7 +2,7 @@
 
 use crate::{machine::Machine, running::wait_for};
 use reconciled::failpoint::{NAMES, STEPS, VARIABLE};
-use std::{collections::BTreeSet, os::unix::process::ExitStatusExt};
+use std::os::unix::process::ExitStatusExt;
 
 fn web(seconds: u32) -> String {
     format!(
@@ -108,7 +108,9 @@ fn one_apply_of_fewer_instances_waits_until_their_requests_are_over_and_ends_wel
 #[test]
 fn a_rolling_update_that_is_killed_anywhere_goes_on_and_never_has_two_steps_at_once() {
     let Some(machine) = Machine::bare() else { return };
-    kill_anywhere(&machine, "bus: system, paths: [/etc]", slow);
+    // The state is as this program has it, so nothing is migrated.
+    let places = NAMES.iter().chain(STEPS).filter(|name| !name.starts_with("store.migrate"));
+    kill_anywhere(&machine, "bus: system, paths: [/etc]", slow, places);
 }
 
 /// The same through the helper, which the first health command of a rolling update kills.
@@ -125,14 +127,21 @@ fn a_rolling_update_through_a_helper_is_killed_anywhere_and_so_is_the_helper() {
         let checked = "  health: [{command: well}]\n  content: |\n";
         slow(seconds).replacen("  content: |\n", checked, 1)
     };
-    kill_anywhere(&machine, "helper: /run/reconciled-hostd.sock", helped);
+    // Only where a change is under way does it matter who makes it.
+    let places = NAMES.iter().chain(STEPS).filter(|name| name.starts_with("call.") || STEPS.contains(name));
+    kill_anywhere(&machine, "helper: /run/reconciled-hostd.sock", helped, places);
     assert!(machine.path("/run/died").exists());
     let log = machine.run(&["journalctl", "-u", "reconciled-hostd", "-o", "cat", "--no-pager"]);
     assert!(log.contains("Main process exited, code=killed"), "{log}");
 }
 
-/// Kills `apply` at every point of a rolling update of what `app` says, at a host with these `keys`.
-fn kill_anywhere(machine: &Machine, keys: &str, app: impl Fn(u32) -> String) {
+/// Kills `apply` at each of these places of a rolling update of what `app` says, at a host with these `keys`. All are reached.
+fn kill_anywhere<'n>(
+    machine: &Machine,
+    keys: &str,
+    app: impl Fn(u32) -> String,
+    places: impl Iterator<Item = &'n &'static str>,
+) {
     let guard = "guard: {maxDeletes: 1000, maxUpdates: 1000, maxUpdatePercent: 100}";
     machine.write(
         "/srv/desk/c.yaml",
@@ -155,17 +164,15 @@ fn kill_anywhere(machine: &Machine, keys: &str, app: impl Fn(u32) -> String) {
     machine.run(&["systemd-run", "--quiet", "sh", "-c", watch]);
     wait_for("somebody watches", || machine.path("/run/watching").exists());
 
-    let mut died = BTreeSet::new();
-    for name in NAMES.iter().chain(STEPS) {
+    let mut missed: Vec<&str> = Vec::new();
+    for name in places {
         let is_often = STEPS.contains(name) || name.starts_with("call.");
         for hit in 1..=if is_often { 2 } else { 1 } {
             seconds += 1;
             machine.env.push("web.yaml", &app(seconds));
             let armed = format!("{VARIABLE}={name}:{hit}");
             let output = machine.command(&[&["env", &armed], &program[..], &["apply", "--yes"]].concat());
-            if output.status.signal() == Some(9) || output.status.code() == Some(137) {
-                died.insert(*name);
-            }
+            let was_reached = output.status.signal() == Some(9) || output.status.code() == Some(137);
             run(&["apply", "--yes"]);
             let commands =
                 machine.run(&["systemctl", "show", "--value", "-p", "ExecStart", "web@1", "web@2", "web@3"]);
@@ -179,11 +186,13 @@ fn kill_anywhere(machine: &Machine, keys: &str, app: impl Fn(u32) -> String) {
             let read = machine.run(&["cat", "/run/read"]);
             assert!(!read.contains(" disabled "), "{name}:{hit}: {read}");
             assert_eq!(machine.run(&["cat", "/etc/front/front.cfg"]), read, "{name}:{hit}");
+            if !was_reached {
+                missed.extend((hit == 1).then_some(*name));
+                break;
+            }
         }
     }
-    for name in ["call.before", "call.after", "progress.before", "progress.after", "store.end.after"] {
-        assert!(died.contains(name), "nobody died at {name}: {died:?}");
-    }
+    assert_eq!(missed, [""; 0], "no rolling update comes past these places");
     assert!(run(&["plan"]).contains("No changes."));
 }
 

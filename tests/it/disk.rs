@@ -1,7 +1,7 @@
 //! A disk that is full while the daemon runs: the state on a file system of a few megabytes, in a namespace of its own.
 
 use crate::{
-    env::{Env, WIDE_GUARD, zone},
+    env::{Env, WIDE_GUARD, left_out, zone},
     pdns::Pdns,
     running::{Daemon, wait_for},
 };
@@ -62,8 +62,12 @@ fn beside_a_small_disk(env: &Env, at: &Path, size: &str, socket: &Path) -> Optio
         });
         has_none || UnixStream::connect(socket).is_ok()
     });
+    if has_none {
+        left_out("nothing can be mounted here");
+        return None;
+    }
     let inside = Path::new("/proc").join(daemon.id()).join("root").join(at.strip_prefix("/").unwrap());
-    (!has_none).then_some((daemon, inside))
+    Some((daemon, inside))
 }
 
 #[test]
@@ -208,6 +212,7 @@ fn a_full_disk_is_told_as_such_where_nobody_has_the_state_and_its_last_writes_ar
     let told = env.finish(command);
     // In a container that may make no namespaces nothing can be mounted.
     if told.code == Some(100) || told.stderr.contains("unshare failed") {
+        left_out("nothing can be mounted here");
         return;
     }
     told.exits(1).says(&["DIR/state/state.db: no space left", "hint: free space"]).hides(&["dmesg"]);

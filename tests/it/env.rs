@@ -4,7 +4,8 @@ use crate::pdns::{Pdns, Rrsets};
 use reconciled_testkit::PATIENCE;
 use std::{
     fs,
-    os::unix::process::ExitStatusExt,
+    io::Write,
+    os::unix::{fs::MetadataExt, process::ExitStatusExt},
     path::PathBuf,
     process::Command,
     time::{Duration, Instant},
@@ -264,6 +265,22 @@ impl Env {
         };
         found.into_iter().map(|(name, values)| (name, joined(values))).collect()
     }
+}
+
+/// Says that a test is left out on this machine, and why: straight to standard error, as what a test that passes prints is hidden.
+pub(crate) fn left_out(why: &str) {
+    let thread = std::thread::current();
+    let note = format!("note: {} is left out: {why}\n", thread.name().unwrap_or("a test"));
+    std::io::stderr().write_all(note.as_bytes()).unwrap();
+}
+
+/// True for root, who alone can have others do something; where it is anybody else, the test is left out.
+pub(crate) fn is_root() -> bool {
+    let is_root = fs::metadata("/proc/self").unwrap().uid() == 0;
+    if !is_root {
+        left_out("it needs root");
+    }
+    is_root
 }
 
 /// Keys of an entry whose guard never holds.

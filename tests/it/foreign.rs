@@ -36,11 +36,38 @@ fn a_zone_file_is_imported_so_that_a_plan_against_it_only_adopts() {
     ]);
     let manifest = std::fs::read_to_string(env.path("work/example.com.yaml")).unwrap();
     assert!(manifest.contains("# Not taken over:\n#   zones/example.com.zone:7: HINFO"), "{manifest}");
+    assert!(manifest.contains("{name: text, type: TXT, values: [{strings: [a, b]}]}"), "{manifest}");
     env.push_all();
     env.run(&["plan"]).exits(0).says(&["= ", "Plan: 0 to create, 0 to update, 0 to delete, 4 to adopt"]);
     env.apply();
     assert_eq!(std::fs::read_to_string(env.path("zones/example.com.zone")).unwrap(), MASTER);
     env.in_sync();
+    // A text does not say where it is cut, so it stays as it is.
+    env.write("work/example.com.yaml", &manifest.replace("[{strings: [a, b]}]", "[ab], ttl: 601"));
+    env.push_all();
+    env.apply();
+    let written = std::fs::read_to_string(env.path("zones/example.com.zone")).unwrap();
+    assert!(written.contains("text 601 IN TXT \"a\" \"b\""), "{written}");
+    env.in_sync();
+}
+
+#[test]
+fn what_of_a_zone_no_manifest_can_declare_is_said_and_counted() {
+    let env = Env::zonefile();
+    env.write("zones/example.com.zone", MASTER);
+    let import = ["import", "zones", "example.com"];
+    let output = env.run(&import).exits(3).says(&["left out: old HINFO of example.com"]);
+    assert!(output.stdout.contains("can:\n#   old 600 HINFO x y"), "{}", output.stdout);
+    env.run(&[&import[..], &["--ignore", "old"]].concat()).exits(0).hides(&["left out"]);
+}
+
+#[test]
+fn a_file_that_is_named_as_another_zone_than_it_holds_is_no_empty_zone() {
+    let env = Env::zonefile();
+    env.write("odd.zone", &format!("$ORIGIN example.com.\n{MASTER}"));
+    let import = ["import", "--from", "zonefile", "odd.zone"];
+    env.run(&import).exits(1).says(&["nothing of zone `odd`", "--from zonefile odd.zone ZONE"]);
+    env.run(&[&import[..], &["example.com"]].concat()).exits(3).says(&["{name: mail, type: A"]);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Bad input: one clear error with place and remedy, the right exit code, nothing changed.
 
-use crate::env::{Env, Output, rrsets, zone};
+use crate::env::{Env, Output, left_out, rrsets, zone};
 use std::{fs, os::unix::fs::PermissionsExt, process::Command};
 
 const ZONE: &str = "example.com";
@@ -362,7 +362,7 @@ fn a_state_on_a_file_system_that_takes_nothing_can_be_read() {
         command.arg(env.path("small")).arg(env.path("state")).arg(verb.get_program()).args(verb.get_args());
         let output = env.finish(command);
         if output.code == Some(100) || output.stderr.contains("unshare failed") {
-            eprintln!("left out: nothing can be mounted here");
+            left_out("nothing can be mounted here");
             return;
         }
         output.exits(0).says(&["Zone/example.com#www/A", "in sync"]);

@@ -70,6 +70,36 @@ fn a_layer_that_cannot_be_read_uncovers_nothing() {
 }
 
 #[test]
+fn a_layer_that_cannot_be_read_uncovers_nothing_that_is_shared_or_of_which_nothing_is_remembered() {
+    let env = Env::zonefile();
+    let config = fs::read_to_string(env.path("config.yaml")).unwrap();
+    env.write("config.yaml", &config.replace("repo.git}", "repo.git, path: [common, prod]}"));
+    let records = |text: &str, address: &str| {
+        let text = format!("{{name: \"@\", type: TXT, values: [\"{text}\"], merge: true}}");
+        [text, format!("{{name: www, type: A, values: [{address}]}}")]
+    };
+    let [text, address] = records("env=default", "192.0.2.1");
+    env.write("work/common/z.yaml", &zone(ZONE, "zones", &[&text, &address]));
+    let [text, address] = records("env=prod", "192.0.2.9");
+    let over =
+        OVER.replace("{name: \"@\", type: A, values: [192.0.2.9]}", &format!("{text}\n    - {address}"));
+    env.push("prod/z.yaml", &over);
+    env.apply();
+    let before = env.zone_rrsets(ZONE);
+    assert_eq!(before, rrsets(&[(" TXT", "120 \"env=prod\""), ("www A", "120 192.0.2.9")]));
+    env.push("prod/z.yaml", &format!("{over}  bad: ["));
+    let more = "{name: new, type: A, values: [192.0.2.3]}";
+    let [text, address] = records("env=default", "192.0.2.1");
+    env.push("common/z.yaml", &zone(ZONE, "zones", &[&text, &address, more]));
+    env.run(&["apply", "--yes"]).exits(1).says(&["FROZEN", "0 created, 0 updated"]);
+    assert_eq!(env.zone_rrsets(ZONE), before);
+    fs::remove_dir_all(env.path("state")).unwrap();
+    env.run(&["state", "init", "--recover"]).exits(0);
+    env.run(&["apply", "--yes"]).exits(1).says(&["FROZEN"]);
+    assert_eq!(env.zone_rrsets(ZONE), before);
+}
+
+#[test]
 fn what_several_layers_give_variables_is_not_taken_from_one_of_them() {
     let env = Env::zonefile();
     let config = fs::read_to_string(env.path("config.yaml")).unwrap();

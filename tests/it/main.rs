@@ -88,6 +88,7 @@ mod terraform;
 mod terraform_aws;
 mod terraform_crash;
 mod terraform_data;
+mod terraform_futile;
 mod terraform_import;
 mod terraform_interval;
 mod terraform_lifecycle;

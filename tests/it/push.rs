@@ -1,7 +1,7 @@
 //! `git push` as the deploy button: a real Git, the real hooks, the real daemon, a real PowerDNS.
 
 use crate::{
-    env::{Env, Output, WIDE_GUARD, rrsets, zone},
+    env::{Env, Output, WIDE_GUARD, is_root, rrsets, zone},
     pdns::Pdns,
     running::{Daemon, is_ready, wait_for},
 };
@@ -321,8 +321,7 @@ fn a_push_to_a_repository_that_took_the_place_of_another_is_a_rewind() {
 fn another_user_pushes_who_may_read_neither_configuration_nor_state() {
     let server = Pdns::start();
     let env = desk(&server, WIDE_GUARD, "");
-    if !rustix_is_root() {
-        eprintln!("left out: only root can become another user");
+    if !is_root() {
         return;
     }
     // nobody, whose group this is on Debian.
@@ -384,10 +383,6 @@ fn another_user_pushes_who_may_read_neither_configuration_nor_state() {
     as_nobody(repo.to_str().unwrap(), &[]).exits(0).says(&["note: no plan", "is taken"]);
     // Both users' objects are there for both.
     env.git_in("repo.git", &["fsck", "--strict"]);
-}
-
-fn rustix_is_root() -> bool {
-    fs::metadata("/proc/self").is_ok_and(|meta| std::os::unix::fs::MetadataExt::uid(&meta) == 0)
 }
 
 #[test]

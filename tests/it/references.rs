@@ -4,7 +4,9 @@ use crate::{
     env::{Env, rrsets, zone},
     pdns::Pdns,
     running::Daemon,
+    terraform::{desk, entry, state, thing, things},
 };
+use std::fs;
 
 const ZONE: &str = "example.com";
 const MIRROR: &str = "apiVersion: dns/v1
@@ -23,7 +25,7 @@ fn www(value: &str) -> String {
 #[test]
 fn what_the_hosts_configuration_changes_is_nobodys_commit() {
     let env = Env::zonefile();
-    let config = std::fs::read_to_string(env.path("config.yaml")).unwrap();
+    let config = fs::read_to_string(env.path("config.yaml")).unwrap();
     let configure = |address: &str| {
         let vars = format!("repo.git, vars: {{address: {address}}}}}");
         env.write("config.yaml", &config.replace("repo.git}", &vars));
@@ -119,4 +121,105 @@ fn what_is_not_there_is_told_with_what_is() {
         "mirror.yaml:7:",
         "only what is written in the manifest can be referred to",
     ]);
+}
+
+#[test]
+fn what_moves_to_another_entry_is_followed_and_then_goes_from_the_one_it_was_at() {
+    let env = desk("");
+    fs::create_dir(env.path("there")).unwrap();
+    let here = entry(&env, "");
+    let world = |name: &str| format!("directory: {}", env.path(name).display());
+    let there = here.replace("{name: toy,", "{name: toy2,").replace(&world("world"), &world("there"));
+    env.config(&format!("{here}\n{there}"));
+    let all = |entry: &str| {
+        let at = |entry: &str| format!("reconciled/provider: {entry}");
+        let follower = thing("b", &at("toy"), "name: b, content: \"of ${Thing/a:status.id}\"");
+        // Its id is the one that the first has at the other entry.
+        let other = thing("k", &at("toy2"), "name: k");
+        [thing("a", &at(entry), "name: a"), follower, other].concat()
+    };
+    let first = env.push("a.yaml", &all("toy"));
+    env.apply();
+    assert_eq!(things(&env), ["thing-1.json", "thing-2.json"]);
+    assert_eq!(state(&env, "thing-2.json")["content"], "of thing-1");
+
+    env.push("a.yaml", &all("toy2"));
+    env.run(&["plan"]).exits(0).says(&[
+        "is deleted once what Thing/a declares now is ready, since Thing/b depends on it",
+        "Thing/a is made anew: 1 that follows it may be changed or made anew too, once its outputs are known: \
+         Thing/b",
+    ]);
+    env.apply();
+    assert_eq!(things(&env), ["thing-2.json"]);
+    assert_eq!(state(&env, "thing-2.json")["content"], "of thing-2");
+    env.in_sync();
+
+    // Back again: what is kept at an earlier revision is followed where that had it.
+    env.run(&["rollback", first.trim(), "--reason", "it was better there"]).exits(0);
+    env.apply();
+    assert_eq!(things(&env), ["thing-1.json", "thing-2.json"]);
+    assert_eq!(state(&env, "thing-2.json")["content"], "of thing-1");
+    assert_eq!(fs::read_dir(env.path("there")).unwrap().count(), 1, "only k is left there");
+    env.in_sync();
+}
+
+#[test]
+fn who_refers_to_what_an_update_changes_is_told_in_its_plan() {
+    let env = desk("");
+    let all = |spec: &str| {
+        let follower = thing("b", "", "name: \"b${Thing/a:status.size}\"");
+        [thing("a", "", &format!("name: a, {spec}")), follower].concat()
+    };
+    env.push("a.yaml", &all("content: one"));
+    env.apply();
+    env.push("a.yaml", &all("content: three"));
+    let told = "Thing/a is changed: 1 that follows it may be changed or made anew too, once its outputs are \
+                known: Thing/b";
+    env.run(&["plan"]).exits(0).says(&["1 to update, 0 to delete; 1 in sync", told]);
+    env.run(&["plan", "-o", "json"]).says(&["MayFollow", told]);
+    env.apply();
+    assert_eq!(state(&env, "thing-2.json")["name"], "b5");
+    // Nobody refers to that.
+    env.push("a.yaml", &all("content: three, tags: {k: x}"));
+    env.run(&["plan"]).exits(0).says(&["1 to update, 0 to delete; 1 in sync"]).hides(&["may be changed"]);
+}
+
+/// Things, which put outputs out, and zones that are files.
+fn things_and_zones() -> Env {
+    let env = desk("");
+    fs::create_dir(env.path("zones")).unwrap();
+    let (things, directory) = (entry(&env, ""), env.path("zones"));
+    let zones = format!(
+        "  - {{name: zones, type: zonefile, directory: {}, nameservers: [ns1.example.net.]}}",
+        directory.display()
+    );
+    env.config(&format!("{things}\n{zones}"));
+    env.push("a.yaml", &thing("a", "", "name: www"));
+    env
+}
+
+#[test]
+fn a_name_that_is_an_output_is_refused_before_and_after_it_is_known() {
+    let env = things_and_zones();
+    let named =
+        |name: &str| zone(ZONE, "zones", &[&format!("{{name: \"{name}\", type: A, values: [192.0.2.1]}}")]);
+    env.push("zone.yaml", &named("${Thing/a:status.name}"));
+    let refused =
+        ["error: the name of a record cannot depend on an output of another manifest\n  --> zone.yaml:8:14"];
+    env.run(&["plan"]).exits(1).says(&refused);
+    env.run(&["apply", "--yes"]).exits(1).says(&refused).says(&["1 created"]);
+    env.run(&["plan"]).exits(1).says(&refused);
+    env.push("zone.yaml", &named("${Thing/a:spec.name}"));
+    env.apply();
+    assert_eq!(env.zone_rrsets(ZONE), rrsets(&[("www A", "300 192.0.2.1")]));
+}
+
+#[test]
+fn apply_says_what_is_wrong_with_a_value_that_it_made() {
+    let env = things_and_zones();
+    env.push("zone.yaml", &www("\"${Thing/a:status.name}\"").replace("pdns", "zones"));
+    env.run(&["plan"]).exits(0);
+    let expect = ["error: `www` is not an IPv4 address\n  --> zone.yaml:8:", "hint: an A record wants"];
+    let told = env.run(&["apply", "--yes"]).exits(1).says(&expect);
+    assert_eq!(told.stderr.matches("not an IPv4 address").count(), 1, "{}", told.stderr);
 }

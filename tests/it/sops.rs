@@ -1,6 +1,9 @@
 //! Values that the real sops encrypted in the repository, through the real program.
 
-use crate::env::Env;
+use crate::{
+    env::Env,
+    running::{Daemon, wait_for},
+};
 use std::{fs, process::Command};
 
 const CANARY: &str = "canary-of-sops";
@@ -126,6 +129,30 @@ fn without_its_key_a_manifest_waits_and_the_rest_goes_on() {
     fs::rename(env.path("age.gone"), env.path("age.key")).unwrap();
     env.apply();
     assert_eq!(desk.file("db"), Some(format!("{CANARY}-3")));
+}
+
+#[test]
+fn a_key_that_is_put_right_is_found_without_another_commit() {
+    let desk = Desk::new();
+    let env = &desk.env;
+    desk.encrypt("secrets.yaml", &format!("database: {{password: {CANARY}}}\n"));
+    env.push("a.yaml", &file("db", FROM_SOPS));
+    let right = fs::read_to_string(env.path("age.key")).unwrap();
+    env.write("age.key", &tool("age-keygen", &[]));
+    let _daemon = Daemon::start(env);
+    let is_told = || env.run(&["status"]).all().contains("and the key of this host is");
+    wait_for("the wrong key is told", is_told);
+    env.write("age.key", &right);
+    env.run(&["sync", "--wait"]).exits(0);
+    assert_eq!(desk.file("db").as_deref(), Some(CANARY));
+    // So is one that was not there.
+    fs::rename(env.path("age.key"), env.path("age.gone")).unwrap();
+    desk.encrypt("secrets.yaml", &format!("database: {{password: {CANARY}-2}}\n"));
+    env.push_all();
+    env.run(&["sync", "--wait"]).says(&["read secret file"]);
+    fs::rename(env.path("age.gone"), env.path("age.key")).unwrap();
+    env.run(&["sync", "--wait"]).exits(0);
+    assert_eq!(desk.file("db"), Some(format!("{CANARY}-2")));
 }
 
 #[test]

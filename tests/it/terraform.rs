@@ -200,34 +200,6 @@ fn who_follows_what_is_made_anew_is_told_in_its_plan() {
 }
 
 #[test]
-fn what_never_comes_about_is_not_tried_for_ever() {
-    let env = desk("");
-    // Made in part each time, and deleted each time.
-    env.push("a.yaml", &thing("a", "", "name: a, content: x, fault: half"));
-    env.run(&["apply", "--yes", "--timeout", "60s"]).exits(3).says(&[
-        "made in part 3 times in a row, and not deleted and made once more",
-        "only half of it was made",
-        "reconciled sync Thing",
-        "Applied: 0 created, 0 updated, 0 replaced, 0 deleted, 0 adopted, 3 done in part",
-    ]);
-    env.push("a.yaml", &thing("a", "", "name: a, content: x"));
-    env.apply();
-    env.in_sync();
-
-    // It breaks its own plan each time.
-    let other = |annotations: &str| thing("a", annotations, "name: a, content: y, fault: inconsistent");
-    env.push("a.yaml", &other(""));
-    env.run(&["apply", "--yes", "--timeout", "60s"]).exits(3).says(&[
-        "written 3 times in a row, and never came about",
-        "did not come about as the provider planned it",
-        "`reconciled/ignore: \"content\"`",
-    ]);
-    env.push("a.yaml", &other("reconciled/ignore: content"));
-    env.apply();
-    env.in_sync();
-}
-
-#[test]
 fn mistakes_in_a_manifest_have_their_place_and_a_hint() {
     let env = desk("");
     env.push("a.yaml", &thing("a", "", "nam: x, level: high, size: 3, rule: [{prt: 1}]"));

@@ -57,6 +57,7 @@ fn a_state_file_is_taken_over_with_an_empty_first_plan() {
         &tfstate(&[
             toy("one", instance(&one)),
             toy("two", depends),
+            toy("again", instance(&one)),
             toy("spoilt", tainted),
             toy("newer", newer),
             toy("gone", gone),
@@ -72,6 +73,7 @@ fn a_state_file_is_taken_over_with_an_empty_first_plan() {
         .exits(3)
         .says(&[
             "3 resources in 2 files",
+            "left out: toy_thing.again: it is the same resource as toy_thing.one",
             "left out: toy_thing.spoilt: it is tainted",
             "left out: toy_thing.newer: its state is from a newer version",
             "left out: toy_thing.gone: it is not there any more",
@@ -178,7 +180,11 @@ fn secrets_are_spoken_of_where_there_are_any_and_bars_where_some_were_forgotten(
     let file = env.path("out.tfstate");
     let export = ["export", "--tfstate", file.to_str().unwrap()];
     env.run(&export).exits(0).says(&["1 resource written"]).hides(&["secrets"]);
-    env.run(&["forget", "Thing/a", "--yes"]).exits(0);
+    // Nothing else leads to it any more, so its id is told.
+    env.run(&["forget", "Thing/a", "--yes"])
+        .exits(0)
+        .says(&["write its id among the annotations", "Thing/a: reconciled/import: \"thing-1\""])
+        .hides(&["to take one back: "]);
     let out = env.path("taken");
     env.run(&["import", file.to_str().unwrap(), "--out", out.to_str().unwrap()])
         .exits(0)
@@ -294,6 +300,7 @@ fn what_terraform_made_at_aws_is_taken_over_with_an_empty_first_plan() {
         apiVersion: aws/v1\nkind: IamRole\nmetadata: {name: r}\nspec: {name: r, assume_role_policy: '{\"Version\":\"2012-10-17\",\"Statement\":[{\"Effect\":\"Allow\",\"Principal\":{\"Service\":\"ec2.amazonaws.com\"},\"Action\":\"sts:AssumeRole\"}]}'}\n---\n\
         apiVersion: aws/v1\nkind: IamPolicy\nmetadata: {name: pol}\nspec: {name: pol, policy: '{\"Version\":\"2012-10-17\",\"Statement\":[{\"Effect\":\"Allow\",\"Action\":\"sqs:*\",\"Resource\":\"*\"}]}'}\n---\n\
         apiVersion: aws/v1\nkind: IamRolePolicyAttachment\nmetadata: {name: at}\nspec: {role: \"${IamRole.aws/r:status.name}\", policy_arn: \"${IamPolicy.aws/pol:status.arn}\"}\n---\n\
+        apiVersion: aws/v1\nkind: IamRolePolicy\nmetadata: {name: own}\nspec: {name: own, role: \"${IamRole.aws/r:status.name}\", policy: '{\"Version\":\"2012-10-17\",\"Statement\":[{\"Effect\":\"Allow\",\"Action\":\"sns:*\",\"Resource\":\"*\"}]}'}\n---\n\
         apiVersion: aws/v1\nkind: SecretsmanagerSecret\nmetadata: {name: s}\nspec: {name: s, recovery_window_in_days: 0}\n---\n\
         apiVersion: aws/v1\nkind: DynamodbTable\nmetadata: {name: t}\nspec: {name: tab, billing_mode: PAY_PER_REQUEST, hash_key: id, attribute: [{name: id, type: S}]}\n";
     env.push("a.yaml", manifests);
@@ -317,8 +324,15 @@ fn what_terraform_made_at_aws_is_taken_over_with_an_empty_first_plan() {
         secrets.to_str().unwrap(),
     ])
     .exits(0)
-    .says(&["8 resources in 8 files", "aws-ssm-parameter-p-value: {file: "])
+    .says(&[
+        "9 resources in 9 files",
+        "aws-ssm-parameter-p-value: {file: ",
+        "not declared with aws_iam_role.r: `inline_policy`, `managed_policy_arns`, which resources of their own declare",
+    ])
     .hides(&["canary-of-ssm"]);
+    // Declared twice, a policy that is deleted would be put back by its role.
+    let role = fs::read_to_string(out.join("IamRole.yaml")).unwrap();
+    assert!(!role.contains("inline_policy") && !role.contains("managed_policy"), "{role}");
     let config = fs::read_to_string(env.path("config.yaml")).unwrap();
     let secret = secrets.join("aws-ssm-parameter-p-value");
     env.write(
@@ -333,6 +347,7 @@ fn what_terraform_made_at_aws_is_taken_over_with_an_empty_first_plan() {
             "= S3Bucket/data",
             "= SsmParameter/p",
             "= IamRolePolicyAttachment/at",
+            "= IamRolePolicy/own",
             "= DynamodbTable/t",
         ])
         .hides(&["+ ", "~ ", "-/+", "canary-of-ssm"]);

@@ -113,6 +113,13 @@ fn a_commit_looks_at_what_it_changes_and_a_person_at_everything() {
     env.push("a.yaml", &both(", level: 2"));
     wait_for("what changed in Git", || state(&env, &file_of(&env, "a"))["level"] == 2);
     env.run(&["sync", "Thing/a", "--wait"]).exits(0);
+    // Whoever reads what is torn says so.
+    let torn = env.path("world").join(file_of(&env, "b"));
+    let whole = fs::read(&torn).unwrap();
+    fs::write(&torn, "{").unwrap();
+    env.run(&["explain", "Thing/a"]).says(&["is in sync"]).hides(&["cannot be looked at"]);
+    env.run(&["adopt", "Thing/a"]).says(&["nothing at Thing/a needs to be taken over"]);
+    fs::write(&torn, whole).unwrap();
     assert_eq!(content(&env, "b"), "by hand", "nobody asked about it");
     // A plan tells all of it, a plan of one thing no more than that.
     env.run(&["plan"]).says(&["~ Thing/b", "content: by hand → x"]);
@@ -139,6 +146,8 @@ fn what_is_selected_is_all_that_is_read() {
     let whole = fs::read(&torn).unwrap();
     fs::write(&torn, "{").unwrap();
     env.run(&["plan", "--target", "Thing/a"]).exits(0).says(&["~ Thing/a", "content: by hand → x"]);
+    env.run(&["explain", "Thing/a"]).says(&["update (drift)", "by hand"]).hides(&["cannot be looked at"]);
+    env.run(&["adopt", "Thing/a"]).says(&["nothing at Thing/a needs to be taken over"]);
     env.run(&["apply", "--yes", "--target", "Thing/a"]).exits(0);
     env.run(&["plan"]).exits(1);
     fs::write(&torn, whole).unwrap();

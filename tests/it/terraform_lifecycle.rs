@@ -171,6 +171,21 @@ fn what_was_replaced_stays_once_it_is_another_one() {
 }
 
 #[test]
+fn the_removal_of_what_took_the_place_of_another_says_what_becomes_of_that() {
+    let (env, _) = replaced("");
+    env.push("b.yaml", &thing("b", "", "name: b"));
+    env.apply();
+    env.push_without("a.yaml");
+    env.run(&["plan"]).says(&["1 to delete", "Thing/a is deleted together with 1 that it took the place of"]);
+    let kept = "name: two, lifecycle: {createBeforeDestroy: true}";
+    env.push("a.yaml", &thing("a", "reconciled/deletion: abandon", kept));
+    env.apply();
+    env.push_without("a.yaml");
+    env.run(&["plan"]).says(&["Thing/a is let go of, and 1 that it took the place of will never be deleted"]);
+    env.run(&["plan", "-o", "json"]).says(&["FormerToo"]);
+}
+
+#[test]
 fn what_was_replaced_stays_while_another_one_may_have_been_made_of_it() {
     let (env, at_once) = replaced("");
     env.push("b.yaml", &thing("b", "", "name: one, content: precious, fault: same, delay_ms: 4000"));

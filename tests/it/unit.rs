@@ -12,7 +12,7 @@ use crate::{
 };
 use std::{
     fs,
-    path::Path,
+    path::{Path, PathBuf},
     process::Command,
     time::{Duration, Instant},
 };
@@ -113,12 +113,12 @@ fn the_journal_is_asked_by_the_fields_of_a_line() {
 #[test]
 fn a_process_that_hangs_is_ended_by_the_watchdog_and_one_that_is_killed_comes_back() {
     let Some(machine) = Machine::zonefile() else { return };
-    machine.drop_in("ReadWritePaths=/srv/zones\nRestartSec=100ms\nWatchdogSec=4s");
+    machine.drop_in("ReadWritePaths=/srv/zones\nRestartSec=100ms\nWatchdogSec=3s");
     machine.systemctl("start");
     let pid = machine.pid();
     // Longer than the watchdog allows: what is well is fed.
     let start = Instant::now();
-    while start.elapsed() < Duration::from_secs(6) {
+    while start.elapsed() < Duration::from_secs(4) {
         assert_eq!(machine.pid(), pid, "{}", machine.journal());
         std::thread::park_timeout(Duration::from_millis(200));
     }
@@ -277,7 +277,8 @@ fn a_host_s_own_daemon_keeps_files_and_units_and_hears_when_they_change() {
 #[test]
 fn a_package_starts_what_it_installs_and_an_upgrade_keeps_state_and_wishes() {
     let Some(machine) = Machine::bare() else { return };
-    let packages = ["0.1.0", "0.1.1"].map(|version| package(&machine, version));
+    let parts = Parts::of(&machine);
+    let packages = ["0.1.0", "0.1.1"].map(|version| package(&machine, &parts, version));
     // A policy against starts would be this machine's.
     machine.run(&["rm", "-f", "/usr/sbin/policy-rc.d"]);
     let dpkg = |arguments: &[&str]| {
@@ -346,14 +347,31 @@ fn a_package_starts_what_it_installs_and_an_upgrade_keeps_state_and_wishes() {
     );
 }
 
-/// The package as `[package.metadata.deb]` describes it, with the program of these tests, on the desk; returns where
-/// the machine sees it.
-fn package(machine: &Machine, version: &str) -> String {
-    let ended = |command: &mut Command| {
-        let output = command.current_dir(root()).output().unwrap();
-        assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
-        output.stdout
-    };
+/// What a command says that is run in the root of the repository, and must end well.
+fn ended(command: &mut Command) -> Vec<u8> {
+    let output = command.current_dir(root()).output().unwrap();
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    output.stdout
+}
+
+/// What each version of the package has in it, on the desk.
+struct Parts {
+    program: PathBuf,
+    generated: PathBuf,
+}
+
+impl Parts {
+    /// The program of these tests, and what is generated of it.
+    fn of(machine: &Machine) -> Parts {
+        let (program, generated) = (machine.env.path("reconciled"), machine.env.path("generated"));
+        ended(Command::new("strip").arg("-o").arg(&program).arg(env!("CARGO_BIN_EXE_reconciled")));
+        ended(Command::new("systemd/debian/generate").args([&program, &generated]));
+        Parts { program, generated }
+    }
+}
+
+/// The package as `[package.metadata.deb]` describes it, on the desk; returns where the machine sees it.
+fn package(machine: &Machine, Parts { program, generated }: &Parts, version: &str) -> String {
     let arguments = ["metadata", "--no-deps", "--offline", "--format-version", "1"];
     let metadata: serde_json::Value =
         serde_json::from_slice(&ended(Command::new(env!("CARGO")).args(arguments))).unwrap();
@@ -361,10 +379,6 @@ fn package(machine: &Machine, version: &str) -> String {
     let deb = &packages.iter().find(|p| p["name"] == "reconciled").unwrap()["metadata"]["deb"];
     let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
 
-    let program = machine.env.path("reconciled");
-    ended(Command::new("strip").arg("-o").arg(&program).arg(env!("CARGO_BIN_EXE_reconciled")));
-    let generated = machine.env.path("generated");
-    ended(Command::new("systemd/debian/generate").args([&program, &generated]));
     let tree = machine.env.path(version);
     for asset in deb["assets"].as_array().unwrap() {
         let (source, dest, mode) = (text(&asset[0]), text(&asset[1]), text(&asset[2]));

@@ -297,7 +297,7 @@ fn what_no_server_was_seen_to_serve_keeps_what_depends_on_it_waiting_through_a_r
     assert_eq!(server.ask("second.example.com", "A"), "");
     drop(daemon);
     let _daemon = Daemon::ready(&env);
-    env.run(&["sync", "--wait", "--timeout", "20s"]).says(&["RecordSet/first#first/A is Degraded"]);
+    env.run(&["sync", "--wait", "--timeout", "4s"]).says(&["RecordSet/first#first/A is Degraded"]);
     assert_eq!(fares(), "Degraded");
     assert_eq!(server.ask("second.example.com", "A"), "", "it does not wait any longer");
     env.run(&["status", "--exit-code"])

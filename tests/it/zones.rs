@@ -2,7 +2,7 @@
 //! in them.
 
 use crate::{
-    env::{Env, rrsets, zone},
+    env::{Env, WIDE_GUARD, rrsets, zone},
     pdns::Pdns,
     running::Daemon,
 };
@@ -144,16 +144,101 @@ fn endpoints_of_external_dns_go_to_the_zones_that_hold_them() {
     env.finish(env.command(&["validate", "work"])).exits(1).says(&["no zone that holds `shop.example.com`"]);
 }
 
+const INNER: &str = "int.example.com";
+const REVERSE: &str = "2.0.192.in-addr.arpa";
+const ONE: &str = "  - {name: infra, url: REPO}\n";
+const TWO: &str =
+    "  - {name: one, url: REPO, path: one, allow: all}\n  - {name: two, url: REPO, path: two, allow: all}\n";
+
+/// A desk with public zones in `zones/` and private ones in `private/`, of one source or of two folders.
+fn split(sources: &str) -> Env {
+    let env = Env::new();
+    let entry = |name: &str| {
+        fs::create_dir(env.path(name)).unwrap();
+        let directory = env.path(name);
+        format!(
+            "  - {{name: {name}, type: zonefile, directory: {}, nameservers: [ns1.example.net.], {WIDE_GUARD}}}\n",
+            directory.display()
+        )
+    };
+    let providers = entry("zones") + &entry("private");
+    let sources = sources.replace("REPO", &env.path("repo.git").display().to_string());
+    let state = env.path("state");
+    env.write(
+        "config.yaml",
+        &format!("instance: it\nstateDir: {}\nsources:\n{sources}providers:\n{providers}", state.display()),
+    );
+    env
+}
+
+#[test]
+fn an_endpoint_is_published_in_no_other_zone_while_its_own_cannot_be_read() {
+    let public =
+        |address: &str| zone(ZONE, "zones", &[&format!("{{name: www, type: A, values: [{address}]}}")]);
+    let private = zone(INNER, "private", &["{name: h, type: A, values: [10.0.0.1]}"]);
+    let endpoint = |address: &str| {
+        format!(
+            "apiVersion: externaldns.k8s.io/v1alpha1\nkind: DNSEndpoint\nmetadata: {{name: db}}\nspec:\n  endpoints:\n    - {{dnsName: db.{INNER}, recordType: A, targets: [{address}]}}\n"
+        )
+    };
+    for sources in [ONE, TWO] {
+        let env = split(sources);
+        let inner = || fs::read_to_string(env.path(&format!("private/{INNER}.zone"))).unwrap();
+        env.write("work/one/public.yaml", &public("192.0.2.1"));
+        env.write("work/two/private.yaml", &private);
+        env.push("one/db.yaml", &endpoint("10.0.0.5"));
+        env.apply();
+        assert!(inner().contains("10.0.0.5"), "{}", inner());
+        env.write("work/one/public.yaml", &public("192.0.2.2"));
+        env.write("work/two/private.yaml", "kind: ][\n");
+        env.push("one/db.yaml", &endpoint("10.0.0.6"));
+        env.run(&["apply", "--yes"])
+            .exits(1)
+            .says(&["private.yaml:1", "FROZEN", "DNSEndpoint/db"])
+            .hides(&["10.0.0."]);
+        assert_eq!(env.zone_rrsets(ZONE), rrsets(&[("www A", "300 192.0.2.2")]), "all else goes on");
+        assert!(inner().contains("10.0.0.5"), "{}", inner());
+        env.push("two/private.yaml", &private);
+        env.apply();
+        assert!(inner().contains("10.0.0.6") && !inner().contains("10.0.0.5"), "{}", inner());
+        assert_eq!(env.zone_rrsets(ZONE).len(), 1);
+    }
+}
+
+#[test]
+fn a_ptr_stays_in_its_zone_while_that_cannot_be_read() {
+    let host = |name: &str| format!("{{name: {name}, type: A, values: [192.0.2.1], reverse: true}}");
+    let filler = "{name: '9.9', type: PTR, values: [x.example.com.]}";
+    let reverse = zone(REVERSE, "zones", &["{name: '9', type: PTR, values: [y.example.com.]}"]);
+    for sources in [ONE, TWO] {
+        let env = split(sources);
+        env.write("work/one/zone.yaml", &zone(ZONE, "zones", &[&host("www")]));
+        env.write("work/one/reverse.yaml", &zone("192.in-addr.arpa", "zones", &[filler]));
+        env.push("two/reverse.yaml", &reverse);
+        env.apply();
+        let (outer, pointers) = (env.zone_rrsets("192.in-addr.arpa"), env.zone_rrsets(REVERSE));
+        assert_eq!((outer.len(), pointers.get("1 PTR").unwrap().as_str()), (1, "300 www.example.com."));
+        env.write("work/two/reverse.yaml", "kind: ][\n");
+        env.push("one/zone.yaml", &zone(ZONE, "zones", &[&host("web")]));
+        env.run(&["apply", "--yes"]).exits(1).says(&["reverse.yaml:1", "FROZEN"]);
+        assert!(env.zone_rrsets(ZONE).contains_key("web A"), "what is no PTR goes on");
+        assert_eq!((env.zone_rrsets("192.in-addr.arpa"), env.zone_rrsets(REVERSE)), (outer, pointers));
+        env.push("two/reverse.yaml", &reverse);
+        env.apply();
+        assert_eq!(env.zone_rrsets(REVERSE)["1 PTR"], "300 web.example.com.");
+        assert_eq!(env.zone_rrsets("192.in-addr.arpa").len(), 1);
+    }
+}
+
 #[test]
 fn the_page_about_external_dns_works_as_typed() {
     let env = Env::zonefile();
-    let records = [
-        "{name: shop, type: A, values: [192.0.2.7], ttl: 180}",
-        "{name: web, type: A, values: [192.0.2.8]}",
-        "{name: a-web, type: TXT, values: [\"heritage=external-dns,external-dns/owner=k8s\"]}",
-    ];
-    env.push("zone.yaml", &zone(ZONE, "zones", &records));
+    env.push("zone.yaml", &zone(ZONE, "zones", &["{name: shop, type: A, values: [192.0.2.7], ttl: 180}"]));
     env.apply();
+    let file = "zones/example.com.zone";
+    let theirs =
+        "web 300 IN A 192.0.2.8\na-web 300 IN TXT \"heritage=external-dns,external-dns/owner=k8s\"\n";
+    env.write(file, &(fs::read_to_string(env.path(file)).unwrap() + "$ORIGIN example.com.\n" + theirs));
     let page = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/migrate-externaldns.md"))
         .unwrap();
     let blocks = page.split("```sh\n").skip(1).filter_map(|block| block.split("```").next());
@@ -290,4 +375,35 @@ fn name_servers_of_a_zone_are_let_go_of_with_the_consent_to_manage_them() {
     env.apply();
     env.push("zone.yaml", &GOES.replace("    - {name: \"@\", type: NS, values: [ns9.example.net.]}\n", ""));
     env.run(&["plan"]).exits(3).says(&["1 × `apex-ns`"]);
+}
+
+#[test]
+fn a_record_that_is_declared_in_another_zone_stays_until_it_is_there() {
+    let env = Env::zonefile();
+    fs::create_dir(env.path("inner")).unwrap();
+    let (inner, open) = (env.path("inner"), env.path("open"));
+    // Nothing is written there as long as one file is missing.
+    let entry = format!(
+        "  - {{name: inner, type: zonefile, directory: {}, nameservers: [ns1.example.net.], check: [test, -e, \"{}\"]}}\n",
+        inner.display(),
+        open.display()
+    );
+    env.write("config.yaml", &(fs::read_to_string(env.path("config.yaml")).unwrap() + &entry));
+    let records =
+        ["{name: www, type: A, values: [192.0.2.1]}", "{name: a.sub, type: A, values: [192.0.2.7]}"];
+    env.push("z.yaml", &zone(ZONE, "zones", &records));
+    env.apply();
+    env.write("work/z.yaml", &zone(ZONE, "zones", &records[..1]));
+    env.push("s.yaml", &zone("sub.example.com", "inner", &["{name: a, type: A, values: [192.0.2.7]}"]));
+    let stays = "stays until Zone/sub.example.com#a/A is in inner/sub.example.com, where it is declared now";
+    env.run(&["plan"]).says(&[stays]);
+    env.run(&["apply", "--yes"]).exits(3).says(&["0 deleted"]);
+    let both = [("a.sub A", "300 192.0.2.7"), ("www A", "300 192.0.2.1")];
+    assert_eq!(env.zone_rrsets(ZONE), rrsets(&both));
+    env.run(&["status"]).says(&[stays]);
+    env.write("open", "");
+    env.apply().says(&["2 created", "1 deleted"]);
+    assert_eq!(env.zone_rrsets(ZONE), rrsets(&both[1..]));
+    assert!(fs::read_to_string(inner.join("sub.example.com.zone")).unwrap().contains("192.0.2.7"));
+    env.in_sync();
 }

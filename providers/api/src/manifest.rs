@@ -110,6 +110,11 @@ pub trait Inputs {
     fn is_all_read(&self) -> bool {
         true
     }
+    /// True where what could not be read, or is in error, may be a manifest of `kind`, as in `dns/Zone`, that declares a scope of this
+    /// name at some entry: what would belong there must not go to another scope meanwhile.
+    fn may_hide(&self, _kind: &str, _name: &str) -> bool {
+        !self.is_all_read()
+    }
     /// The manifests of `kind` in any source of which nothing is made here: they are for other hosts, for entries that are not
     /// configured here, or in error. What contributes to a scope that these alone declare goes with it, see
     /// [`Normalized::absent`].
@@ -155,6 +160,9 @@ pub struct Normalized {
     /// Scopes to which it contributes and that only an absent manifest declares, with that ([`Inputs::absent`]): what is tracked
     /// of it there fares as what that one tracked. It is no problem of this one.
     pub absent: Vec<(Scope, ManifestKey)>,
+    /// Resources that it declares, and of which it is not known in which scope ([`Inputs::may_hide`]), with each that may be: none
+    /// of them is made, and what is tracked of them stays as it is.
+    pub unsettled: Vec<(Arc<Scope>, ResourceId)>,
     /// What is wrong with it; one bad record is one problem, the others stand.
     pub problems: Vec<Problem>,
     /// It belongs to the entry, also where nothing comes of it: what it contributes to is declared.

@@ -234,6 +234,13 @@ pub trait Observer: Send + Sync + fmt::Debug {
         None
     }
 
+    /// What its ids are names in, whatever scope they are in and whatever entry has that, such as `dns`: what is declared in
+    /// another scope than before goes from the old one once it is there in the new one, or the name would mean nothing
+    /// meanwhile. Default: each scope has names of its own. No I/O.
+    fn shared_names(&self) -> Option<&'static str> {
+        None
+    }
+
     /// True when it heeds [`Policy::interval`](crate::Policy::interval), by versions that stand by themselves
     /// ([`Version::until`]); elsewhere an interval is an error. No I/O.
     fn heeds_interval(&self) -> bool {
@@ -252,6 +259,15 @@ pub trait Observer: Send + Sync + fmt::Debug {
     ///
     /// Default: a mark stays on what is abandoned.
     fn takes_marks_away(&self, _id: &ResourceId) -> bool {
+        false
+    }
+
+    /// True where whoever marked `observed` writes all of it, and takes out what others put beside its values: then consent is
+    /// needed to share it ([`Policy::merge`](crate::Policy::merge)), and that takes it over. Asked only of what is
+    /// [`Owner::Other`](crate::Owner::Other). Pure.
+    ///
+    /// Default: whoever shares it leaves the values of others alone.
+    fn is_owned_whole(&self, _observed: &Observed) -> bool {
         false
     }
 
@@ -302,6 +318,11 @@ pub trait Observer: Send + Sync + fmt::Debug {
     /// Manifests (YAML documents) that declare what was found. Where what stands for the scope itself was taken
     /// out of it, they contribute to a scope that is declared elsewhere.
     fn export(&self, found: &Found) -> Result<Vec<Bytes>, Error>;
+
+    /// What of it they do not declare, because no manifest can, each in words.
+    fn undeclarable(&self, _found: &Found) -> Vec<String> {
+        Vec::new()
+    }
 
     /// The part of an address that names `id` within its manifest: `www/A`. None: the manifest as a whole.
     fn part(&self, scope: &Scope, id: &ResourceId) -> Option<Arc<str>>;

@@ -371,7 +371,8 @@ async fn claim(place: &dyn Place, view: &View, output: &Output, mark: &Mark) -> 
 pub(crate) fn taken(output: &Output, owner: &str) -> Error {
     let directory = &output.directory;
     Error::invalid(format!("{directory} is where {owner} is put")).hint(format!(
-        "give each its own directory; if that certificate is gone for good: rm {directory}/{MARK}"
+        "give each its own directory, and of two that exchange theirs first one a third; if that certificate is gone for good: \
+         rm {directory}/{MARK}"
     ))
 }
 
@@ -436,6 +437,13 @@ async fn sweep(place: &dyn Place, directory: &Path, keep: Option<&str>) -> Resul
         swept = swept.and(place.remove_version(&directory.join(name)).await);
     }
     swept
+}
+
+/// Says whether there is anybody whom the files can belong to.
+///
+/// Errors: `Invalid` where there is not.
+pub(crate) fn check_owner(output: &Output) -> Result<(), Error> {
+    ids((0, 0), output).map(drop)
 }
 
 /// Numbers of the user and the group the files belong to; `own` where nobody is named.

@@ -35,6 +35,9 @@ pub(crate) async fn health(
 ) -> Result<Vec<(ResourceId, Health)>, Error> {
     let Eye { keep, watches, sights, memory, .. } = *eye;
     let name = &*want.scope.name;
+    if want.desired.is_empty() {
+        return undeclared(cx, eye, want);
+    }
     let question = want.desired.first().and_then(|desired| desired.spec.hash());
     let mut look = None;
     if let Some(question) = question.filter(|_| watches.again(name)) {
@@ -68,12 +71,7 @@ pub(crate) async fn health(
     let now = cx.clock.now().as_secs();
     let due = renewal::due_at(facts.not_before, facts.not_after, wish.renew, issued.suggested.as_ref());
     let (mut why, mut is_silent) = (Vec::new(), false);
-    if now >= facts.not_after {
-        why.push(format!("it is over since {}", moment(facts.not_after)));
-    } else if now >= renewal::late_at(due, facts.not_after) {
-        let left = duration::show(facts.not_after - now);
-        why.push(format!("it should have been renewed at {}, and is over in {left}", moment(due)));
-    }
+    why.extend(lateness(due, facts.not_after, now));
     why.extend(compare::key_mismatch(&wish, &facts));
     let by = wish.issuer_of(issued.issuer.as_deref());
     let signer = observe::signer(cx, keep, by);
@@ -125,6 +123,35 @@ pub(crate) async fn health(
         (false, _) => Health::Degraded { why: why.join("; ") },
     };
     Ok(vec![(ResourceId::from(name), health)])
+}
+
+/// That it is late or over, where it is.
+fn lateness(due: u64, not_after: u64, now: u64) -> Option<String> {
+    if now >= not_after {
+        return Some(format!("it is over since {}", moment(not_after)));
+    }
+    let left = duration::show(not_after - now);
+    (now >= renewal::late_at(due, not_after))
+        .then(|| format!("it should have been renewed at {}, and is over in {left}", moment(due)))
+}
+
+/// How a certificate fares that is kept and that no manifest which can be read declares: it stays as it is until one does, and
+/// its end does not wait for that.
+fn undeclared(cx: &Cx, eye: &Eye<'_>, want: &Want<'_>) -> Result<Vec<(ResourceId, Health)>, Error> {
+    let name = &*want.scope.name;
+    let is_tracked = want.tracked.iter().any(|tracked| *tracked.id.0 == *name);
+    let Some(issued) = eye.keep.issued(name)?.filter(|_| is_tracked) else { return Ok(Vec::new()) };
+    let facts = issued.facts()?;
+    let (now, end) = (cx.clock.now(), facts.not_after);
+    let due = renewal::due_at(facts.not_before, end, issued.wish.renew, issued.suggested.as_ref());
+    // Nothing else has it looked at when there is more to say.
+    let moments = [renewal::late_at(due, end), end];
+    let next = moments.into_iter().find(|at| *at > now.as_secs()).unwrap_or(end);
+    let directory = &issued.wish.output.directory;
+    eye.watches.set(name, directory, next, Duration::from_secs(next).saturating_sub(now));
+    let why = lateness(due, end, now.as_secs());
+    let why = why.map(|why| format!("{why}; no manifest that can be read declares it, so nothing renews it"));
+    Ok(why.map(|why| (ResourceId::from(name), Health::Degraded { why })).into_iter().collect())
 }
 
 /// What was wished for, with what its issuers say of themselves now, where that is something else. Where they may be written to

@@ -13,7 +13,11 @@ use reconciled_provider::{
     At, Error, Hash, Inputs, Manifest, Normalized, Problem, Resource, Scope, Span, Spec,
     problem::did_you_mean,
 };
-use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
+use std::{
+    collections::BTreeSet,
+    net::{IpAddr, Ipv6Addr},
+    sync::Arc,
+};
 
 mod issuer;
 mod output;
@@ -138,7 +142,7 @@ impl Reader<'_> {
         let key = self.key(&spec);
         let keep_key = self.rotation(&spec);
         let usages = self.usages(&spec);
-        let duration = self.length(spec.duration.as_ref(), "duration").unwrap_or(DURATION);
+        let duration = self.length(spec.duration.as_ref(), "duration of a certificate").unwrap_or(DURATION);
         let renew = self.renew(&spec);
         let output = self.output(&spec);
         let reload = spec.reload.iter().filter_map(|at| self.unit(at)).collect();
@@ -289,10 +293,9 @@ impl Reader<'_> {
     fn length(&mut self, at: Option<&At<String>>, word: &str) -> Option<u64> {
         let at = at?;
         let text = self.known(at)?;
-        let seconds = duration::parse(text).map(|length| length.as_secs());
-        let fits = seconds.filter(|seconds| (SHORTEST..=LONGEST).contains(seconds));
+        let fits = seconds(text);
         if fits.is_none() {
-            let message = format!("`{}` is no {word} of a certificate", text.escape_debug());
+            let message = format!("`{}` is no {word}", text.escape_debug());
             self.refuse(at.span, message, "write one such as 90d or 2160h, five minutes at least");
         }
         fits
@@ -314,7 +317,9 @@ impl Reader<'_> {
                 Renew::Usual
             }
             (None, Some(percent)) => Renew::Percent(percent.value),
-            (before, None) => self.length(before.as_ref(), "renewBefore").map_or(Renew::Usual, Renew::Before),
+            (before, None) => self
+                .length(before.as_ref(), "renewBefore of a certificate")
+                .map_or(Renew::Usual, Renew::Before),
         }
     }
 
@@ -377,15 +382,25 @@ impl Reader<'_> {
 
     fn served(&mut self, at: &At<String>) -> Option<String> {
         let text = self.known(at)?;
-        let fits =
-            text.rsplit_once(':').filter(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok());
+        // Of an address with colons nobody knows where it ends, unless it stands in brackets.
+        let is_host = |host: &str| match host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+            Some(address) => address.parse::<Ipv6Addr>().is_ok(),
+            None => !host.is_empty() && !host.contains(':'),
+        };
+        let fits = text.rsplit_once(':').filter(|(host, port)| is_host(host) && port.parse::<u16>().is_ok());
         if fits.is_none() {
             let message = format!("`{}` is no address of a service", text.escape_debug());
-            self.refuse(at.span, message, "write it as HOST:PORT, such as 127.0.0.1:443");
+            self.refuse(at.span, message, "write it as HOST:PORT, such as 127.0.0.1:443 or [::1]:443");
             return None;
         }
         Some(text.clone())
     }
+}
+
+/// A length of time in seconds, where it is one that makes sense.
+fn seconds(text: &str) -> Option<u64> {
+    let seconds = duration::parse(text).map(|length| length.as_secs());
+    seconds.filter(|seconds| (SHORTEST..=LONGEST).contains(seconds))
 }
 
 fn is_name(name: &str) -> bool {

@@ -4,8 +4,9 @@ use crate::{
     Config,
     acme::Acme,
     apply,
+    aside::aside,
     calm::Memory,
-    choose, compare,
+    choose, compare, deliver,
     desk::{Desk, address},
     health,
     heirs::Heirs,
@@ -14,6 +15,7 @@ use crate::{
     observe::{self, Eye},
     served::Sights,
     watch::Watches,
+    wish::Wish,
 };
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -136,7 +138,18 @@ impl Observer for Certificates {
     }
 
     async fn diff(&self, _: &Cx, want: &Want<'_>, seen: &Observation) -> Result<Deltas, Error> {
-        Ok(diff_by_compare(compare::compare, want, seen))
+        let mut deltas = diff_by_compare(compare::compare, want, seen);
+        let is_new =
+            |id: &ResourceId| seen.get(id).is_none() && !want.tracked.iter().any(|tracked| tracked.id == *id);
+        for desired in want.desired.iter().filter(|desired| is_new(&desired.id)) {
+            let wish = desired.spec.bytes().and_then(Wish::decode);
+            // An order for what can be put nowhere would count at its authority.
+            let checked = wish.map_or(Ok(()), |wish| aside(|| deliver::check_owner(&wish.output)));
+            if let Err(error) = checked {
+                deltas.insert(desired.id.clone(), Err(error));
+            }
+        }
+        Ok(deltas)
     }
 
     fn tells_health(&self) -> bool {

@@ -82,6 +82,9 @@ pub struct Authority {
     pub bundle: Option<String>,
     /// Id of the account elsewhere, and the name of the secret that is its key.
     pub binding: Option<(String, String)>,
+    /// Mark of that key: another value is worth another try.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub binding_mark: Option<Hash>,
     /// That secret cannot be had now: an account that is there is used, and none is made.
     #[serde(default, skip_serializing_if = "is_not")]
     pub lacks_binding_key: bool,
@@ -300,7 +303,10 @@ impl Wish {
         for issuer in std::iter::once(&mut bare.issuer).chain(&mut bare.others) {
             match issuer {
                 Issue::Secret { mark, .. } => *mark = Hash::default(),
-                Issue::Acme(authority) => authority.lacks_binding_key = false,
+                Issue::Acme(authority) => {
+                    authority.binding_mark = None;
+                    authority.lacks_binding_key = false;
+                }
                 Issue::SelfSigned | Issue::Certificate(_) => {}
             }
         }
@@ -332,6 +338,7 @@ impl Wish {
             // a chain is chosen when it is fetched.
             authority.email = None;
             authority.bundle = None;
+            authority.binding_mark = None;
             authority.lacks_binding_key = false;
             authority.preferred_chain = None;
             authority.others.clear();

@@ -248,7 +248,11 @@ impl Triggers {
             let text = all.as_ref()?.iter().map(word).collect::<Vec<_>>().join(", ");
             Some(hidden.scrub(&text))
         };
-        self.differ().then(|| FieldChange::text(TRIGGERS, words(&self.was), words(&self.is)))
+        let mut field = FieldChange::text(TRIGGERS, words(&self.was), words(&self.is));
+        if self.is.iter().flatten().any(canonical::is_unknown) {
+            field.after = Shown::Unknown;
+        }
+        self.differ().then_some(field)
     }
 }
 

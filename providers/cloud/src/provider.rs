@@ -9,7 +9,9 @@ use crate::{
     lifecycle::Lifecycle,
     normalize,
     normalize::Declared,
-    observe, plan, takeover,
+    observe, plan,
+    schema::canonical,
+    takeover,
 };
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -111,13 +113,14 @@ impl Terraform {
     }
 
     fn side(&self, id: &ResourceId, name: &str, value: Option<&Json>) -> Shown {
-        match value {
-            None | Some(Json::Null) => Shown::Absent,
-            Some(_) if self.is_secret(id, name) => Shown::Sensitive,
-            Some(Json::Object(fields)) if fields.contains_key("$mark") => Shown::Sensitive,
-            Some(Json::String(text)) => Shown::Text(text.clone()),
-            Some(other) => Shown::Text(other.to_string()),
+        let Some(value) = value.filter(|value| !value.is_null()) else { return Shown::Absent };
+        if self.is_secret(id, name) || value.get("$mark").is_some() {
+            return Shown::Sensitive;
         }
+        Shown::Text(match canonical::shown(value) {
+            Json::String(text) => text,
+            other => other.to_string(),
+        })
     }
 }
 

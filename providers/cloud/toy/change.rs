@@ -118,7 +118,15 @@ impl Toy {
                 state.insert(name.into(), if name == "label" { Value::set(all) } else { Value::Seq(all) });
             }
         }
+        // As blocks that a provider with the old SDK fills in: where none is declared, those that are there stay.
+        let keeps = is_thing
+            && config.get("name").as_str().is_some_and(|name| name.starts_with("kept-"))
+            && config.get("label").elements().is_empty();
+        if keeps && !is_new {
+            state.insert("label".into(), prior.get("label").clone());
+        }
         message(&Planned {
+            legacy_type_system: keeps,
             state: Some(dynamic(&Value::Map(state), of)),
             requires_replace: if is_thing { vec![path("name")] } else { Vec::new() },
             private: Bytes::from_static(b"planned"),

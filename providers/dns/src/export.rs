@@ -6,11 +6,11 @@
 //! place. What no manifest can declare is listed in comments instead of being dropped in silence.
 
 use crate::{
-    name::relative,
+    name::{Name, relative, repeats_zone},
     normalize::DEFAULT_TTL,
-    rdata::{self, Type},
+    rdata::{self, Type, structured::STRINGS},
     record::{self, DISABLED, RrSet},
-    route53,
+    route53, strings,
 };
 use bytes::Bytes;
 use reconciled_provider::{Found, Observed, Owner, Scope};
@@ -49,9 +49,13 @@ pub fn export(entry: &str, found: &Found) -> Vec<Bytes> {
     for (observed, set) in &sets {
         if is_challenge(observed) {
             list(&found.scope, observed, set, &mut challenges);
-            continue;
+        } else if is_left_out(&found.scope, observed) {
+            // Managing it needs consent.
+        } else if let Some(record) = written_set(&found.scope, observed, set, ttl) {
+            records.push_str(&record);
+        } else {
+            list(&found.scope, observed, set, &mut skipped);
         }
-        write_set(&found.scope, observed, set, ttl, &mut records, &mut skipped);
     }
     if records.is_empty() {
         out.push_str("  records: []\n");
@@ -70,54 +74,86 @@ pub fn export(entry: &str, found: &Found) -> Vec<Bytes> {
     vec![Bytes::from(out)]
 }
 
-fn write_set(
-    scope: &Scope,
-    observed: &Observed,
-    set: &RrSet<'_>,
-    ttl: u32,
-    records: &mut String,
-    skipped: &mut String,
-) {
-    let Some((name, kind)) = record::parts(&observed.id) else { return };
-    if is_left_out(scope, observed) {
-        return;
+/// What of `found` [`export`] can only list in comments, in words.
+pub fn undeclarable(found: &Found) -> Vec<String> {
+    let of = |observed: &Observed| {
+        let set = RrSet::decode(&observed.bytes)?;
+        let (_, kind) = record::parts(&observed.id)?;
+        let is_left = is_challenge(observed) || is_left_out(&found.scope, observed);
+        let is_lost = !is_left && written_set(&found.scope, observed, &set, DEFAULT_TTL).is_none();
+        let name = listed_name(&found.scope, observed)?;
+        is_lost.then(|| format!("{name} {kind} of {}, which no manifest can declare", found.scope.name))
+    };
+    found.resources.iter().filter_map(of).collect()
+}
+
+/// A set as a manifest with this TTL declares it; none where no manifest can.
+fn written_set(scope: &Scope, observed: &Observed, set: &RrSet<'_>, ttl: u32) -> Option<String> {
+    let (name, kind) = record::parts(&observed.id)?;
+    let name = quoted(&written_name(scope, name)?);
+    let known = Type::of(kind)?;
+    if let Some(routing) = route53::declared(known, set) {
+        return Some(format!("    - {{name: {name}, type: {kind}, route53: {}}}\n", literal(&routing)));
     }
-    let name = relative(name, &record::zone_name(scope)).into_owned();
-    if let Some(routing) = Type::of(kind).and_then(|kind| route53::declared(kind, set)) {
-        let routing = literal(&routing);
-        let _ = writeln!(records, "    - {{name: {}, type: {kind}, route53: {routing}}}", quoted(&name));
-        return;
-    }
-    let values = Type::of(kind).and_then(|kind| {
-        let value = |value: &&str| {
-            let is_canonical = rdata::observed(kind.word(), value) == *value;
-            if value.starts_with(DISABLED) || !is_canonical || !survives(kind, value) {
-                return None;
-            }
-            rdata::for_manifest(kind, value)
-        };
-        set.values.iter().map(value).collect::<Option<Vec<String>>>()
-    });
-    let Some(values) = values else { return list(scope, observed, set, skipped) };
-    let values: Vec<String> = values.iter().map(|value| quoted(&literal(value))).collect();
-    let _ = write!(records, "    - {{name: {}, type: {kind}, values: [{}]", quoted(&name), values.join(", "));
+    let values = set.values.iter().map(|value| declared(known, value)).collect::<Option<Vec<String>>>()?;
+    let mut out = format!("    - {{name: {name}, type: {kind}, values: [{}]", values.join(", "));
     if set.ttl != ttl {
-        let _ = write!(records, ", ttl: {}", set.ttl);
+        let _ = write!(out, ", ttl: {}", set.ttl);
     }
     // A JSON object without its braces is a list of keys in the flow style of YAML.
     if let Some(extra) = set.extra.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')) {
-        let _ = write!(records, ", {}", literal(extra));
+        let _ = write!(out, ", {}", literal(extra));
     }
-    records.push_str("}\n");
+    out.push_str("}\n");
+    Some(out)
+}
+
+/// How a manifest for the zone names this: relative, or with the dot at the end where that would read as another name or as a
+/// mistake. None where it can be written in no way.
+fn written_name(scope: &Scope, name: &str) -> Option<String> {
+    let zone = Name::zone(&scope.name).ok()?;
+    let means_it = |text: &str| Name::within(text, &zone).is_ok_and(|read| read.as_str() == name);
+    let short = relative(name, zone.as_str());
+    if means_it(&short) && !repeats_zone(&short, &zone) {
+        return Some(short.into_owned());
+    }
+    means_it(name).then(|| name.to_owned())
+}
+
+/// A value as a manifest declares it; none where no manifest can.
+fn declared(kind: Type, value: &str) -> Option<String> {
+    let is_canonical = rdata::observed(kind.word(), value) == value;
+    if value.starts_with(DISABLED) || !is_canonical {
+        return None;
+    }
+    let cut = rdata::strings(kind, value);
+    let whole = cut.as_ref().and_then(|_| strings::joined(value));
+    if let Some(strings) = cut {
+        let string = |octets| String::from_utf8(octets).ok().map(|text| quoted(&literal(&text)));
+        if let Some(strings) = strings.into_iter().map(string).collect::<Option<Vec<String>>>() {
+            return Some(format!("{{{STRINGS}: [{}]}}", strings.join(", ")));
+        }
+    }
+    // What is cut within a character cannot be told string by string: its text equals it, however it is cut.
+    let value = whole.as_deref().unwrap_or(value);
+    let text = rdata::for_manifest(kind, value).filter(|_| survives(kind, value))?;
+    Some(quoted(&literal(&text)))
 }
 
 /// Lists the records of a set in comments.
 fn list(scope: &Scope, observed: &Observed, set: &RrSet<'_>, comments: &mut String) {
-    let Some((name, kind)) = record::parts(&observed.id) else { return };
-    let name = relative(name, &record::zone_name(scope)).into_owned();
+    let Some((_, kind)) = record::parts(&observed.id) else { return };
+    let Some(name) = listed_name(scope, observed) else { return };
     for value in &set.values {
         let _ = writeln!(comments, "#   {name} {} {kind} {value}", set.ttl);
     }
+}
+
+/// What a set is called among comments.
+fn listed_name(scope: &Scope, observed: &Observed) -> Option<String> {
+    let (name, _) = record::parts(&observed.id)?;
+    let short = || relative(name, &record::zone_name(scope)).into_owned();
+    Some(written_name(scope, name).unwrap_or_else(short))
 }
 
 /// True for the answers to challenges of ACME (RFC 8555 §8.4). A CNAME or NS at such a name leads to where they are, and stays.
@@ -133,7 +169,7 @@ fn is_left_out(scope: &Scope, observed: &Observed) -> bool {
 
 /// True when a manifest that declares the value gives the same canonical value again.
 fn survives(kind: Type, canonical: &str) -> bool {
-    let Ok(zone) = crate::name::Name::zone("invalid") else { return false };
+    let Ok(zone) = Name::zone("invalid") else { return false };
     let written = rdata::for_manifest(kind, canonical).map(|value| rdata::written(kind, &value, &zone));
     matches!(written, Some(Ok(again)) if again == canonical)
 }
@@ -244,6 +280,31 @@ mod tests {
     }
 
     #[test]
+    fn the_strings_of_a_text_are_declared_where_it_is_cut_elsewhere_than_every_255_octets() {
+        let long = "x".repeat(300);
+        let text = round(&format!(
+            "kind: Zone\nmetadata: {{name: example.com}}\nspec:\n  records:\n    - {{name: a, type: TXT, values: [{{strings: [\"path=/x\", rp, \"\", \"${{x}}\"]}}, plain]}}\n    - {{name: b, type: TXT, values: [{long}]}}\n",
+        ));
+        assert!(text.contains("values: [{strings: [\"path=/x\", rp, \"\", \"$$"), "{text}");
+        assert!(text.contains(", plain]") && text.contains(&format!("values: [{long}]")), "{text}");
+    }
+
+    #[test]
+    fn a_text_that_is_cut_within_a_character_is_declared_as_a_whole() {
+        let cut = "300\n\"x\\195\" \"\\164y\"";
+        let resources = vec![
+            Observed::new("a.example.com./TXT".into(), cut.as_bytes().to_vec()),
+            Observed::new("example.com.".into(), "zone".as_bytes().to_vec()),
+        ];
+        let found = Found::new(Scope::new("pdns", "example.com"), resources);
+        assert_eq!(undeclarable(&found), [""; 0]);
+        let text = String::from_utf8(export("pdns", &found).remove(0).to_vec()).unwrap();
+        let again = normalized(&text);
+        assert_eq!(again.problems, [], "{text}");
+        assert_eq!(contents(&again)["a.example.com./TXT"], "300\n\"xäy\"".as_bytes(), "{text}");
+    }
+
+    #[test]
     fn what_no_manifest_can_declare_is_listed_in_comments_and_the_apex_is_left_out() {
         let observed = |id: &str, bytes: &str| Observed::new(id.into(), bytes.as_bytes().to_vec());
         let resources = vec![
@@ -263,6 +324,33 @@ mod tests {
             assert!(text.contains(part), "{text}");
         }
         assert!(normalized(&text).problems.is_empty());
+    }
+
+    #[test]
+    fn a_name_that_would_read_as_another_is_written_with_its_dot_or_listed() {
+        let observed = |id: &str| Observed::new(id.into(), "300\n192.0.2.1".as_bytes().to_vec());
+        let found = Found::new(
+            Scope::new("pdns", "example.com"),
+            vec![
+                observed("@.example.com./A"),
+                observed("example.com./A"),
+                observed("example.com.example.com./A"),
+                observed("star*x.example.com./A"),
+                observed("www.example.com.example.com./A"),
+                Observed::new("example.com.".into(), "zone".as_bytes().to_vec()),
+            ],
+        );
+        let text = String::from_utf8(export("pdns", &found).remove(0).to_vec()).unwrap();
+        let again = normalized(&text);
+        assert_eq!(again.problems, [], "{text}");
+        let mut declared: Vec<String> = again.resources.iter().map(|r| r.id.to_string()).collect();
+        declared.sort();
+        let mut expected: Vec<String> = found.resources.iter().map(|o| o.id.to_string()).collect();
+        expected.retain(|id| !id.starts_with("star"));
+        expected.sort();
+        assert_eq!(declared, expected, "{text}");
+        assert!(text.contains("can:\n#   star*x 300 A 192.0.2.1\n"), "{text}");
+        assert_eq!(undeclarable(&found), ["star*x A of example.com, which no manifest can declare"]);
     }
 
     #[test]

@@ -64,6 +64,12 @@ fn absolute(text: &str, zone: &Name) -> Result<String, Refusal> {
             format!("`{text}` without a dot at the end means `{text}.{zone}`, which nothing is called");
         return Err(Refusal::new(message, format!("write `{text}.`")));
     }
+    // DNS has such a label in another spelling, of which a part says nothing.
+    if let Some(label) = text.split('.').find(|label| !label.is_ascii() && is_pattern(label)) {
+        let message = format!("`{label}` has a wildcard among letters beyond ASCII, so it fits no name");
+        let hint = "write out each such label, as in `*.bücher`; or name them by `type` and `target`";
+        return Err(Refusal::new(message, hint));
+    }
     let pattern = international(text).map_err(refuse)?.to_ascii_lowercase();
     Ok(if pattern.ends_with('.') { pattern } else { format!("{pattern}.{zone}") })
 }
@@ -210,6 +216,19 @@ mod tests {
         check(("", "", "*.elb.example.net"), "a.example.com./CNAME", "lb.elb.example.net.", true);
         check(("", "MX", "10 *"), "example.com./MX", "20 a.example.net.", false);
         check(("www", "", ""), "example.com.", "zone", false);
+    }
+
+    #[test]
+    fn an_international_label_fits_whole_and_with_a_wildcard_in_it_is_refused() {
+        let (one, below) = ("xn--b-eha.example.com./A", "a.xn--b-eha.example.com./A");
+        check(("bü", "", ""), one, "192.0.2.1", true);
+        check(("*.bü", "", ""), below, "192.0.2.1", true);
+        check(("*.bü.example.com.", "", ""), below, "192.0.2.1", true);
+        for name in ["bü*", "*ü", "b?ü.example.com.", "*.ü*"] {
+            let spec = IgnoreSpec { name: Some(name.into()), kind: None, target: None };
+            let refused = Rule::of(&spec, &Name::zone("example.com").unwrap()).unwrap_err();
+            assert!(refused.message.contains("wildcard among letters"), "{name}: {}", refused.message);
+        }
     }
 
     #[test]

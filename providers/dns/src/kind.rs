@@ -2,7 +2,7 @@
 
 use reconciled_provider::{
     At, Deletion, Drift, Each, Kind, Kinds, Span,
-    yaml::{TextOr, TextOrList},
+    yaml::{TextListOr, TextOr, TextOrList},
 };
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -175,8 +175,8 @@ struct ZoneFile {
 /// One value: text as zone files write it, or its fields by name.
 pub type Data = TextOr<BTreeMap<String, At<FieldValue>>>;
 
-/// The value of a field; parameters of a service and policies of mail are mappings themselves.
-pub type FieldValue = TextOr<BTreeMap<String, Words>>;
+/// The value of a field; parameters of a service and policies of mail are mappings themselves, the strings of a text a list.
+pub type FieldValue = TextListOr<BTreeMap<String, Words>>;
 
 /// All records of one type at one name. What few records have is boxed: a zone is thousands of these at once.
 #[derive(Debug, Deserialize, schemars::JsonSchema)]
@@ -190,7 +190,8 @@ pub struct RecordSpec {
     pub kind: At<String>,
     /// The data, one entry for each record: as zone files write them, or a mapping of their fields, such as
     /// `{priority: 10, target: mail}`. TXT is plain text of any length, without quotes; or a policy of mail, such as
-    /// `{spf: {mx: true, all: fail}}`, `{dmarc: {p: reject}}`, `{dkim: {p: KEY}}`.
+    /// `{spf: {mx: true, all: fail}}`, `{dmarc: {p: reject}}`, `{dkim: {p: KEY}}`; or several strings that are not one text, as
+    /// `{strings: ["path=/x", "rp=lp"]}`.
     #[serde(default)]
     pub values: Each<Data>,
     /// Seconds that resolvers may keep it. Default: `ttl` of the manifest.

@@ -3,12 +3,14 @@
 //! Ours is what was declared or claimed and what the inventory remembers as ours ([`remember`]); every other
 //! value that was seen belongs to somebody else and stays. Where the inventory remembers nothing, nothing
 //! seen is taken for ours: a value may then outlive its declaration, but none of another owner is lost.
-//! A value is the same however it stands at the remote: `(disabled) X` and `(ttl 60) X` are X.
+//! A value is the same however it stands at the remote: `(disabled) X` and `(ttl 60) X` are X. A text of ours that does not say
+//! where it is cut is the one that was seen of it (`strings`); one of somebody else stays cut as it is.
 
 use crate::{
     name::Name,
     rdata::Type,
     record::{self, RrSet},
+    strings,
 };
 use bytes::Bytes;
 use reconciled_provider::{
@@ -119,9 +121,15 @@ pub fn merge(
     }
     if let Some(set) = seen.and_then(|seen| RrSet::decode(&seen.bytes)) {
         let ours = remembered(tracked);
+        let bare: Vec<&str> = set.values.iter().map(|value| record::bare(value)).collect();
+        let wanted: Vec<&str> = values.iter().map(String::as_str).collect();
+        let is_text = seen.is_some_and(|seen| strings::is_text(&seen.id));
+        if is_text && let Some(cut) = strings::values_as_seen(&wanted, &bare) {
+            values = cut.into_iter().collect();
+        }
         let is_foreign = |value: &&&str| {
-            let bare = record::bare(value);
-            !ours.contains(&digest(bare)) && !values.contains(bare)
+            let value = record::bare(value);
+            known_by(value, &bare, &ours).is_none() && !values.contains(value)
         };
         let foreign: Vec<String> =
             set.values.iter().filter(is_foreign).map(|value| value.to_string()).collect();
@@ -169,6 +177,20 @@ fn digest(value: &str) -> [u8; DIGEST] {
     cut
 }
 
+/// What the inventory remembers the value by, if it is ours; `seen` are all that are there.
+///
+/// A text of ours that somebody cut otherwise since is known by the text, unless several of it are there.
+fn known_by(value: &str, seen: &[&str], ours: &HashSet<[u8; DIGEST]>) -> Option<[u8; DIGEST]> {
+    let own = digest(value);
+    if ours.contains(&own) {
+        return Some(own);
+    }
+    let text = strings::joined(value)?;
+    let by_text = Some(digest(&text)).filter(|digest| ours.contains(digest))?;
+    let same = seen.iter().filter(|other| **other == text || strings::joined(other).as_ref() == Some(&text));
+    (same.count() == 1).then_some(by_text)
+}
+
 fn remembered(tracked: Option<&Tracked>) -> HashSet<[u8; DIGEST]> {
     let private = tracked.map(|tracked| &tracked.private.0[..]).unwrap_or_default();
     private.chunks_exact(DIGEST).filter_map(|chunk| chunk.try_into().ok()).collect()
@@ -180,14 +202,15 @@ fn remembered(tracked: Option<&Tracked>) -> HashSet<[u8; DIGEST]> {
 pub fn remember(desired: &[u8], observed: Option<&Observed>, tracked: Option<&Tracked>) -> Sealed {
     let Some(desired) = RrSet::decode(desired) else { return Sealed::default() };
     let before = observed.and_then(|observed| RrSet::decode(&observed.bytes));
-    let before: HashSet<&str> =
+    let seen: Vec<&str> =
         before.iter().flat_map(|set| set.values.iter().map(|value| record::bare(value))).collect();
+    let before: HashSet<&str> = seen.iter().copied().collect();
     let ours = remembered(tracked);
     let mut out = Vec::with_capacity(desired.values.len() * DIGEST);
     for value in desired.values {
         let value = record::bare(value);
-        let digest = digest(value);
-        if !before.contains(value) || ours.contains(&digest) {
+        let new = (!before.contains(value)).then(|| digest(value));
+        if let Some(digest) = known_by(value, &seen, &ours).or(new) {
             out.extend_from_slice(&digest);
         }
     }
@@ -307,6 +330,44 @@ mod tests {
                 merge(&[&declared(60, &["\"theirs\""])], Some(&now), None, &[]).unwrap().unwrap().resource;
             assert_eq!(tracked_after(&both, Some(&now), None).private, Sealed::default(), "{word}");
         }
+    }
+
+    #[test]
+    fn texts_of_others_stay_cut_as_they_are() {
+        let (cut, ours) = ("\"path=/x\" \"rp=lp\"", declared(60, &["\"ours\""]));
+        let before = seen(&[cut]);
+        let united = merge(&[&ours], Some(&before), None, &[]).unwrap().unwrap().resource;
+        assert_eq!(values(&united), ["\"ours\"", cut]);
+        let tracked = tracked_after(&united, Some(&before), None);
+        let now = seen(&["\"ours\"", cut]);
+        let left = merge(&[], Some(&now), Some(&tracked), &[]).unwrap().unwrap().resource;
+        assert_eq!(values(&left), [cut]);
+        // One that is declared as well is theirs, and no second one is put beside it.
+        let same = declared(60, &["\"path=/xrp=lp\""]);
+        let united = merge(&[&same], Some(&before), None, &[]).unwrap().unwrap();
+        assert_eq!((values(&united.resource), &united.ours), (vec![cut], &Sealed::default()));
+    }
+
+    #[test]
+    fn a_text_of_ours_is_ours_however_it_is_cut_unless_it_may_be_anothers() {
+        let (plain, cut) = ("\"ab\"", "\"a\" \"b\"");
+        let ours = declared(60, &[plain]);
+        let united = merge(&[&ours], None, None, &[]).unwrap().unwrap().resource;
+        let tracked = tracked_after(&united, None, None);
+        let check = |now: &[&str], united: &[&str], left: &[&str]| {
+            let now = seen(now);
+            let found = merge(&[&ours], Some(&now), Some(&tracked), &[]).unwrap().unwrap().resource;
+            assert_eq!(values(&found), united);
+            let again = tracked_after(&found, Some(&now), Some(&tracked));
+            for tracked in [&tracked, &again] {
+                let found = merge(&[], Some(&now), Some(tracked), &[]).unwrap();
+                let found = found.as_ref().map(|merged| values(&merged.resource)).unwrap_or_default();
+                assert_eq!(found, left);
+            }
+        };
+        check(&[cut], &[cut], &[]);
+        check(&[plain, cut], &[cut, plain], &[cut]);
+        check(&["\"\" \"ab\"", cut], &["\"\" \"ab\"", cut, plain], &["\"\" \"ab\"", cut]);
     }
 
     #[test]

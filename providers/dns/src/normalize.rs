@@ -19,19 +19,24 @@ use crate::{
         API_VERSION, DNS_ENDPOINT, EXTERNAL_DNS, IgnoreSpec, RECORD_SET, RecordSetSpec, RecordSpec, ZONE,
         ZoneSpec,
     },
-    name::{Name, NameError},
+    name::{Name, NameError, parent},
     rdata::{self, Type},
     record, route53,
 };
 use reconciled_provider::{
-    At, Deletion, Each, Inputs, Manifest, Normalized, Policy, Problem, Resource, Scope, Severity, Span, Spec,
+    At, Deletion, Each, Inputs, Manifest, Normalized, Policy, Problem, Reference, Resource, Scope, Severity,
+    Span, Spec,
     problem::did_you_mean,
+    yaml::{NodeValue, ScalarKind},
 };
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
 
 /// Seconds a record lives in caches when nobody says how long.
 pub const DEFAULT_TTL: u32 = 300;
+
+/// What may hide a zone, as `allow` of a source names kinds.
+const HIDDEN: &str = "dns/Zone";
 
 /// Largest TTL (RFC 2181 §8).
 const MAX_TTL: u32 = i32::MAX as u32;
@@ -152,6 +157,11 @@ fn zone(manifest: &Manifest, inputs: &dyn Inputs, served: &Served) -> Normalized
     let (spec, included, problems) = decoded::<ZoneSpec>(manifest);
     let mut out = Normalized { problems, ..Normalized::default() };
     let Some(spec) = spec else { return out };
+    let refused = spec.zone.as_ref().and_then(|at| of_output(manifest, "zone", at.span, &at.unknown));
+    if let Some(problem) = refused {
+        out.problems.push(problem);
+        return out;
+    }
     let (text, span) = match &spec.zone {
         Some(zone) => (zone.value.as_str(), zone.span),
         None => (&*manifest.name, manifest.span),
@@ -191,6 +201,12 @@ fn record_set(manifest: &Manifest, inputs: &dyn Inputs, served: &Served) -> Norm
     let is_named = manifest.providers.is_some();
     if is_named && !manifest.is_for(entry, is_sole) {
         return Normalized::default();
+    }
+    if let Some(node) = manifest.spec.get("zone")
+        && let NodeValue::Scalar(_, ScalarKind::Unknown(on)) = &node.value
+        && let Some(problem) = of_output(manifest, "zone", node.span, on)
+    {
+        return Normalized { problems: vec![problem], ..Normalized::default() };
     }
     let written = manifest.spec.get("zone").and_then(|node| node.as_str()).map(Name::zone);
     let Some(Ok(zone)) = written else {
@@ -255,6 +271,14 @@ fn decoded<T: DeserializeOwned>(manifest: &Manifest) -> (Option<T>, Vec<included
     };
     problems.extend(found);
     (spec, included, problems)
+}
+
+/// The zones that hold `name`, have a name of at least `length` octets, and may be declared where nothing can be read.
+fn hidden<'a>(inputs: &'a dyn Inputs, name: &'a str, length: usize) -> impl Iterator<Item = &'a str> {
+    std::iter::successors(Some(name), |name| Some(parent(name)))
+        .map(|zone| zone.strip_suffix('.').unwrap_or(zone))
+        .take_while(move |zone| !zone.is_empty() && zone.len() >= length)
+        .filter(move |zone| inputs.may_hide(HIDDEN, zone))
 }
 
 /// What a zone's own manifest says to records declared elsewhere.
@@ -346,6 +370,15 @@ fn valid_ttl(manifest: &Manifest, ttl: Option<&At<u32>>, problems: &mut Vec<Prob
         return None;
     }
     Some(ttl.value)
+}
+
+/// Refuses the name of a zone or record that waits for an output: with another value it would be another one. A variable
+/// that it waits for, where no configuration says what it holds, is none.
+fn of_output(manifest: &Manifest, what: &str, span: Span, unknown: &[Reference]) -> Option<Problem> {
+    unknown.iter().find(|reference| !reference.target.source().is_empty())?;
+    let text = format!("the name of a {what} cannot depend on an output of another manifest");
+    let hint = "write the name out; `spec.` and `metadata.` of another manifest may stand in it";
+    Some(manifest.error(span, text).hint(hint))
 }
 
 fn name_problem(manifest: &Manifest, span: Span, error: &NameError) -> Problem {

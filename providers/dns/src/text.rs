@@ -1,7 +1,92 @@
 //! Character strings (RFC 1035 §3.3): octets between quotes, with `\"`, `\\` and `\DDD`.
 //!
-//! Two forms of the same octets: the canonical one, a single quoted string that keeps readable UTF-8, and the
-//! wire one, pure ASCII and cut into strings of at most 255 octets.
+//! Two forms of the same octets: the canonical one, which keeps readable UTF-8, and the wire one, pure ASCII and cut into
+//! strings of at most 255 octets. A text that is cut every 255 octets is a single string in the canonical form; one
+//! that is cut anywhere else is all of its strings.
+
+/// Octets that one string holds.
+pub(crate) const LONGEST: usize = 255;
+
+/// The strings of a TXT record: never none, none longer than [`LONGEST`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Strings {
+    octets: Vec<u8>,
+    /// Where each string ends.
+    ends: Vec<usize>,
+}
+
+impl Strings {
+    /// Reads a sequence of strings, quoted or bare; what is too long for one string is cut, as servers do.
+    ///
+    /// None when the text is not such a sequence.
+    pub(crate) fn read(text: &str) -> Option<Strings> {
+        read(text).map(|(octets, ends)| Strings::new(octets, &ends))
+    }
+
+    /// These strings; none at all are an empty one.
+    pub(crate) fn of<'p>(parts: impl IntoIterator<Item = &'p [u8]>) -> Strings {
+        let (mut octets, mut ends) = (Vec::new(), Vec::new());
+        for part in parts {
+            octets.extend_from_slice(part);
+            ends.push(octets.len());
+        }
+        Strings::new(octets, &ends)
+    }
+
+    fn new(octets: Vec<u8>, wanted: &[usize]) -> Strings {
+        let (mut ends, mut start) = (Vec::with_capacity(wanted.len()), 0);
+        for end in wanted.iter().copied() {
+            while end - start > LONGEST {
+                start += LONGEST;
+                ends.push(start);
+            }
+            ends.push(end);
+            start = end;
+        }
+        if ends.is_empty() {
+            ends.push(0);
+        }
+        Strings { octets, ends }
+    }
+
+    /// The text, whatever its strings.
+    pub(crate) fn octets(&self) -> &[u8] {
+        &self.octets
+    }
+
+    /// True where the text is cut anywhere else than every 255 octets.
+    pub(crate) fn is_cut(&self) -> bool {
+        let length = self.octets.len();
+        let plain = |index: usize| ((index + 1) * LONGEST).min(length);
+        let count = length.div_ceil(LONGEST).max(1);
+        self.ends.len() != count || self.ends.iter().enumerate().any(|(index, end)| *end != plain(index))
+    }
+
+    /// Each string.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = &[u8]> {
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        starts.zip(&self.ends).map(move |(start, end)| &self.octets[start..*end])
+    }
+
+    /// Writes the canonical form.
+    pub(crate) fn quote(&self, out: &mut String) {
+        if !self.is_cut() {
+            return quote(&self.octets, out);
+        }
+        for (index, part) in self.parts().enumerate() {
+            out.push_str(if index == 0 { "" } else { " " });
+            quote(part, out);
+        }
+    }
+
+    /// Writes all strings as ASCII.
+    pub(crate) fn quote_for_wire(&self, out: &mut String) {
+        for (index, part) in self.parts().enumerate() {
+            out.push_str(if index == 0 { "" } else { " " });
+            quote_one_for_wire(part, out);
+        }
+    }
+}
 
 /// Writes `octets` as one quoted string; readable UTF-8 stays readable.
 pub fn quote(octets: &[u8], out: &mut String) {
@@ -27,7 +112,7 @@ pub fn quote_for_wire(octets: &[u8], out: &mut String) {
     if octets.is_empty() {
         out.push_str("\"\"");
     }
-    for (i, chunk) in octets.chunks(255).enumerate() {
+    for (i, chunk) in octets.chunks(LONGEST).enumerate() {
         out.push_str(if i == 0 { "" } else { " " });
         quote_one_for_wire(chunk, out);
     }
@@ -57,15 +142,18 @@ fn escape(byte: u8, out: &mut String) {
 ///
 /// None when the text is not such a sequence.
 pub fn unquote(text: &str) -> Option<Vec<u8>> {
-    let mut octets = Vec::with_capacity(text.len());
+    read(text).map(|(octets, _)| octets)
+}
+
+/// The octets of a sequence of character strings, and where each of these ends.
+fn read(text: &str) -> Option<(Vec<u8>, Vec<usize>)> {
+    let (mut octets, mut ends) = (Vec::with_capacity(text.len()), Vec::new());
     let mut bytes = text.bytes().peekable();
-    let mut strings = 0;
     loop {
         while bytes.next_if(|b| b.is_ascii_whitespace()).is_some() {}
         if bytes.peek().is_none() {
-            return (strings > 0).then_some(octets);
+            return (!ends.is_empty()).then_some((octets, ends));
         }
-        strings += 1;
         let is_quoted = bytes.next_if_eq(&b'"').is_some();
         loop {
             match bytes.peek() {
@@ -87,6 +175,7 @@ pub fn unquote(text: &str) -> Option<Vec<u8>> {
                 }
             }
         }
+        ends.push(octets.len());
     }
 }
 
@@ -169,6 +258,29 @@ mod tests {
     }
 
     #[test]
+    fn a_text_is_one_string_unless_it_is_cut_elsewhere_than_every_255_octets() {
+        let check = |text: &str, canonical: &str, wire: &str| {
+            let strings = Strings::read(text).unwrap();
+            let (mut one, mut other) = (String::new(), String::new());
+            strings.quote(&mut one);
+            strings.quote_for_wire(&mut other);
+            assert_eq!((&*one, &*other), (canonical, wire), "{text}");
+            assert_eq!(strings.is_cut(), strings.parts().count() > 1 && one.contains("\" \""), "{text}");
+            assert_eq!(Strings::read(&one).unwrap(), strings, "{text}");
+            assert_eq!(Strings::read(&other).unwrap(), strings, "{text}");
+        };
+        check("bare", "\"bare\"", "\"bare\"");
+        check("\"path=/x\" \"rp=lp\"", "\"path=/x\" \"rp=lp\"", "\"path=/x\" \"rp=lp\"");
+        check("\"\" \"ä\"", "\"\" \"ä\"", "\"\" \"\\195\\164\"");
+        check("\"a\" \"\"", "\"a\" \"\"", "\"a\" \"\"");
+        check("\"\"", "\"\"", "\"\"");
+        let (x, y) = ("x".repeat(255), "y".repeat(300));
+        check(&format!("\"{x}\" \"z\""), &format!("\"{x}z\""), &format!("\"{x}\" \"z\""));
+        let cut = format!("\"a\" \"{}\" \"{}\"", &y[..255], &y[255..]);
+        check(&format!("\"a\" \"{y}\""), &cut, &cut);
+    }
+
+    #[test]
     fn what_is_no_sequence_of_strings_is_refused() {
         for text in ["", "  ", "\"open", "a\"b", r#""\25""#, r#""\256""#, "\\"] {
             assert_eq!(unquote(text), None, "{text}");
@@ -188,6 +300,19 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn any_strings_survive_both_forms(parts in proptest::collection::vec(
+            proptest::collection::vec(any::<u8>(), 0..256), 1..4,
+        )) {
+            let strings = Strings::of(parts.iter().map(Vec::as_slice));
+            prop_assert!(strings.parts().eq(parts.iter().map(Vec::as_slice)));
+            let (mut canonical, mut wire) = (String::new(), String::new());
+            strings.quote(&mut canonical);
+            strings.quote_for_wire(&mut wire);
+            prop_assert_eq!(&Strings::read(&canonical).unwrap(), &strings);
+            prop_assert_eq!(&Strings::read(&wire).unwrap(), &strings);
+        }
+
         #[test]
         fn any_octets_survive_both_forms(octets in proptest::collection::vec(any::<u8>(), 0..700)) {
             prop_assert_eq!(unquote(&quoted(&octets)).unwrap(), octets.clone());

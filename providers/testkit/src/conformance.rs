@@ -101,6 +101,9 @@ pub trait Subject: Send + Sync {
         true
     }
 
+    /// Nobody needs `scope` any more: where it costs the remote time by being there, it may go.
+    async fn leave(&self, _scope: &Scope) {}
+
     /// The clear values of all secrets that this provider is configured with.
     fn secrets(&self) -> Vec<String> {
         Vec::new()

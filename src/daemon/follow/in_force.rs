@@ -193,11 +193,12 @@ impl Loop {
     /// Asks for what persons asked of the instance before, as far as the same is desired there: a word is for what was in
     /// force when it was said.
     fn bid(&mut self, desired: &Desired) {
-        let Some(Bids { mut scopes, desired: before }) = self.bids.take() else { return };
-        match changed(&before, desired) {
-            Some(changed) => scopes.retain(|scope| !changed.contains(scope)),
-            None => scopes.clear(),
+        let Some(Bids { mut scopes, mut insisted, desired: before }) = self.bids.take() else { return };
+        let changed = changed(&before, desired);
+        for asked in [&mut scopes, &mut insisted] {
+            asked.retain(|scope| changed.as_ref().is_some_and(|changed| !changed.contains(scope)));
         }
+        self.scheduler.insist(&insisted);
         self.scheduler.bid(scopes);
     }
 

@@ -39,7 +39,9 @@ pub struct Desired {
     /// configuration of the host changed them, such as `vars`.
     pub reconfigured: BTreeMap<ManifestKey, Hash>,
     /// What manifests that others refer to put out when this was read.
-    pub outputs: BTreeMap<ManifestKey, Hash>,
+    pub outputs: BTreeMap<ManifestKey, PutOut>,
+    /// Every reference of a manifest to an output of another one.
+    pub referred: BTreeSet<Reference>,
     /// References to outputs that manifests which are in sync do not have, each with what to do about it.
     pub vain: BTreeMap<Reference, Arc<str>>,
     /// The generation of each manifest when this came into force: what is planned from it writes nothing once one
@@ -116,6 +118,15 @@ impl Desired {
     }
 }
 
+/// What a manifest put out when the desired state was read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PutOut {
+    /// Tells it apart from other outputs.
+    pub hash: Hash,
+    /// Where the manifest declared something then, what is kept at an earlier revision included.
+    pub declared_in: BTreeSet<Scope>,
+}
+
 /// How a resource is kept at an earlier revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pinned {
@@ -150,6 +161,8 @@ pub struct SourceState {
     pub unselected_in: BTreeSet<(ManifestKey, Scope)>,
     /// It has several paths, of which later ones lie over earlier ones.
     pub has_layers: bool,
+    /// Files over which something may lie that could not be read.
+    pub overlaid: BTreeSet<Arc<str>>,
     /// The configured `path` or `ignore` is not the one the revision in force was read with.
     pub path_changed: bool,
     /// Every revision needs a person's consent (`apply: approve`).

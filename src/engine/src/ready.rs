@@ -23,14 +23,15 @@ pub struct Facts {
     /// What something stands on as it was before, each with one that does: it was not written since, or is declared no more
     /// and still there.
     pub stood_on: BTreeMap<ManifestKey, ManifestKey>,
-    /// Who depends on a manifest, by the scope of the dependant.
-    needed: BTreeMap<ManifestKey, BTreeSet<Scope>>,
+    /// Who depends on a manifest, by the scope of the dependant: one of each.
+    needed: BTreeMap<ManifestKey, BTreeMap<Scope, ManifestKey>>,
 }
 
 impl Facts {
-    /// Remembers that a resource in `scope` depends on `manifest`.
-    pub(crate) fn need(&mut self, manifest: ManifestKey, scope: Scope) {
-        self.needed.entry(manifest).or_default().insert(scope);
+    /// Remembers that what `row` tracks depends on `manifest`.
+    pub(crate) fn need(&mut self, manifest: ManifestKey, row: &Row) {
+        let scopes = self.needed.entry(manifest).or_default();
+        scopes.entry(row.scope.clone()).or_insert_with(|| row.manifest.clone());
     }
     /// Takes those out that are only read and to be read later: what they tell by then is what others wait for.
     pub(crate) fn put_off(&mut self, desired: &Desired, only_reads: impl Fn(&Resource) -> bool) {
@@ -51,13 +52,22 @@ impl Facts {
             reads = others;
         }
     }
-    /// Manifests that resources of other scopes still depend on. Within one scope the order of steps suffices.
-    pub fn needed_outside(&self, scope: &Scope) -> BTreeSet<ManifestKey> {
-        self.needed
-            .iter()
-            .filter(|(_, scopes)| scopes.iter().any(|s| s != scope))
-            .map(|(key, _)| key.clone())
-            .collect()
+    /// Those of the manifests of `rows`, which are of `scope`, that resources of other scopes still depend on, each with one that
+    /// does. Within one scope the order of steps suffices.
+    pub fn needed_outside(&self, scope: &Scope, rows: &[Row]) -> BTreeMap<ManifestKey, ManifestKey> {
+        let mut found = BTreeMap::new();
+        if self.needed.is_empty() {
+            return found;
+        }
+        // Of a manifest with many resources the rows often follow each other.
+        for run in rows.chunk_by(|a, b| a.manifest == b.manifest) {
+            let key = &run[0].manifest;
+            let by = self.needed.get(key).and_then(|by| by.iter().find(|(other, _)| *other != scope));
+            if let Some((_, by)) = by {
+                found.insert(key.clone(), by.clone());
+            }
+        }
+        found
     }
 }
 
@@ -67,7 +77,7 @@ pub fn facts(desired: &Desired, memories: &BTreeMap<Scope, ScopeMemory>) -> Fact
     for memory in memories.values() {
         for row in memory.rows.iter() {
             for key in row.tracked.after.iter() {
-                facts.need(key.clone(), row.scope.clone());
+                facts.need(key.clone(), row);
             }
         }
     }

@@ -213,14 +213,134 @@ fn what_goes_into_a_zone_that_cannot_be_read_is_frozen_without_an_error_of_its_o
                     .once();
             assert_eq!(loaded.problems.len(), 1, "{zone}{file}{}", shown(&loaded));
             let broken = &loaded.desired.sources["afar"].broken;
-            assert_eq!(
-                broken.iter().map(|path| &**path).collect::<Vec<_>>(),
-                ["afar.yaml", "set.yaml"],
-                "{zone}{file}"
-            );
+            let is_pointing = file.contains("reverse");
+            // Of what points back only that is frozen.
+            let frozen = if is_pointing { &["afar.yaml"][..] } else { &["afar.yaml", "set.yaml"][..] };
+            assert_eq!(broken.iter().map(|path| &**path).collect::<Vec<_>>(), frozen, "{zone}{file}");
             let all = resources(&loaded);
             assert!(all.contains("more.z.test./A") && !all.contains("y.z.test./A"), "{all}");
+            assert_eq!((all.contains("r.z.test./A"), all.contains("PTR")), (is_pointing, false), "{all}");
         }
+    }
+}
+
+fn only(scopes: Option<&str>, kinds: Option<&str>) -> Allow {
+    let globs = |text: &str| vec![text.into()];
+    let (scopes, kinds) = (scopes.map(globs), kinds.map(globs));
+    Allow::Rules(vec![AllowRule { provider: "*".into(), scopes, kinds, deny: Vec::new() }])
+}
+
+#[test]
+fn an_endpoint_goes_into_no_other_zone_while_its_own_may_be_declared_where_nothing_can_be_read() {
+    let check = |desk: &Setup, goes_on: bool| {
+        let loaded = desk.once();
+        let all = resources(&loaded);
+        assert_eq!(all.contains("one/z.test x.sub.z.test./A"), goes_on, "{all}{}", shown(&loaded));
+        let state = &loaded.desired.sources["team"];
+        assert_eq!((state.is_whole(), state.broken.contains("t.yaml")), (goes_on, !goes_on));
+    };
+    let mut desk = setup("", &endpoint(&["x.sub.z.test"]));
+    check(&desk, true);
+    let sub = zone("").replace("z.test", "sub.z.test");
+    let named = |zone: &str| {
+        sub.replace("sub.z.test", "s").replace("provider: one", &format!("zone: {zone}, provider: oen"))
+    };
+    let wrong = [
+        "a: [\n".to_owned(),
+        sub.replace("kind: Zone", "kind: Zonee"),
+        sub.replace("dns/v1", "dns/v2"),
+        sub.replace("provider: one", "provider: oen"),
+        named("Sub.Z.test."),
+        // Which name it has where it is in use is not known here.
+        named("sübdomain.z.test"),
+    ];
+    for text in &wrong {
+        desk.sources[0].1 = folder(&[("z.yaml", &zone("")), ("sub.yaml", text)]);
+        check(&desk, false);
+    }
+    let apart = [
+        wrong[3].replace("sub.z.test", "sub.other.test"),
+        wrong[1].replace("sub.z.test", "sub.other.test"),
+        named("sub.other.test"),
+        "apiVersion: dns/v1\nkind: Fiile\nmetadata: {name: motd}\nspec: {path: /etc/ü, text: über uns}\n"
+            .to_owned(),
+    ];
+    for text in &apart {
+        desk.sources[0].1 = folder(&[("z.yaml", &zone("")), ("apart.yaml", text)]);
+        assert_eq!(desk.once().problems.len(), 1, "{text}");
+        check(&desk, true);
+    }
+    desk.sources[0].1 = folder(&[("z.yaml", &zone(""))]);
+    for (allow, goes_on) in [
+        (Allow::All, false),
+        (only(Some("*.z.test"), None), false),
+        (only(Some("*.other.test"), None), true),
+        (only(None, Some("dns/RecordSet")), true),
+    ] {
+        desk.lacking = vec![allow];
+        check(&desk, goes_on);
+    }
+}
+
+#[test]
+fn what_is_kept_of_an_endpoint_does_not_outlive_what_may_be_hidden() {
+    let mut cache = Cache::default();
+    let mut desk = setup("", &endpoint(&["x.sub.z.test"]));
+    let mut load = |desk: &Setup| resources(&desk.load(&mut cache)).contains("x.sub.z.test./A");
+    assert!(load(&desk));
+    desk.lacking = vec![Allow::All];
+    assert!(!load(&desk));
+    desk.lacking = vec![only(Some("*.other.test"), None)];
+    assert!(load(&desk));
+    desk.lacking = Vec::new();
+    assert!(load(&desk));
+}
+
+#[test]
+fn a_ptr_stays_where_it_is_while_its_zone_may_be_declared_where_nothing_can_be_read() {
+    let (short, pointer) = ("192.in-addr.arpa", "1.2.0.192.in-addr.arpa./PTR");
+    let reverse = zone("").replace("z.test", short);
+    let mut desk = setup("", &set(&X.replace("}", ", reverse: true}")));
+    let z = zone("");
+    let files = [("z.yaml", z.as_str()), ("r.yaml", reverse.as_str()), ("longer.yaml", "a: [\n")];
+    desk.sources[0].1 = folder(&files[..2]);
+    assert!(resources(&desk.once()).contains(&format!("one/{short} {pointer}")));
+    desk.sources[0].1 = folder(&files);
+    let loaded = desk.once();
+    let all = resources(&loaded);
+    assert!(all.contains("one/z.test x.z.test./A") && !all.contains("PTR"), "{all}");
+    assert!(loaded.desired.sources["team"].is_whole(), "all else of that source is sure");
+    let aside: BTreeSet<String> =
+        loaded.desired.set_aside.iter().map(|(scope, id)| format!("{scope} {id}")).collect();
+    for zone in [short, "0.192.in-addr.arpa", "2.0.192.in-addr.arpa", "1.2.0.192.in-addr.arpa"] {
+        assert!(aside.contains(&format!("one/{zone} {pointer}")), "{zone} {aside:?}");
+    }
+}
+
+#[test]
+fn a_ptr_goes_into_no_shorter_zone_while_its_own_is_in_error() {
+    let (short, long, pointer) = ("192.in-addr.arpa", "2.0.192.in-addr.arpa", "1.2.0.192.in-addr.arpa./PTR");
+    let (z, team) = (zone(""), set(&X.replace("}", ", reverse: true}")));
+    let of = |name: &str, entry: &str| {
+        zone("").replace("z.test", name).replace("provider: one", &format!("provider: {entry}"))
+    };
+    let load = |longer: &str, entry: &str, is_own: bool| {
+        let (shorter, longer) = (of(short, "one"), of(longer, entry));
+        let files = [("z.yaml", &*z), ("s.yaml", &*shorter), ("l.yaml", &*longer), ("t.yaml", &*team)];
+        let mut desk = setup("", if is_own { "" } else { &team });
+        desk.sources[0].1 = folder(&files[..if is_own { 4 } else { 3 }]);
+        desk.once()
+    };
+    for is_own in [true, false] {
+        assert!(resources(&load(long, "one", is_own)).contains(&format!("one/{long} {pointer}")));
+        let apart = load("3.0.192.in-addr.arpa", "oen", is_own);
+        assert!(resources(&apart).contains(&format!("one/{short} {pointer}")), "{}", resources(&apart));
+        let loaded = load(long, "oen", is_own);
+        let all = resources(&loaded);
+        assert!(all.contains("one/z.test x.z.test./A") && !all.contains("PTR"), "{all}{}", shown(&loaded));
+        let aside: BTreeSet<String> =
+            loaded.desired.set_aside.iter().map(|(scope, id)| format!("{scope} {id}")).collect();
+        assert_eq!(aside, [short, long].map(|zone| format!("one/{zone} {pointer}")).into());
     }
 }
 

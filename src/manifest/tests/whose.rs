@@ -453,6 +453,27 @@ fn of_layers_that_cannot_be_read_only_what_lacks_one_stays_out() {
 }
 
 #[test]
+fn what_may_lie_over_a_file_is_told_by_what_cannot_be_read() {
+    let good = ["a", "b", "c"].map(|name| thing(name, "{}"));
+    let check = |broken: &str, paths: [&str; 3], expect: &[&str]| {
+        let files = ["1/a.yaml", "2/b.yaml", "3/c.yaml"].into_iter().zip(&good);
+        let files = files.map(|(path, text)| (path, if path == broken { "x: [" } else { &**text }));
+        let mut setup = Setup::new(&files.collect::<Vec<_>>());
+        setup.rules().paths = paths.map(Arc::from).to_vec();
+        let loaded = setup.once();
+        let overlaid = loaded.desired.sources["infra"].overlaid.iter();
+        assert_eq!(overlaid.map(|file| &**file).collect::<Vec<_>>(), expect, "{broken} {paths:?}");
+    };
+    let all = ["1", "2", "3"];
+    check("", all, &[]);
+    check("1/a.yaml", all, &[]);
+    check("2/b.yaml", all, &["1/a.yaml"]);
+    check("3/c.yaml", all, &["1/a.yaml", "2/b.yaml"]);
+    check("", ["1", "2", "4"], &["1/a.yaml", "2/b.yaml"]);
+    check("", ["1", "2", "${host.labels.none}"], &["1/a.yaml", "2/b.yaml"]);
+}
+
+#[test]
 fn the_ways_to_name_an_entry_say_the_same_and_those_of_a_later_path_replace_each_other() {
     let check = |annotation: &str, spec: &str, expect: &str| {
         let text = thing("a", spec);

@@ -2,6 +2,7 @@
 
 use super::{
     document::*,
+    former::formers,
     lines,
     warnings::{followers, moves},
 };
@@ -10,7 +11,7 @@ use crate::{
     store::Elsewhere,
 };
 use reconciled_engine::{
-    Desired,
+    Desired, SourceState,
     plan::{self, ScopePlan, Step},
     store,
     survey::{self, Survey, View},
@@ -95,6 +96,7 @@ impl Document {
             show(entry).is_some_and(|observer| matches!(observer.info().identity, Identity::Assigned { .. }))
         });
         document.warnings.extend(followers(survey, desired));
+        document.warnings.extend(formers(survey, show));
         document.unassigned = unassigned(survey, options);
         document.unassigned_manifests = Elsewhere::of(desired);
         document.frozen = frozen(survey, desired, options);
@@ -171,8 +173,13 @@ pub fn why_frozen(key: &ManifestKey, desired: &Desired) -> String {
         }
         // Only what others declare as well, or may, is kept then.
         Some(state) if state.is_whole() => {
-            let other = desired.sources.iter().find(|(_, other)| !other.broken.is_empty());
+            let is_unread =
+                |other: &SourceState| !other.broken.is_empty() || other.revision.is_empty() && !other.prunes;
+            let other = desired.sources.iter().find(|(_, other)| is_unread(other));
             match other.filter(|_| !desired.set_aside.is_empty()) {
+                Some((name, other)) if other.broken.is_empty() => {
+                    format!("source {name} could not be read, and may declare it by now")
+                }
                 Some((name, other)) => {
                     format!(
                         "files of source {name} with errors may declare it by now: {}",

@@ -6,6 +6,7 @@
 
 mod build;
 mod document;
+mod former;
 mod lines;
 mod markdown;
 mod text;

@@ -2,7 +2,7 @@
 
 use super::document::Warning;
 use reconciled_engine::{
-    Desired,
+    Desired, ManifestMeta,
     plan::{Change, Reason, Step},
     survey::Survey,
 };
@@ -126,32 +126,61 @@ fn committed(survey: &Survey, change: Change) -> impl Iterator<Item = (&Scope, &
     steps.filter(move |(_, s)| s.change == change && matches!(s.reason, Reason::Commit(_)))
 }
 
-/// What is made anew puts out something else, and who refers to it is planned only then: that it looks in sync until then
-/// must not be taken for the whole of a change. One warning for each that is made anew.
+/// What is made anew, or changed in what others refer to, puts out something else, and who refers to it is planned only then:
+/// that it looks in sync until then must not be taken for the whole of a change. One warning for each of them.
 pub(super) fn followers(survey: &Survey, desired: &Desired) -> Vec<Warning> {
+    let mut referred: BTreeMap<&ManifestKey, BTreeSet<&str>> = BTreeMap::new();
+    for reference in &desired.referred {
+        referred.entry(&reference.target).or_default().insert(root(&reference.path));
+    }
+    if referred.is_empty() {
+        return Vec::new();
+    }
     let views = || survey.scopes.values().filter_map(|view| view.as_ref().ok());
     let steps = || views().flat_map(|view| &view.plan.steps);
     let key = |step: &Step| step.work.row.as_ref().map(|row| row.manifest.clone());
-    let is_referred_to = |key: &ManifestKey| desired.outputs.contains_key(key);
-    let anew = steps().filter(|step| step.change == Change::Replace);
-    let anew: Vec<(&Step, ManifestKey)> =
-        anew.filter_map(|step| Some((step, key(step).filter(is_referred_to)?))).collect();
-    if anew.is_empty() {
+    // What is made at another entry than before is made anew as well.
+    let gone: BTreeSet<ManifestKey> =
+        steps().filter(|step| step.change == Change::Delete).filter_map(key).collect();
+    let moves = |step: &Step, key: &ManifestKey| -> Option<&'static str> {
+        let outputs = referred.get(key)?;
+        match step.change {
+            Change::Replace => Some("made anew"),
+            Change::Create if gone.contains(key) => Some("made anew"),
+            Change::Update => {
+                step.fields.iter().any(|field| outputs.contains(root(&field.path))).then_some("changed")
+            }
+            _ => None,
+        }
+    };
+    let moving = steps().filter(|step| step.can_happen()).filter_map(|step| {
+        let key = key(step)?;
+        Some((step, moves(step, &key)?, key))
+    });
+    let moving: Vec<(&Step, &str, ManifestKey)> = moving.collect();
+    if moving.is_empty() {
         return Vec::new();
     }
     let planned: BTreeSet<ManifestKey> =
         steps().filter(|step| step.change.writes()).filter_map(key).collect();
+    let mut next_to: BTreeMap<&ManifestKey, Vec<&ManifestMeta>> = BTreeMap::new();
+    for manifest in &desired.manifests {
+        manifest.after.iter().for_each(|on| next_to.entry(on).or_default().push(manifest));
+    }
     let mut warnings = Vec::new();
-    for (step, key) in anew {
+    for (step, what, key) in moving {
         let mut reached = BTreeSet::from([&key]);
         let mut names = Vec::new();
-        // Each round finds who refers to what was found before it.
-        while let Some(next) = desired.manifests.iter().find(|manifest| {
-            !reached.contains(&manifest.key) && manifest.after.iter().any(|on| reached.contains(on))
-        }) {
-            reached.insert(&next.key);
-            if !planned.contains(&next.key) {
-                names.push(next.address.to_string());
+        let mut open = vec![&key];
+        while let Some(on) = open.pop() {
+            for next in next_to.get(on).into_iter().flatten() {
+                if !reached.insert(&next.key) {
+                    continue;
+                }
+                open.push(&next.key);
+                if !planned.contains(&next.key) {
+                    names.push(next.address.to_string());
+                }
             }
         }
         names.sort();
@@ -166,7 +195,7 @@ pub(super) fn followers(survey: &Survey, desired: &Desired) -> Vec<Warning> {
         warnings.push(Warning {
             reason: "MayFollow".into(),
             message: format!(
-                "{} is made anew: {these} may be changed or made anew too, once its outputs are known: {shown}{more}",
+                "{} is {what}: {these} may be changed or made anew too, once its outputs are known: {shown}{more}",
                 step.address
             ),
             hint: Some("they are in no count of this plan; the guard judges them once they are planned".into()),
@@ -174,4 +203,9 @@ pub(super) fn followers(survey: &Survey, desired: &Desired) -> Vec<Warning> {
         });
     }
     warnings
+}
+
+/// The first key of a path: of a field, and of an output.
+fn root(path: &str) -> &str {
+    path.split(['.', '[']).next().unwrap_or(path)
 }

@@ -5,7 +5,7 @@
 use super::{
     node::{Node, NodeValue, ScalarKind, SourceFile, Span},
     scalar::{Resolved, resolve},
-    typed::{AT, TEXT_OR, TEXT_OR_LIST, UNSHOWN},
+    typed::{AT, TEXT_LIST_OR, TEXT_OR, TEXT_OR_LIST, UNSHOWN},
 };
 use crate::{
     problem::{Problem, did_you_mean},
@@ -336,11 +336,17 @@ impl<'de> Deserializer<'de> for Decoder<'_> {
                 });
                 DecodeError { hint: hint.or(error.hint.clone()), ..error }
             }),
-            NodeValue::Seq(_) if name == TEXT_OR_LIST => self.deserialize_seq(visitor),
-            NodeValue::Scalar(..) if name == TEXT_OR || name == TEXT_OR_LIST => self.deserialize_str(visitor),
+            NodeValue::Map(_) if name == TEXT_LIST_OR => self.deserialize_map(visitor),
+            NodeValue::Seq(_) if name == TEXT_OR_LIST || name == TEXT_LIST_OR => {
+                self.deserialize_seq(visitor)
+            }
+            NodeValue::Scalar(..) if [TEXT_OR, TEXT_OR_LIST, TEXT_LIST_OR].contains(&name) => {
+                self.deserialize_str(visitor)
+            }
             _ if name == UNSHOWN => self.deserialize_unshown(visitor),
             _ if name == TEXT_OR_LIST => Err(self.wrong("text or a list of texts")),
             _ if name == TEXT_OR => Err(self.wrong("text or a mapping")),
+            _ if name == TEXT_LIST_OR => Err(self.wrong("text, a list of texts or a mapping")),
             _ => visitor.visit_newtype_struct(self),
         }
     }

@@ -1,4 +1,4 @@
-//! What a field may be besides one plain value: [`At`] keeps its place, [`TextOr`] and [`TextOrList`] have a short form,
+//! What a field may be besides one plain value: [`At`] keeps its place, [`TextOr`], [`TextOrList`] and [`TextListOr`] have a short form,
 //! [`Each`] goes on behind a bad element.
 //!
 //! The decoder knows them by their names, which no struct of a kind can have.
@@ -11,6 +11,7 @@ use std::{fmt, marker::PhantomData};
 pub(super) const AT: &str = "$reconciled::At";
 pub(super) const TEXT_OR: &str = "$reconciled::TextOr";
 pub(super) const TEXT_OR_LIST: &str = "$reconciled::TextOrList";
+pub(super) const TEXT_LIST_OR: &str = "$reconciled::TextListOr";
 pub(super) const UNSHOWN: &str = "$reconciled::Unshown";
 
 /// Reads with `visitor` what is no secret but has one in its place when it is written wrongly: whatever is wrong with it, the
@@ -157,6 +158,55 @@ impl<'de> Deserialize<'de> for TextOrList {
             }
         }
         deserializer.deserialize_newtype_struct(TEXT_OR_LIST, EitherVisitor)
+    }
+}
+
+/// Text, a list of texts, or a mapping. Scalars of any kind are taken as they were written, as by [`TextOr`].
+///
+/// ```
+/// use reconciled_provider::yaml::{parse, Each, Limits, SourceFile, TextListOr};
+/// use std::collections::BTreeMap;
+/// let file = SourceFile::new("z.yaml", "[1.10, [a, 2], {k: rsa}]\n");
+/// let node = parse(&file, Limits::default()).unwrap().remove(0);
+/// let values = node.decode::<Each<TextListOr<BTreeMap<String, String>>>>(&file).0.unwrap();
+/// assert_eq!(values[0].value, TextListOr::Text("1.10".into()));
+/// assert_eq!(values[1].value, TextListOr::List(vec!["a".into(), "2".into()]));
+/// assert_eq!(values[2].value, TextListOr::Map([("k".into(), "rsa".into())].into()));
+/// ```
+#[derive(Clone, Debug, PartialEq, schemars::JsonSchema)]
+#[schemars(untagged)]
+pub enum TextListOr<T> {
+    /// A scalar.
+    Text(String),
+    /// A list of scalars.
+    List(Vec<String>),
+    /// A mapping.
+    Map(T),
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for TextListOr<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<TextListOr<T>, D::Error> {
+        struct AnyVisitor<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for AnyVisitor<T> {
+            type Value = TextListOr<T>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("text, a list of texts or a mapping")
+            }
+            fn visit_str<E>(self, text: &str) -> Result<TextListOr<T>, E> {
+                Ok(TextListOr::Text(text.into()))
+            }
+            fn visit_seq<A: de::SeqAccess<'de>>(self, mut access: A) -> Result<TextListOr<T>, A::Error> {
+                let mut list = Vec::new();
+                while let Some(text) = access.next_element()? {
+                    list.push(text);
+                }
+                Ok(TextListOr::List(list))
+            }
+            fn visit_map<A: de::MapAccess<'de>>(self, access: A) -> Result<TextListOr<T>, A::Error> {
+                T::deserialize(de::value::MapAccessDeserializer::new(access)).map(TextListOr::Map)
+            }
+        }
+        deserializer.deserialize_newtype_struct(TEXT_LIST_OR, AnyVisitor(PhantomData))
     }
 }
 

@@ -24,7 +24,7 @@ use crate::{
     key,
     moment::now,
     sign,
-    wish::{Authority, Wish},
+    wish::{Authority, Wish, secret_words},
 };
 use reconciled_provider::{Claim, Error};
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
@@ -229,17 +229,26 @@ impl Work<'_> {
 
     /// Says what to do about an account that the authority wants nothing to do with.
     fn barred(&self, fault: Fault) -> Error {
-        let is_unauthorized = fault.word() == "unauthorized";
+        let word = fault.word().to_owned();
         let error = fault.into_error();
-        if !is_unauthorized {
-            return error;
+        match (&*word, &self.authority.binding) {
+            // None was made yet, so it is about what it would have been bound with.
+            ("unauthorized" | "externalAccountRequired", Some((id, secret)))
+                if matches!(self.client.login.url(), Ok(None)) =>
+            {
+                error.hint(format!(
+                    "are keyID `{id}` and {} what the authority gave for `externalAccountBinding`? once one of the two is \
+                     another one, it is tried again",
+                    secret_words(secret)
+                ))
+            }
+            ("unauthorized", _) => error.hint(format!(
+                "was the account deactivated there? to have another one made, move {} away, and then: reconciled sync {}",
+                self.client.login.file().display(),
+                address(self.name)
+            )),
+            _ => error,
         }
-        let file = self.client.login.file();
-        error.hint(format!(
-            "was the account deactivated there? to have another one made, move {} away, and then: reconciled sync {}",
-            file.display(),
-            address(self.name)
-        ))
     }
 
     /// The key stays: it was told to nobody but the authority, and is as good as a new one.

@@ -123,6 +123,7 @@ mod tests {
             email: None,
             bundle: None,
             binding: None,
+            binding_mark: None,
             lacks_binding_key: false,
             rotate: None,
             profile: None,

@@ -1,6 +1,6 @@
 //! Issuers: what one may say, and what the certificates that name it take from it.
 
-use super::{Reader, SELECTED, scope_name};
+use super::{Reader, SELECTED, scope_name, seconds};
 use crate::{
     config::check_path,
     kind::{
@@ -47,6 +47,7 @@ impl Reader<'_> {
             let text = "`caBundle` is no certificate in PEM and base64";
             self.refuse(at.span, text, "base64 -w0 ca.pem makes it");
         }
+        self.length(acme.value.rotate_account_key_after.as_ref(), "age of the key of an account");
         let when = acme.value.on_profile_change.as_ref();
         if let Some(at) = when.filter(|at| !matches!(&*at.value, "now" | "renewal")) {
             let message = format!("`{}` is no time for another profile", at.value.escape_debug());
@@ -243,13 +244,13 @@ impl Reader<'_> {
             self.refuse(span, message, "leave `commonName` out, or add it to `dnsNames`");
             return None;
         }
-        let mut lacks_binding_key = false;
+        let (mut binding_mark, mut lacks_binding_key) = (None, false);
         let binding = match &acme.external_account_binding {
             Some(binding) => {
                 // Where it is missing that is said where it stands.
                 let name = super::theirs::binding_key(binding)?.1.to_owned();
                 match self.inputs.secret_of(issuer, &Issue::secret(&name)) {
-                    Ok(_) => {}
+                    Ok(SecretMark(mark)) => binding_mark = Some(mark),
                     // The account may be there already, and then nobody needs it: certificates are renewed all the same.
                     Err(error) if error.kind == ErrorKind::Unavailable => {
                         let text = format!("no account can be bound: {}", error.chain());
@@ -294,22 +295,55 @@ impl Reader<'_> {
             }
             solvers.push((name, solver));
         }
+        self.check_zones(span, &solvers);
         Some(Issue::Acme(Box::new(Authority {
             server: acme.server.value.clone(),
             email: acme.email.clone(),
             bundle: acme.ca_bundle.as_ref().and_then(|at| bundle(&at.value)),
             binding,
+            binding_mark,
             lacks_binding_key,
-            rotate: acme
-                .rotate_account_key_after
-                .as_ref()
-                .and_then(|at| self.length(Some(at), "age of a key")),
+            // What is none is said where it stands.
+            rotate: acme.rotate_account_key_after.as_ref().and_then(|at| seconds(&at.value)),
             profile: acme.profile.clone(),
             profile_at_once: acme.on_profile_change.as_ref().is_some_and(|at| at.value == "now"),
             preferred_chain: acme.preferred_chain.clone(),
             solvers,
             others,
         })))
+    }
+}
+
+impl Reader<'_> {
+    /// Warns of names whose record goes into no zone that is declared: an order would be made, and come to nothing.
+    fn check_zones(&mut self, span: Span, solvers: &[(String, Solver)]) {
+        let record = |(name, solver): &(String, Solver)| {
+            let Solver::Dns(provider, delegated) = solver else { return None };
+            let usual = || format!("_acme-challenge.{}", name.strip_prefix("*.").unwrap_or(name));
+            let record = delegated.as_ref().map_or_else(usual, |name| name.to_ascii_lowercase());
+            Some((provider.clone(), record))
+        };
+        let records: BTreeSet<(String, String)> = solvers.iter().filter_map(record).collect();
+        // What was not read may declare it.
+        if records.is_empty() || self.inputs.is_apart() || !self.inputs.is_all_read() {
+            return;
+        }
+        let scopes = self.inputs.scopes();
+        let is_held = |provider: &str, record: &str| {
+            let mut zones = scopes.iter().filter(|scope| &*scope.provider == provider);
+            zones.any(|zone| {
+                record.strip_suffix(&*zone.name).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+            })
+        };
+        for (provider, record) in records.iter().filter(|(provider, record)| !is_held(provider, record)) {
+            let message = format!(
+                "no zone of provider `{provider}` that is declared holds `{record}`: an order would be made, and come to \
+                 nothing"
+            );
+            let hint = "declare the zone with a manifest of kind `Zone`, or, where that name is a CNAME, write \
+                        delegatedTo: NAME at the solver";
+            self.warn(span, message, hint);
+        }
     }
 }
 

@@ -34,12 +34,13 @@ use std::{
 };
 use x509_parser::{certificate::X509Certificate, der_parser::asn1_rs::FromDer, extensions::X509Extension};
 
-/// How many places are passed until the process dies; none for zero.
-static LEFT: AtomicUsize = AtomicUsize::new(0);
+/// How many places are passed until the process dies, for each test; none for zero.
+static LEFT: [AtomicUsize; 7] = [const { AtomicUsize::new(0) }; 7];
 
-fn die(_: &str) {
-    let left = LEFT.load(Ordering::SeqCst);
-    LEFT.store(left.saturating_sub(1), Ordering::SeqCst);
+/// What the process of the test with this number calls at each place.
+fn die<const TEST: usize>(_: &str) {
+    let left = LEFT[TEST].load(Ordering::SeqCst);
+    LEFT[TEST].store(left.saturating_sub(1), Ordering::SeqCst);
     if left == 1 {
         // As a panic, without a word about it.
         std::panic::resume_unwind(Box::new(()));
@@ -148,7 +149,7 @@ fn is_no_torn_pair(desk: &Desk, place: &str) {
 }
 
 /// One life that ends at this place, of a first certificate or a renewal. True when it was reached.
-async fn life(kind: &'static str, is_renewal: bool, place: usize) -> bool {
+async fn life<const TEST: usize>(kind: &'static str, is_renewal: bool, place: usize) -> bool {
     let authority = Authority::start();
     let mut desk = Desk::new(&authority);
     let webroot = desk.dir.path().join("www");
@@ -186,7 +187,7 @@ async fn life(kind: &'static str, is_renewal: bool, place: usize) -> bool {
         _ => {}
     }
     desk.wish.reload = ["a.service".to_owned()].into();
-    desk.passed = die;
+    desk.passed = die::<TEST>;
     desk.restart();
     let name = format!("{kind}, renewal {is_renewal}, place {place}");
     let before = usize::from(is_renewal);
@@ -195,9 +196,9 @@ async fn life(kind: &'static str, is_renewal: bool, place: usize) -> bool {
         fs::write(desk.dir.path().join("reloaded"), "").unwrap();
         desk.renew().await;
     }
-    LEFT.store(place, Ordering::SeqCst);
+    LEFT[TEST].store(place, Ordering::SeqCst);
     let died = AssertUnwindSafe(desk.carried(6)).catch_unwind().await.is_err();
-    LEFT.store(0, Ordering::SeqCst);
+    LEFT[TEST].store(0, Ordering::SeqCst);
     assert!(!is_renewal || desk.dir.path().join("out/web/tls.crt").exists(), "{name}");
     is_no_torn_pair(&desk, &name);
     desk.restart();
@@ -220,17 +221,47 @@ async fn life(kind: &'static str, is_renewal: bool, place: usize) -> bool {
     died
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn whatever_proves_names_nothing_is_burned_left_over_or_torn() {
-    for kind in ["http-01", "a web server", "tls-alpn-01", "dns-01", PERSIST] {
-        // Those of the other kinds are renewed where the real program is killed.
-        let is_renewed = ["a web server", "tls-alpn-01"].contains(&kind);
-        for is_renewal in [false, true].into_iter().filter(|is_renewal| is_renewed || !is_renewal) {
-            let mut place = 1;
-            while life(kind, is_renewal, place).await {
-                place += 1;
-            }
-            assert!(place > 12, "{kind}, renewal {is_renewal}: only {place} places");
-        }
+/// A life for each place on the way to a certificate, or to the one that takes its place. What is not renewed here is where the real
+/// program is killed.
+async fn lives<const TEST: usize>(kind: &'static str, is_renewal: bool) {
+    let mut place = 1;
+    while life::<TEST>(kind, is_renewal, place).await {
+        place += 1;
     }
+    assert!(place > 12, "{kind}, renewal {is_renewal}: only {place} places");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_burned_left_over_or_torn_where_http_proves_names() {
+    lives::<0>("http-01", false).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_burned_left_over_or_torn_where_a_web_server_proves_names() {
+    lives::<1>("a web server", false).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_burned_left_over_or_torn_where_a_web_server_proves_names_again() {
+    lives::<2>("a web server", true).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_burned_left_over_or_torn_where_tls_proves_names() {
+    lives::<3>("tls-alpn-01", false).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_burned_left_over_or_torn_where_tls_proves_names_again() {
+    lives::<4>("tls-alpn-01", true).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_burned_left_over_or_torn_where_dns_proves_names() {
+    lives::<5>("dns-01", false).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_burned_left_over_or_torn_where_a_lasting_record_proves_names() {
+    lives::<6>(PERSIST, false).await;
 }

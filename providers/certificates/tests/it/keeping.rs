@@ -368,7 +368,9 @@ async fn what_nobody_looks_at_is_not_waited_for_for_ever() {
     let outcome = desk.pass_of("site").await;
     let error = outcome.error().unwrap();
     assert!(error.message.contains("is where certificate cert/web is put"), "{}", error.message);
-    assert!(error.hint.as_ref().unwrap().contains("if that certificate is gone for good"));
+    let hint = error.hint.as_ref().unwrap();
+    assert!(hint.contains("of two that exchange theirs first one a third"), "{hint}");
+    assert!(hint.contains("if that certificate is gone for good"), "{hint}");
     assert!(desk.look("site", true).await.is_some(), "so a plan says it too");
     // One that is about to go is waited for, the less often the longer it takes.
     desk.look("web", false).await;
@@ -416,6 +418,25 @@ async fn a_group_that_is_gone_keeps_nothing_from_being_deleted() {
     desk.keep().put_issued("web", &reconciled_certificates::kept::Issued { wish, ..kept }).unwrap();
     assert!(matches!(desk.delete().await, Outcome::Gone));
     assert!(!desk.dir.path().join("out/web").exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_ordered_for_files_that_can_belong_to_nobody() {
+    let authority = Authority::start();
+    let mut desk = Desk::new(&authority);
+    for (owner, group) in [(Some("no-such-user-here"), None), (None, Some("no-such-group-here"))] {
+        desk.wish.output.owner = owner.map(String::from);
+        desk.wish.output.group = group.map(String::from);
+        let error = desk.refusal().await.unwrap();
+        assert_eq!(error.kind, ErrorKind::Invalid);
+        assert!(error.message.contains("here` on this host"), "{}", error.message);
+    }
+    desk.wish.output.group = None;
+    assert!(desk.refusal().await.is_none());
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    // What is there is renewed all the same: it is kept until it can be put in place.
+    desk.wish.output.owner = Some("no-such-user-here".into());
+    assert!(desk.refusal().await.is_none());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -452,6 +452,79 @@ fn a_secret_that_rotates_is_another_content_and_nothing_that_a_person_wrote() {
 }
 
 #[test]
+fn another_key_that_binds_an_account_is_another_content_and_no_other_certificate() {
+    let binding = "externalAccountBinding: {keyID: k, key: {secret: eab}}";
+    let acme =
+        format!("{{acme: {{server: 'https://ca.example/dir', {binding}, solvers: [{{http01: {{}}}}]}}}}");
+    let of = |secret: &'static str| {
+        let others = vec![manifest("Issuer", "own", &acme)];
+        let spec = "{issuerRef: {name: own}, dnsNames: [a.example], output: {directory: /etc/ssl/web}}";
+        let inputs = TestInputs { others, secret, ..TestInputs::default() };
+        let out = normalize(&host(), &manifest("Certificate", "web", spec), &inputs);
+        let spec = &out.resources[0].spec;
+        let material = Wish::decode(spec.bytes().unwrap()).unwrap().material();
+        (spec.hash().unwrap(), spec.template(), material)
+    };
+    let (before, after) = (of("one"), of("two"));
+    assert!(before.0 != after.0, "what an authority refused is tried again");
+    assert_eq!((before.1, before.2), (after.1, after.2));
+}
+
+#[test]
+fn what_is_wrong_with_an_issuer_is_said_there_and_not_of_its_certificates() {
+    let issuer =
+        "{acme: {server: 'https://ca.example/dir', rotateAccountKeyAfter: 1m, solvers: [{http01: {}}]}}";
+    let out = normalize(&host(), &manifest("Issuer", "own", issuer), &TestInputs::default());
+    let said = told(&out);
+    assert!(said.len() == 1 && said[0].contains("`1m` is no age of the key of an account"), "{said:?}");
+    let out = certificate(&host(), issuer, "issuerRef: {name: own}, dnsNames: [a.example]");
+    assert_eq!((out.problems.len(), out.resources.len()), (0, 1), "{:?}", told(&out));
+}
+
+#[test]
+fn a_record_that_goes_into_no_declared_zone_is_warned_of() {
+    let check = |solver: &str, zones: &[(&str, &str)], name: &str, part: &str| {
+        let issuer = format!("{{acme: {{server: 'https://ca.example/dir', solvers: [{solver}]}}}}");
+        let spec = format!(
+            "{{issuerRef: {{name: own}}, output: {{directory: /etc/ssl/web}}, dnsNames: ['{name}']}}"
+        );
+        let scopes = zones.iter().map(|(entry, zone)| Scope::new(*entry, *zone)).collect();
+        let others = vec![manifest("Issuer", "own", &issuer)];
+        let inputs = TestInputs { others, scopes, ..TestInputs::default() };
+        let out = normalize(&host(), &manifest("Certificate", "web", &spec), &inputs);
+        let said = told(&out);
+        assert_eq!(said.len(), usize::from(!part.is_empty()), "{solver} {zones:?} {name}: {said:?}");
+        assert!(said.iter().all(|said| said.contains(part)), "{said:?}");
+        assert_eq!(out.resources.len(), 1);
+    };
+    let (dns, elsewhere) =
+        ("{dns01: {provider: pdns}}", "{dns01: {provider: pdns, delegatedTo: a.ACME.example.}}");
+    check(dns, &[("pdns", "b.example")], "a.b.example", "");
+    check(dns, &[("pdns", "b.example")], "*.b.example", "");
+    check(dns, &[("pdns", "b.example")], "a.ab.example", "holds `_acme-challenge.a.ab.example`");
+    check(dns, &[("other", "b.example")], "b.example", "no zone of provider `pdns`");
+    check(elsewhere, &[("pdns", "b.example")], "b.example", "holds `a.acme.example`");
+    check(elsewhere, &[("pdns", "acme.example")], "b.example", "");
+    check("{http01: {}}", &[], "b.example", "");
+}
+
+#[test]
+fn where_an_address_ends_that_is_served_at_is_said() {
+    let check = |address: &str, is_taken: bool| {
+        let spec = format!("issuerRef: {{name: own}}, dnsNames: [a.example], serve: ['{address}']");
+        let said = told(&certificate(&host(), "{selfSigned: {}}", &spec));
+        assert_eq!(said.is_empty(), is_taken, "{address}: {said:?}");
+        assert!(said.iter().all(|said| said.contains("or [::1]:443")), "{said:?}");
+    };
+    for address in ["127.0.0.1:443", "www.example.com:443", "[::1]:443", "[2001:db8::1]:8443"] {
+        check(address, true);
+    }
+    for address in ["::1:443", "[::1:443", "[a.example]:443", ":443", "[::1]", "a.example:https"] {
+        check(address, false);
+    }
+}
+
+#[test]
 fn what_is_shown_of_a_secret_is_its_name_and_never_a_mark() {
     let config = host();
     let observer = reconciled_certificates::open("cert", config.clone()).unwrap();

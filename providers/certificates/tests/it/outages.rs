@@ -54,6 +54,23 @@ async fn the_key_that_binds_an_account_is_needed_to_make_it_and_never_again() {
     assert_eq!((authority.counts(), authority.calls("account")), ((3, 3), 2));
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_account_would_be_bound_with_is_named_where_the_authority_makes_none() {
+    for word in ["unauthorized", "externalAccountRequired"] {
+        let authority = Authority::start();
+        let mut desk = Desk::new(&authority);
+        hold_key(&mut desk, true);
+        authority.fail("account", Fault::Refused(401, word, ""));
+        let outcome = desk.pass().await;
+        let error = error(&outcome);
+        let hint = error.hint.as_ref().unwrap();
+        assert_eq!(error.kind, ErrorKind::PermissionDenied, "{word}");
+        assert!(hint.contains("are keyID `kid` and secret eab what the authority gave"), "{word}: {hint}");
+        assert!(!hint.contains("deactivated"), "{word}: {hint}");
+        assert!(matches!(desk.passes(2).await, Outcome::Done(_)), "{word}");
+    }
+}
+
 /// Nothing of ours can be put in place until it goes.
 fn block(desk: &Desk) {
     let key = desk.dir.path().join("out/web/tls.key");

@@ -5,6 +5,7 @@ use crate::{
     authority::{Authority, BEGIN, Fault, LIFE},
     world::Desk,
 };
+use futures_util::StreamExt;
 use reconciled_provider::{ErrorKind, Health, Outcome};
 use std::{fs, os::unix::fs::PermissionsExt, time::Duration};
 
@@ -144,6 +145,26 @@ async fn a_renewal_that_is_late_is_said_and_an_end_even_more() {
     desk.clock.advance(Duration::from_secs(LIFE / 6));
     let health = desk.health().await;
     assert!(matches!(&health, Health::Degraded { why } if why.contains("it is over since")), "{health:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_no_manifest_declares_that_can_be_read_is_late_and_over_all_the_same() {
+    let authority = Authority::start();
+    let desk = Desk::new(&authority);
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    let mut hints = desk.hints();
+    let late_at = Duration::from_secs(BEGIN + LIFE * 5 / 6);
+    desk.clock.advance(late_at - Duration::from_secs(2) - desk.cx.clock.now());
+    assert_eq!(desk.health_undeclared().await, None);
+    // Nothing else has it looked at then.
+    assert_eq!(&*hints.next().await.unwrap().scope.name, "web");
+    for (left, words) in [(3, "should have been renewed at"), (LIFE / 6, "it is over since")] {
+        desk.clock.advance(Duration::from_secs(left));
+        let health = desk.health_undeclared().await;
+        let Some(Health::Degraded { why }) = &health else { panic!("{health:?}") };
+        assert!(why.contains(words) && why.contains("so nothing renews it"), "{why}");
+    }
+    assert_eq!(authority.counts(), (1, 1));
 }
 
 #[tokio::test(flavor = "multi_thread")]

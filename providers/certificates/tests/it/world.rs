@@ -83,6 +83,7 @@ impl Desk {
             email: None,
             bundle: None,
             binding: None,
+            binding_mark: None,
             lacks_binding_key: false,
             rotate: None,
             profile: None,
@@ -221,6 +222,23 @@ impl Desk {
         let (scope, desired) = (Scope::new("cert", "web"), [self.desired()]);
         let want = Want { scope: &scope, focus: &Focus::All, desired: &desired, tracked: &[], claims: &[] };
         self.provider.health(&self.cx, &want).await.unwrap().pop().unwrap().1
+    }
+
+    /// How it fares while no manifest that can be read declares it, where there is anything to say.
+    pub(crate) async fn health_undeclared(&self) -> Option<Health> {
+        let scope = Scope::new("cert", "web");
+        let tracked = [Tracked::new("web".into(), self.desired().spec.hash().unwrap())];
+        let want = Want { scope: &scope, focus: &Focus::All, desired: &[], tracked: &tracked, claims: &[] };
+        self.provider.health(&self.cx, &want).await.unwrap().pop().map(|(_, health)| health)
+    }
+
+    /// Why no plan makes it, where none does.
+    pub(crate) async fn refusal(&self) -> Option<Error> {
+        let (scope, desired) = (Scope::new("cert", "web"), [self.desired()]);
+        let want = Want { scope: &scope, focus: &Focus::All, desired: &desired, tracked: &[], claims: &[] };
+        let seen = self.provider.observe(&self.cx, &want).await.unwrap();
+        let mut deltas = self.provider.diff(&self.cx, &want, &seen).await.unwrap();
+        deltas.remove(&desired[0].id)?.err()
     }
 
     /// True when it is as declared.

@@ -38,7 +38,7 @@ fn of_block(block: &Block, before: &Value, after: &Value, at: &str, out: &mut Fi
 fn of_attribute(attribute: &Attribute, before: &Value, after: &Value, path: &str, out: &mut Fields<'_>) {
     let Nested { nesting, attributes } = match &attribute.nested {
         Some(nested) if !attribute.is_secret() => nested,
-        _ => return leaf(before, after, path, attribute.is_secret(), out),
+        _ => return leaf(before, after, path, &attribute.value_type, attribute.is_secret(), out),
     };
     held(*nesting, before, after, path, attribute.has_secret(), out, &mut |before, after, path, out| {
         for (name, inner) in attributes {
@@ -62,7 +62,7 @@ fn held(
         return;
     }
     if *after == Value::Unknown {
-        return leaf(before, after, path, has_secret, out);
+        return leaf(before, after, path, &Type::Dynamic, has_secret, out);
     }
     match nesting {
         Nesting::Single | Nesting::Group => inner(before, after, path, out),
@@ -74,12 +74,7 @@ fn held(
             }
         }
         Nesting::Map => {
-            let keys = |value: &Value| match value {
-                Value::Map(all) => all.keys().cloned().collect::<Vec<Arc<str>>>(),
-                _ => Vec::new(),
-            };
-            let all: BTreeSet<Arc<str>> = keys(before).into_iter().chain(keys(after)).collect();
-            for key in all {
+            for key in keys(before, after) {
                 inner(before.get(&key), after.get(&key), &join(path, &key), out);
             }
         }
@@ -89,35 +84,94 @@ fn held(
                 all.elements().iter().filter(|one| !others.elements().contains(one)).cloned().collect()
             };
             for gone in only(before, after) {
-                leaf(&without_nulls(&gone), &Value::Null, path, has_secret, out);
+                leaf(&without_nulls(&gone), &Value::Null, path, &Type::Dynamic, has_secret, out);
             }
             for new in only(after, before) {
-                leaf(&Value::Null, &without_nulls(&new), path, has_secret, out);
+                match after.elements().iter().position(|one| *one == new && !new.is_known()) {
+                    Some(index) => inner(&Value::Null, &new, &format!("{path}[{index}]"), out),
+                    None => leaf(&Value::Null, &without_nulls(&new), path, &Type::Dynamic, has_secret, out),
+                }
             }
         }
     }
 }
 
-fn leaf(before: &Value, after: &Value, path: &str, is_secret: bool, out: &mut Fields<'_>) {
+fn leaf(before: &Value, after: &Value, path: &str, of: &Type, is_secret: bool, out: &mut Fields<'_>) {
     if before == after {
         return;
     }
-    if let (Value::Map(a), Value::Map(b), false) = (before, after, is_secret) {
-        let keys: BTreeSet<&Arc<str>> = a.keys().chain(b.keys()).collect();
-        for key in keys {
-            leaf(before.get(key), after.get(key), &join(path, key), false, out);
-        }
-        return;
+    // A path shows the keys in it.
+    let is_told_apart = || !keys(before, after).iter().any(|key| out.hidden.hides(key));
+    if !is_secret && has_parts(before, after) && is_told_apart() {
+        return parts(before, after, path, of, out);
     }
     let is_secret = is_secret || out.hidden.hides_in(before) || out.hidden.hides_in(after);
     let show = |value: &Value| match value {
         Value::Null => Shown::Absent,
         Value::Unknown => Shown::Unknown,
         _ if is_secret => Shown::Sensitive,
+        // As JSON it would have null where something is to come.
+        value if !value.is_known() => Shown::Unknown,
         Value::String(text) => Shown::Text(text.to_string()),
         other => Shown::Text(String::from_utf8_lossy(&write_json(other, &Type::Dynamic)).into_owned()),
     };
     out.all.push(FieldChange { path: path.into(), before: show(before), after: show(after) });
+}
+
+/// True for what is told part by part: two maps, and what is known in part.
+fn has_parts(before: &Value, after: &Value) -> bool {
+    match (before, after) {
+        (Value::Map(_), Value::Map(_)) => true,
+        (Value::Null, Value::Map(_))
+        | (Value::Null | Value::Seq(_), Value::Seq(_))
+        | (Value::Null | Value::Dynamic(_), Value::Dynamic(_)) => !after.is_known(),
+        _ => false,
+    }
+}
+
+fn parts(before: &Value, after: &Value, path: &str, of: &Type, out: &mut Fields<'_>) {
+    match (after, of) {
+        (Value::Dynamic(inner), _) => leaf(within(before), &inner.1, path, &inner.0, false, out),
+        (Value::Seq(after), Type::Set(of)) => {
+            let before = before.elements();
+            for gone in before.iter().filter(|one| !after.contains(one)) {
+                leaf(gone, &Value::Null, path, of, false, out);
+            }
+            for (index, new) in after.iter().enumerate().filter(|(_, one)| !before.contains(one)) {
+                leaf(&Value::Null, new, &format!("{path}[{index}]"), of, false, out);
+            }
+        }
+        (Value::Seq(after), _) => {
+            let before = before.elements();
+            for index in 0..before.len().max(after.len()) {
+                let part = |all: &[Value]| all.get(index).cloned().unwrap_or(Value::Null);
+                let of = match of {
+                    Type::List(of) => of,
+                    Type::Tuple(all) => all.get(index).unwrap_or(&Type::Dynamic),
+                    _ => &Type::Dynamic,
+                };
+                leaf(&part(before), &part(after), &format!("{path}[{index}]"), of, false, out);
+            }
+        }
+        _ => {
+            for key in keys(before, after) {
+                let of = match of {
+                    Type::Map(of) => of,
+                    Type::Object(fields) => fields.get(&key).unwrap_or(&Type::Dynamic),
+                    _ => &Type::Dynamic,
+                };
+                leaf(before.get(&key), after.get(&key), &join(path, &key), of, false, out);
+            }
+        }
+    }
+}
+
+fn keys(before: &Value, after: &Value) -> BTreeSet<Arc<str>> {
+    let of = |value: &Value| match value {
+        Value::Map(all) => all.keys().cloned().collect::<Vec<Arc<str>>>(),
+        _ => Vec::new(),
+    };
+    of(before).into_iter().chain(of(after)).collect()
 }
 
 fn without_nulls(value: &Value) -> Value {
@@ -251,9 +305,10 @@ mod tests {
     use super::*;
     use crate::{
         cty::Number,
-        schema::Schema,
+        schema::{Schema, fixture},
         wire::message::{self, Step},
     };
+    use serde_json::json;
 
     fn path(steps: &[Selector]) -> AttributePath {
         let step = |selector: &Selector| Step { selector: Some(selector.clone()) };
@@ -297,6 +352,46 @@ mod tests {
     }
 
     #[test]
+    fn of_what_is_known_in_part_each_part_is_told() {
+        let schema = fixture::lettered();
+        let check = |before: Json, after: Json, expect: &[&str]| {
+            let of = |json: &Json| fixture::value(json, &schema.value_type);
+            let side = |shown: Shown| match shown {
+                Shown::Absent => "-".to_string(),
+                Shown::Unknown => "?".into(),
+                Shown::Sensitive => "(sensitive)".into(),
+                Shown::Text(text) => text,
+            };
+            let all = fields(&schema.block, &of(&before), &of(&after), &Hidden::default());
+            let told = |one: FieldChange| format!("{}: {} > {}", one.path, side(one.before), side(one.after));
+            assert_eq!(all.into_iter().map(told).collect::<Vec<_>>(), expect, "{after}");
+        };
+        let nothing = || json!({});
+        check(
+            nothing(),
+            json!({ "omap": { "a": "?", "z z": "x" } }),
+            &["omap.a: - > ?", "omap[\"z z\"]: - > x"],
+        );
+        check(nothing(), json!({ "olist": ["x", "?"] }), &["olist[0]: - > x", "olist[1]: - > ?"]);
+        // What is known is told as a whole, as before.
+        check(nothing(), json!({ "olist": ["x"] }), &["olist: - > [\"x\"]"]);
+        check(json!({ "olist": ["x", "y"] }), json!({ "olist": ["x", "?"] }), &["olist[1]: y > ?"]);
+        // A set has no order: what is in it before and after is no difference.
+        let (one, two) = (json!({ "a": "1", "b": "1" }), json!({ "a": "2", "b": "2" }));
+        check(
+            json!({ "oset": [one, two] }),
+            json!({ "oset": [{ "a": "0", "b": "?" }, two] }),
+            &["oset: {\"a\":\"1\",\"b\":\"1\"} > -", "oset[0].a: - > 0", "oset[0].b: - > ?"],
+        );
+        check(
+            json!({ "set": [{ "r": "1", "oc": "2" }] }),
+            json!({ "set": [{ "r": "1", "oc": "2" }, { "r": "0", "oc": "?" }] }),
+            &["set[0].oc: - > ?", "set[0].r: - > 0"],
+        );
+        check(nothing(), json!({ "oc3": [{ "r": "?" }] }), &["oc3[0].r: - > ?"]);
+    }
+
+    #[test]
     fn a_secret_is_not_shown_wherever_it_stands() {
         let hidden: Hidden = ["hunter2".into()].into_iter().collect();
         let shown = |before: Value, after: Value| {
@@ -310,6 +405,8 @@ mod tests {
             shown(Value::text("a"), Value::text("b")),
             (Shown::Text("a".into()), Shown::Text("b".into()))
         );
+        let keyed = map(&[("hunter2", Value::Unknown), ("b", Value::text("x"))]);
+        assert_eq!(shown(Value::Null, keyed), (Shown::Absent, Shown::Sensitive));
         let secrets = secrets(&block(), &map(&[("password", Value::text("p")), ("url", Value::text("u"))]));
         assert_eq!(secrets, ["p".into()]);
     }

@@ -35,6 +35,25 @@ pub fn unknown(template: &str) -> Json {
     json!({ UNKNOWN: template })
 }
 
+/// True for what [`unknown`] made.
+pub fn is_unknown(declared: &Json) -> bool {
+    declared.get(UNKNOWN).is_some()
+}
+
+/// What is declared as people read it: words stand for secrets and for what is not known yet.
+pub fn shown(declared: &Json) -> Json {
+    match declared {
+        unknown if is_unknown(unknown) => "(known after apply)".into(),
+        Json::Object(fields) if fields.contains_key(MARK) => "(secret)".into(),
+        Json::Object(fields) if fields.contains_key(NUMBER) => fields[NUMBER].clone(),
+        Json::Object(fields) => {
+            Json::Object(fields.iter().map(|(name, field)| (name.clone(), shown(field))).collect())
+        }
+        Json::Array(elements) => Json::Array(elements.iter().map(shown).collect()),
+        scalar => scalar.clone(),
+    }
+}
+
 /// A number, exactly.
 pub fn number(number: &Number) -> Json {
     let json: Json = serde_json::from_str(number.as_str()).unwrap_or_default();
@@ -453,6 +472,24 @@ mod tests {
         let check = |made, expect| assert_eq!(outputs(&map(&fields), &block, made, &clear), expect);
         check(true, json!({ "id": "x", "login": { "user": "web", "password": { "$secret": "made" } } }));
         check(false, json!({ "id": "x", "login": { "user": "web" } }));
+    }
+
+    #[test]
+    fn no_mark_of_ours_is_shown() {
+        let large = number(&Number::parse("123456789012345678901").unwrap());
+        let declared = json!({
+            "tags": { "a": unknown("${Thing/a:status.id}"), "b": secret("key", "7f31") },
+            "words": ["x", unknown("of ${Thing/a:status.id}")],
+            "size": large,
+            "level": 3,
+        });
+        let expect = json!({
+            "tags": { "a": "(known after apply)", "b": "(secret)" },
+            "words": ["x", "(known after apply)"],
+            "size": "123456789012345678901",
+            "level": 3,
+        });
+        assert_eq!(shown(&declared), expect);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What exists in the cloud, as declarations that leave it as it is: one resource by its id, or all of a type that its
 //! provider can list.
 
-use super::{AT_ONCE, Fit, Marked, fit, written};
+use super::{AT_ONCE, Elsewhere, Fit, Marked, fit, written};
 use crate::{
     catalog::Catalog,
     config::Places,
@@ -209,8 +209,8 @@ async fn find(
     if found.state.is_null() {
         return Err(nowhere());
     }
-    let Fit { config, ignore, secrets } =
-        fit(plugin, of, &found, &Marked::default(), &BTreeSet::new()).await?;
+    let Fit { config, ignore, secrets, left: _ } =
+        fit(plugin, of, &found, &Marked::default(), &Elsewhere::default()).await?;
     let mut attributes = written(&of.schema.block, &config);
     if let Some(mark) = mark {
         mark.leave_out(&of.schema.block, &mut attributes);

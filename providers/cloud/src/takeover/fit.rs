@@ -4,7 +4,7 @@
 //! apart. So everything that may be declared and says something is, then what the provider refuses is left out, and the
 //! provider's own plan tells what else is needed.
 
-use super::marked::Marked;
+use super::{elsewhere::Elsewhere, marked::Marked};
 use crate::{
     change,
     cty::{Value, write_json},
@@ -32,6 +32,8 @@ pub(super) struct Fit {
     pub(super) ignore: Vec<Arc<str>>,
     /// Secrets that have to be declared, by attribute, in clear.
     pub(super) secrets: BTreeMap<Arc<str>, Arc<str>>,
+    /// What is there and was left to others.
+    pub(super) left: BTreeSet<Arc<str>>,
 }
 
 /// Finds one. What stands `elsewhere` too, as rules of their own do, is left to who declares it there, as far as the
@@ -43,7 +45,7 @@ pub(super) async fn fit(
     of: &ResourceType,
     known: &Known,
     marked: &Marked,
-    elsewhere: &BTreeSet<Arc<str>>,
+    elsewhere: &Elsewhere,
 ) -> Result<Fit, Error> {
     let state = &known.state;
     let block = &of.schema.block;
@@ -53,8 +55,11 @@ pub(super) async fn fit(
     let open = |name: &&Arc<str>| is_declarable(block, name);
     let may_be: BTreeSet<Arc<str>> =
         names.clone().filter(open).filter(|name| !ignore.contains(*name)).cloned().collect();
+    let theirs: BTreeSet<Arc<str>> =
+        may_be.iter().filter(|name| elsewhere.has(name) && !is_zero(state.get(name))).cloned().collect();
+    // Whether a provider fills in blocks, no schema says: its plan does.
     let is_given =
-        |name: &Arc<str>| (GIVEN.contains(&&**name) || elsewhere.contains(name)) && is_computed(block, name);
+        |name: &Arc<str>| GIVEN.contains(&&**name) && is_computed(block, name) || theirs.contains(name);
     let says_something =
         |name: &&Arc<str>| !is_zero(state.get(name)) && !is_deprecated(block, name) && !is_given(name);
     let chosen: BTreeSet<Arc<str>> =
@@ -63,14 +68,16 @@ pub(super) async fn fit(
     let valid = |chosen| accepted(plugin, of, state, chosen, &hidden);
     let mut chosen = match valid(chosen.clone()).await {
         Ok(chosen) => chosen,
-        // A secret may be what is missing: one that can be named, or all of them.
+        // A secret may be what is missing: one that can be named, or all of them; or what others declare.
         Err(refusal) => {
             let can_be_named =
                 |name: &&Arc<str>| is_nameable(block, marked, name) && state.get(name).as_str().is_some();
             let nameable: Vec<Arc<str>> = ignore.iter().filter(can_be_named).cloned().collect();
             let each = nameable.iter().map(|name| vec![name.clone()]);
             let mut found = None;
-            for more in each.chain((nameable.len() > 1).then(|| nameable.clone())) {
+            let of_others: Option<Vec<Arc<str>>> =
+                (!theirs.is_empty()).then(|| theirs.iter().cloned().collect());
+            for more in each.chain((nameable.len() > 1).then(|| nameable.clone())).chain(of_others) {
                 let with = chosen.iter().chain(&more).cloned().collect();
                 if let Ok(valid) = valid(with).await
                     && more.iter().all(|name| valid.contains(name))
@@ -103,7 +110,8 @@ pub(super) async fn fit(
                 let text = format!("`{name}` has to be declared, and holds what is secret");
                 return Err(Error::invalid(text).hint(hint));
             }
-            return Ok(Fit { config, ignore, secrets });
+            let left = theirs.iter().filter(|name| !chosen.contains(*name)).cloned().collect();
+            return Ok(Fit { config, ignore, secrets, left });
         }
         let differs = |name: &&Arc<str>| planned.state.get(name) != state.get(name);
         let differing: Vec<&Arc<str>> = names.clone().filter(differs).collect();

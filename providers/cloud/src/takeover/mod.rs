@@ -1,8 +1,8 @@
 //! Taking over what exists: all of a state file, or one resource by its id.
 //!
-//! *Guarantees*: a manifest is written only where the provider itself plans no change for it; what cannot be taken over is
-//! told with the reason; no secret is in a manifest. It deliberately writes nothing, neither to the cloud nor to a
-//! folder: states that an id does not lead to are handed to [`Handover`].
+//! *Guarantees*: a manifest is written only where the provider itself plans no change for it, and each thing has one; what
+//! cannot be taken over is told with the reason; no secret is in a manifest. It deliberately writes nothing, neither to the
+//! cloud nor to a folder: states that an id does not lead to are handed to [`Handover`].
 
 pub(crate) mod document;
 mod elsewhere;
@@ -14,7 +14,7 @@ mod tfstate;
 use crate::{
     Config,
     catalog::Catalog,
-    cty::Value,
+    cty::{Value, write_json},
     hidden::Hidden,
     host::Host,
     kept::Kept,
@@ -26,20 +26,27 @@ use crate::{
     },
 };
 use document::{Head, document};
+use elsewhere::{Elsewhere, Look};
 use fit::{Fit, fit};
 use futures_util::{StreamExt as _, stream};
 use marked::Marked;
-use reconciled_provider::{Cx, Error, Hash};
+use reconciled_provider::{Cx, Error, Hash, RemoteNames};
 use serde_json::{Map, Value as Json, json};
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fmt,
+    fmt, mem,
     sync::Arc,
 };
 use tfstate::Held;
 
 /// How `reconciled/import` names what is not found by an id: by its address in a state file.
 pub(crate) const BY_STATE: &str = "tfstate:";
+
+/// Why a manifest does not declare what others say all of.
+const SAID: &str = "which resources of their own declare";
+
+/// Why it does not declare what came about after the file was written.
+const SINCE: &str = "which was empty in the state file, while other resources name this one";
 
 /// So many resources are looked at at a time.
 const AT_ONCE: usize = 10;
@@ -63,8 +70,8 @@ pub struct TakenOver {
     pub handed: usize,
     /// What was not.
     pub left: Vec<Left>,
-    /// What manifests do not declare since others do: an address and the names of its attributes.
-    pub elsewhere: Vec<(String, String)>,
+    /// What manifests do not declare since others do: an address, the names of its attributes, and why.
+    pub elsewhere: Vec<(String, String, &'static str)>,
     /// Secrets that manifests name, in clear.
     pub secrets: BTreeMap<String, Arc<str>>,
 }
@@ -79,14 +86,49 @@ pub struct Left {
     pub error: Error,
 }
 
+/// One resource as it is now.
+struct Read {
+    entry: Arc<str>,
+    known: Known,
+    marked: Marked,
+    /// The id, where that leads to all of it.
+    id: Option<String>,
+    look: Look,
+}
+
 /// One resource, with all that its manifest says.
 struct Found {
     held: Held,
+    elsewhere: Elsewhere,
     entry: Arc<str>,
     form: Form,
     import: String,
     fit: Fit,
     block: Block,
+    /// What it is called there.
+    names: RemoteNames,
+    state: Value,
+    /// Other addresses of it in the state file, without keys.
+    also: Vec<String>,
+}
+
+impl Found {
+    /// True for one thing under two addresses. Some ids are no names, such as the time at which something was made, so
+    /// where it is not found by its id the rest has to be equal too.
+    fn is_one_with(&self, other: &Found) -> bool {
+        let are_of_one_type = (&self.entry, &self.held.type_name) == (&other.entry, &other.held.type_name);
+        are_of_one_type
+            && (self.import == other.import
+                || self.names.is(&other.names) == Some(true) && self.state == other.state)
+    }
+
+    /// Why it has no manifest beside that of `first`.
+    fn left_to(&self, first: &Found) -> Left {
+        let address = &first.held.address;
+        let error = Error::invalid(format!("it is the same resource as {address}, which has the manifest"))
+            .hint("nothing is missing; to have this one instead, `terraform state rm` the other, and import again");
+        Left { address: self.held.address.clone(), is_managed: self.held.is_managed, error }
+    }
 }
 
 /// How a type is written in a manifest.
@@ -140,23 +182,42 @@ pub async fn take_over(
     file: &[u8],
     with_secrets: bool,
 ) -> Result<TakenOver, Error> {
-    let mut held = tfstate::read(file)?;
-    elsewhere::find(&mut held);
+    let held = tfstate::read(file)?;
     let hosts: BTreeMap<&Arc<str>, Host> =
         entries.iter().map(|(name, config)| (name, Host::new(name, config.clone()))).collect();
     let mut out = TakenOver::default();
     let mut found: Vec<Found> = Vec::new();
-    let looks = held.into_iter().map(|held| {
+    let reads: Vec<_> = held.iter().map(|held| read(cx, &hosts, held)).collect();
+    let mut reads: Vec<Result<Read, Error>> = stream::iter(reads).buffered(AT_ONCE).collect().await;
+    // What others declare with one is told by all of them, so each manifest waits until all was read.
+    let looks = held.iter().zip(&mut reads).map(|(held, read)| match read {
+        Ok(read) => mem::take(&mut read.look),
+        Err(_) => Look::unread(held.is_managed, &held.attributes),
+    });
+    let elsewhere = elsewhere::find(&looks.collect::<Vec<_>>());
+    let looks = held.into_iter().zip(reads).zip(elsewhere).map(|((held, read), elsewhere)| {
         let (address, is_managed) = (held.address.clone(), held.is_managed);
-        let look = look(cx, &hosts, held, with_secrets);
-        async move { look.await.map_err(|error| Left { address, is_managed, error }) }
+        let hosts = &hosts;
+        async move {
+            let found = match read {
+                Ok(read) => declare(cx, hosts, held, read, elsewhere, with_secrets).await,
+                Err(error) => Err(error),
+            };
+            found.map_err(|error| Left { address, is_managed, error })
+        }
     });
     let looks: Vec<_> = looks.collect();
     // In the order of the file, whichever is there first.
     let mut looks = stream::iter(looks).buffered(AT_ONCE);
     while let Some(look) = looks.next().await {
         match look {
-            Ok(one) => found.push(one),
+            Ok(one) => match found.iter_mut().find(|first| first.is_one_with(&one)) {
+                Some(first) => {
+                    out.left.push(one.left_to(first));
+                    first.also.push(one.held.resource);
+                }
+                None => found.push(one),
+            },
             Err(left) => out.left.push(left),
         }
     }
@@ -167,7 +228,9 @@ pub async fn take_over(
     let mut needs: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for one in &found {
         let address = format!("{}.{}/{}", one.form.kind, one.form.group(), one.held.name);
-        addresses.entry(&one.held.resource).or_default().push(address);
+        for resource in std::iter::once(&one.held.resource).chain(&one.also) {
+            addresses.entry(resource).or_default().push(address.clone());
+        }
         needs.entry(&one.held.resource).or_default().extend(one.held.dependencies.iter().map(String::as_str));
     }
     for one in &found {
@@ -205,12 +268,12 @@ pub async fn take_over(
             text.push_str("---\n");
         }
         text.push_str(&document(&head, &spec));
-        let may_be = |name: &&Arc<str>| one.block.attributes.get(*name).is_some_and(|a| a.is_declarable());
-        let left = one.held.elsewhere.iter().filter(may_be);
-        let left = left.filter(|name| one.fit.config.get(name).is_null());
-        let left: Vec<String> = left.map(|name| format!("`{name}`")).collect();
-        if !left.is_empty() {
-            out.elsewhere.push((one.held.address.clone(), left.join(", ")));
+        for (why, names) in [(SAID, &one.elsewhere.said), (SINCE, &one.elsewhere.since)] {
+            let left = names.iter().filter(|name| one.fit.left.contains(*name));
+            let left: Vec<String> = left.map(|name| format!("`{name}`")).collect();
+            if !left.is_empty() {
+                out.elsewhere.push((one.held.address.clone(), left.join(", "), why));
+            }
         }
         out.count += 1;
         out.handed += usize::from(one.import.starts_with(BY_STATE));
@@ -243,16 +306,14 @@ fn nearest<'a>(held: &'a Held, needs: &BTreeMap<&'a str, BTreeSet<&'a str>>) -> 
     all.iter().copied().filter(|name| *name != held.resource && !is_behind(name)).collect()
 }
 
-async fn look(
-    cx: &Cx,
-    hosts: &BTreeMap<&Arc<str>, Host>,
-    held: Held,
-    with_secrets: bool,
-) -> Result<Found, Error> {
+/// Reads one.
+///
+/// Errors: why it cannot be taken over.
+async fn read(cx: &Cx, hosts: &BTreeMap<&Arc<str>, Host>, held: &Held) -> Result<Read, Error> {
     if let Some(fault) = held.fault {
         return Err(Error::unsupported(fault));
     }
-    let (entry, host) = entry_of(hosts, &held)?;
+    let (entry, host) = entry_of(hosts, held)?;
     let plugin = host.running(cx).await?;
     let of = plugin.catalog.resource(&held.type_name)?;
     if held.version > of.schema.version {
@@ -262,6 +323,7 @@ async fn look(
     let in_file = Marked::of(&held.marked, &held.attributes, &of, &Value::Null).values;
     let json = held.attributes.to_string();
     let state = plugin.upgrade(&of, held.version, &json, &in_file).await?;
+    let then = as_json(&state, &of);
     let identity = plugin.upgrade_identity(&of, held.identity.as_ref(), &in_file).await?;
     let known = Known { state, private: held.private.clone(), identity };
     let known = plugin.read(cx, &of, &known, &in_file).await?;
@@ -269,29 +331,59 @@ async fn look(
         return Err(Error::invalid("it is not there any more"));
     }
     let marked = Marked::of(&held.marked, &held.attributes, &of, &known.state);
+    let look = Look { is_managed: held.is_managed, then, now: as_json(&known.state, &of) };
     // What no schema and no manifest calls secret is known to be by what is remembered with the state alone.
     let by_id = match marked.is_known_by(&of.schema.block) {
         true => by_id(cx, &plugin, &of, &known.state).await,
         false => None,
     };
-    let is_by_id = by_id.is_some();
-    let (import, known) = by_id.unwrap_or_else(|| (format!("{BY_STATE}{}", held.address), known));
-    let fit = fit(&plugin, &of, &known, &marked, &held.elsewhere).await?;
+    let (id, known) = match by_id {
+        Some((id, found)) => (Some(id), found),
+        None => (None, known),
+    };
+    Ok(Read { entry: entry.clone(), known, marked, id, look })
+}
+
+fn as_json(state: &Value, of: &ResourceType) -> Json {
+    serde_json::from_slice(&write_json(state, &of.schema.value_type)).unwrap_or_default()
+}
+
+/// Finds the declaration of what was read; hands its state over where no id leads to it.
+async fn declare(
+    cx: &Cx,
+    hosts: &BTreeMap<&Arc<str>, Host>,
+    held: Held,
+    Read { entry, known, marked, id, .. }: Read,
+    elsewhere: Elsewhere,
+    with_secrets: bool,
+) -> Result<Found, Error> {
+    let (_, host) = entry_of(hosts, &held)?;
+    let plugin = host.running(cx).await?;
+    let of = plugin.catalog.resource(&held.type_name)?;
+    let fit = fit(&plugin, &of, &known, &marked, &elsewhere).await?;
     if !fit.secrets.is_empty() && !with_secrets {
         let names: Vec<&str> = fit.secrets.keys().map(|name| &**name).collect();
         return Err(Error::invalid(format!("{} has to be declared and is secret", names.join(", ")))
             .hint("to have such values written to files of their own: --secrets DIR"));
     }
-    if !is_by_id {
-        let account = host.said(&plugin.catalog)?.1;
-        let mut kept = Kept::new(&of, &known, account);
-        kept.secrets = marked.values.within(&known.state);
-        let handover = host.config.handover.as_ref();
-        let handover = handover.ok_or_else(|| Error::unsupported("there is no state to keep it in"))?;
-        handover.put(&import, &kept.seal().0)?;
-    }
+    let import = match id {
+        Some(id) => id,
+        None => {
+            let import = format!("{BY_STATE}{}", held.address);
+            let account = host.said(&plugin.catalog)?.1;
+            let mut kept = Kept::new(&of, &known, account);
+            kept.secrets = marked.values.within(&known.state);
+            let handover = host.config.handover.as_ref();
+            let handover = handover.ok_or_else(|| Error::unsupported("there is no state to keep it in"))?;
+            handover.put(&import, &kept.seal().0)?;
+            import
+        }
+    };
     let form = Form::of(&plugin.catalog, &held.type_name);
-    Ok(Found { entry: entry.clone(), form, import, fit, block: of.schema.block.clone(), held })
+    let block = of.schema.block.clone();
+    let names = Kept::new(&of, &known, Hash::default()).remote_names(&of.name, Some(&block));
+    let (entry, state) = (entry.clone(), known.state);
+    Ok(Found { elsewhere, entry, form, import, fit, block, names, state, also: Vec::new(), held })
 }
 
 /// The id, where the provider finds all of the state by it.

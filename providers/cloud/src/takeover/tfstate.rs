@@ -8,10 +8,7 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use reconciled_provider::Error;
 use serde::Deserialize;
 use serde_json::Value as Json;
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The format that is read and written.
 const VERSION: u64 = 4;
@@ -42,8 +39,6 @@ pub(super) struct Held {
     pub(super) identity: Option<Identity>,
     /// What it depends on.
     pub(super) dependencies: Vec<String>,
-    /// Attributes that other resources declare with it.
-    pub(super) elsewhere: BTreeSet<Arc<str>>,
     /// The new one is made before the old one is deleted.
     pub(super) create_before_destroy: bool,
     /// It is no data source.
@@ -145,7 +140,6 @@ pub(super) fn read(bytes: &[u8]) -> Result<Vec<Held>, Error> {
                     value: identity.to_string(),
                 }),
                 dependencies: instance.dependencies,
-                elsewhere: BTreeSet::new(),
                 create_before_destroy: instance.create_before_destroy,
                 is_managed: mode == "managed",
                 fault,

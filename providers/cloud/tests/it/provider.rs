@@ -6,8 +6,8 @@ use reconciled_cloud::{
     open,
 };
 use reconciled_provider::{
-    Cx, Deltas, Error, Focus, Hash, Observation, Origin, PolicyId, Provider, Resource, Scope, SecretRef,
-    Shown, SourceFile, Spec, Tracked, Want, yaml,
+    Cx, Deltas, Error, Focus, Hash, ManifestKey, Observation, Origin, PolicyId, Provider, Reference,
+    Resource, Scope, SecretRef, Shown, SourceFile, Spec, Tracked, Want, yaml,
 };
 use reconciled_testkit::{
     PATIENCE,
@@ -381,6 +381,39 @@ async fn a_secret_is_hidden_where_no_schema_calls_it_one() {
     let delta = deltas[&"toy_thing.a".into()].as_ref().unwrap();
     let content = delta.fields.iter().find(|field| &*field.path == "content").unwrap();
     assert_eq!(content.before, Shown::Sensitive);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_known_yet_within_a_value_is_told_and_no_mark_of_ours_is() {
+    let desk = Desk::new("");
+    let open = || json!({ "$unknown": "${Thing/b:status.id}" });
+    let config = json!({ "name": "a", "tags": { "k": open(), "z": "zz" }, "words": ["x", open()] });
+    let declared = json!({ "config": config });
+    let bytes = declared.to_string().into_bytes();
+    let on = [Reference { target: ManifestKey::new("infra", "toy", "Thing", "", "b"), path: "id".into() }];
+    let spec = Spec::Waiting { template: Hash::of(&bytes), on: on.into(), so_far: bytes.clone().into() };
+    let desired = [Resource { spec, ..Desk::desired(&declared) }];
+    let scope = Desk::scope();
+    let want = Want { scope: &scope, focus: &Focus::All, desired: &desired, tracked: &[], claims: &[] };
+    let seen = desk.provider.observe(&desk.cx, &want).await.expect("a look");
+    let deltas = desk.provider.diff(&desk.cx, &want, &seen).await.expect("a plan");
+    let delta = deltas[&"toy_thing.a".into()].as_ref().expect("a change");
+    let after = |path: &str| {
+        let field = delta.fields.iter().find(|field| &*field.path == path);
+        field.map(|field| field.after.clone())
+    };
+    for (path, expect) in [
+        ("tags.k", Shown::Unknown),
+        ("tags.z", Shown::Text("zz".into())),
+        ("words[0]", Shown::Unknown),
+        ("words[1]", Shown::Text("x".into())),
+    ] {
+        assert_eq!(after(path), Some(expect), "{path}: {:?}", delta.fields);
+    }
+    let shown = desk.provider.show(&"toy_thing.a".into(), &bytes);
+    let tags = shown.iter().find(|(path, _)| &**path == "tags").map(|(_, text)| text.as_str());
+    assert_eq!(tags, Some(r#"{"k":"(known after apply)","z":"zz"}"#));
+    assert!(!format!("{shown:?}").contains("$unknown"), "{shown:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

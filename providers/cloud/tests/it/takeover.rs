@@ -25,21 +25,36 @@ impl Handover for Waiting {
 
 const CANARY: &str = "canary-of-a-variable";
 
-/// Takes over things that are there as a state file says, with what it calls sensitive.
+/// Takes over things that are there as a state file says, but for what it has under `then`, with what it calls sensitive.
 async fn taken(things: &[(&str, Json, Json)]) -> (TakenOver, Arc<Waiting>) {
+    let ids: Vec<String> = (1..=things.len()).map(|number| format!("thing-{number}")).collect();
+    let things = things
+        .iter()
+        .zip(&ids)
+        .map(|((name, attributes, sensitive), id)| (*name, &**id, attributes.clone(), sensitive.clone()));
+    taken_by_id(things.collect()).await
+}
+
+/// As [`taken`], with the id of each.
+async fn taken_by_id(things: Vec<(&str, &str, Json, Json)>) -> (TakenOver, Arc<Waiting>) {
     let desk = Desk::new("");
     let mut resources = Vec::new();
-    for (number, (name, attributes, sensitive)) in (1..).zip(things) {
-        let id = format!("thing-{number}");
-        let mut attributes = attributes.clone();
-        attributes["id"] = id.clone().into();
+    for (name, id, mut attributes, sensitive) in things {
+        let then = attributes.as_object_mut().and_then(|all| all.remove("then"));
+        attributes["id"] = id.into();
         attributes["level"] = 3.into();
         attributes["size"] = attributes["content"].as_str().map_or(0, str::len).into();
-        desk.put(&id, &attributes);
+        desk.put(id, &attributes);
+        for (name, value) in then.iter().filter_map(Json::as_object).flatten() {
+            attributes[name] = value.clone();
+        }
         resources.push(json!({
             "mode": "managed", "type": "toy_thing", "name": name,
             "provider": "provider[\"registry.terraform.io/example/toy\"]",
-            "instances": [{ "schema_version": 1, "attributes": attributes, "sensitive_attributes": sensitive }],
+            "instances": [{
+                "schema_version": 1, "attributes": attributes, "sensitive_attributes": sensitive,
+                "dependencies": if name == "user" { json!(["toy_thing.second"]) } else { json!([]) },
+            }],
         }));
     }
     let waiting = Arc::new(Waiting::default());
@@ -48,6 +63,30 @@ async fn taken(things: &[(&str, Json, Json)]) -> (TakenOver, Arc<Waiting>) {
     let file = json!({ "version": 4, "resources": resources }).to_string();
     let entries = [(Arc::from("toy"), config)].into();
     (take_over(&desk.cx, &entries, file.as_bytes(), true).await.expect("a state file"), waiting)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thing_with_two_addresses_has_one_manifest() {
+    let thing = || json!({ "name": "a", "content": "x" });
+    let marked = json!([path(&["content"])]);
+    // The third waits with its state, since that alone knows that the content is a secret.
+    let (taken, _) = taken_by_id(vec![
+        ("first", "thing-1", thing(), json!([])),
+        ("second", "thing-1", thing(), json!([])),
+        ("third", "thing-1", thing(), marked),
+        ("equal", "thing-2", thing(), json!([])),
+        ("user", "thing-3", json!({ "name": "b" }), json!([])),
+    ])
+    .await;
+    let left: Vec<(&str, &str)> =
+        taken.left.iter().map(|left| (&*left.address, &*left.error.message)).collect();
+    let why = "it is the same resource as toy_thing.first, which has the manifest";
+    assert_eq!(left, [("toy_thing.second", why), ("toy_thing.third", why)]);
+    assert!(taken.left.iter().all(|left| left.is_managed));
+    let text = &taken.files["Thing.yaml"];
+    assert_eq!((taken.count, text.matches("reconciled/import: thing-1\n").count()), (3, 1), "{text}");
+    // What depends on the one depends on the other.
+    assert!(text.contains("reconciled/depends-on: Thing.toy/first\n"), "{text}");
 }
 
 fn path(names: &[&str]) -> Json {
@@ -156,6 +195,41 @@ async fn what_others_declare_with_it_is_left_to_them() {
     let of = |name: &str| documents.iter().find(|text| text.contains(&format!("name: {name}\n"))).unwrap();
     assert!(!of("apart").contains("parts"), "{}", of("apart"));
     assert!(of("within").contains("parts"), "{}", of("within"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_others_made_after_the_file_was_written_is_left_to_them() {
+    let part = |port: u16| json!({ "port": port, "word": "open" });
+    let of = |of: &str, a: &str, b: &str| json!({ "name": "n", "tags": { "of": of, "a": a, "b": b } });
+    let rule = |thing: &str| of(thing, "80", "open");
+    let empty = json!({ "parts": [], "label": [] });
+    let label = json!([{ "key": "k", "value": "v" }]);
+    let (taken, _) = taken(&[
+        ("group", json!({ "name": "kept-a", "parts": [part(80)], "label": label, "then": empty }), json!([])),
+        ("rule", rule("thing-1"), json!([])),
+        ("policy", of("thing-1", "k", "v"), json!([])),
+        // One of these was made by hand.
+        ("mixed", json!({ "name": "m", "parts": [part(80), part(22)], "then": empty }), json!([])),
+        ("other", rule("thing-4"), json!([])),
+        // What its provider would take away has to be declared.
+        ("fixed", json!({ "name": "f", "label": label, "then": empty }), json!([])),
+        ("third", of("thing-6", "k", "v"), json!([])),
+    ])
+    .await;
+    assert_eq!(taken.count, 7, "{:?}", taken.left.iter().map(|left| &left.error).collect::<Vec<_>>());
+    let documents: Vec<&str> = taken.files["Thing.yaml"].split("---\n").collect();
+    let of = |name: &str| documents.iter().find(|text| text.contains(&format!("name: {name}\n"))).unwrap();
+    assert!(!of("group").contains("parts") && !of("group").contains("label"), "{}", of("group"));
+    assert!(!of("mixed").contains("parts"), "{}", of("mixed"));
+    assert!(of("fixed").contains("label"), "{}", of("fixed"));
+    let told: Vec<(&str, &str, &str)> =
+        taken.elsewhere.iter().map(|(address, names, why)| (&**address, &**names, *why)).collect();
+    let empty = "which was empty in the state file, while other resources name this one";
+    let expect = [
+        ("toy_thing.group", "`label`, `parts`", "which resources of their own declare"),
+        ("toy_thing.mixed", "`parts`", empty),
+    ];
+    assert_eq!(told, expect);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -311,7 +311,7 @@ mod tests {
         let check = |content: &str, canonical: &str| assert_eq!(read("TXT", content, None, None), canonical);
         check("v=spf1 -all", "\"v=spf1 -all\"");
         check("\"v=spf1 -all\"", "\"v=spf1 -all\"");
-        check("\"two \" \"strings\"", "\"two strings\"");
+        check("\"two \" \"strings\"", "\"two \" \"strings\"");
         check("half \"quoted\"", "\"half \\\"quoted\\\"\"");
         check("\"open", "\"\\\"open\"");
         check("", "\"\"");

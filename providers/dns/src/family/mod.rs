@@ -11,6 +11,7 @@ use crate::{
     ownership::{Marker, Ownership},
     record,
     served::{Verify, Watch},
+    strings,
 };
 use async_trait::async_trait;
 use provider::Family;
@@ -38,7 +39,7 @@ pub(crate) const INFO: ProviderInfo = ProviderInfo {
     consistency_window: Duration::ZERO,
     apply_limit: Duration::from_secs(120),
     create_backoff: ProviderInfo::BACKOFF,
-    normalizer: 1,
+    normalizer: 2,
 };
 
 /// One entry with its server or service: what differs from one backend to the other.
@@ -70,7 +71,8 @@ pub(crate) trait Backend: Send + Sync + fmt::Debug {
 
     /// How `observed` differs from `desired`. Pure.
     fn compare(&self, desired: &Resource, observed: &Observed) -> Option<Delta> {
-        record::compare(desired.spec.bytes()?, &observed.bytes)
+        let desired = strings::as_seen(&desired.id, desired.spec.bytes()?, &observed.bytes);
+        record::compare(&desired, &observed.bytes)
     }
 
     /// The content of `desired` with what is ignored as it was seen.

@@ -1,7 +1,7 @@
 //! A backend as a provider of the contract.
 
 use super::{Backend, gap};
-use crate::{export, ignore, merge, ownership::Marker, record, served::Watch};
+use crate::{export, ignore, merge, ownership::Marker, record, served::Watch, strings};
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_core::stream::BoxStream;
@@ -90,6 +90,14 @@ impl Observer for Family {
         Some(record::zone_id(scope))
     }
 
+    fn shared_names(&self) -> Option<&'static str> {
+        Some("dns")
+    }
+
+    fn is_owned_whole(&self, observed: &Observed) -> bool {
+        self.marker.is_owned_whole(observed)
+    }
+
     fn tells_health(&self) -> bool {
         self.verifies
     }
@@ -121,6 +129,10 @@ impl Observer for Family {
 
     fn export(&self, found: &Found) -> Result<Vec<Bytes>, Error> {
         Ok(export::export(self.backend.entry(), found))
+    }
+
+    fn undeclarable(&self, found: &Found) -> Vec<String> {
+        export::undeclarable(found)
     }
 
     fn part(&self, scope: &Scope, id: &ResourceId) -> Option<Arc<str>> {
@@ -178,6 +190,8 @@ impl Provider for Family {
         // A look at what is there, and the first write that it is for.
         let cx = &Cx { pace: cx.pace.ahead(2).await, ..cx.clone() };
         self.holds_nothing_else(cx, batch).await?;
+        let as_seen = strings::written_as_seen(batch);
+        let batch = as_seen.as_ref().unwrap_or(batch);
         self.marker.apply(&*self.backend, cx, batch, journal).await
     }
 }

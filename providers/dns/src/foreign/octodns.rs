@@ -198,11 +198,15 @@ fn scalar(node: &Node) -> String {
     }
 }
 
-/// Text without what octoDNS wants in it: escaped semicolons, and quotes around the strings of a long one.
+/// What the text says that octoDNS sends to servers as it is: with escapes, and quotes around the strings of a long one. Where there
+/// are none it puts them around it, and escapes those in it.
 fn plain(written: &str) -> String {
-    let whole = written.replace("\\;", ";");
-    let strings = whole.starts_with('"').then(|| text::unquote(&whole)).flatten();
-    strings.and_then(|octets| String::from_utf8(octets).ok()).unwrap_or(whole)
+    let quoted = match written.starts_with('"') {
+        true => written.to_owned(),
+        false => format!("\"{}\"", written.replace('"', "\\\"")),
+    };
+    let octets = text::unquote(&quoted).and_then(|octets| String::from_utf8(octets).ok());
+    octets.unwrap_or_else(|| written.replace("\\;", ";"))
 }
 
 /// A place as zone files write it.
@@ -264,6 +268,21 @@ www: {type: A, octodns: {cloudflare: {proxied: false}}, value: 192.0.2.1}
         assert_eq!(of("example.com./TXT"), "3600\n\"v=DKIM1; k=rsa\"");
         assert_eq!(of("long.example.com./TXT"), "3600\n\"ab\"");
         assert_eq!(of("svc.example.com./HTTPS"), "3600\n1 . alpn=h2,h3 no-default-alpn port=8443");
+    }
+
+    #[test]
+    fn texts_are_what_a_server_reads_of_them() {
+        let check = |written: &str, expect: &str| assert_eq!(plain(written), expect, "{written}");
+        check("v=DKIM1\\; k=rsa", "v=DKIM1; k=rsa");
+        check("v=DKIM1; k=rsa", "v=DKIM1; k=rsa");
+        check(r"two backslashes \\ end", r"two backslashes \ end");
+        check(r"an octet \065", "an octet A");
+        check("a \"quoted\" word", "a \"quoted\" word");
+        check("\"a\" \"b\\;\"", "ab;");
+        check("bücher", "bücher");
+        check("", "");
+        check(r"what is no text\", r"what is no text\");
+        check(&"x".repeat(600), &"x".repeat(600));
     }
 
     #[test]

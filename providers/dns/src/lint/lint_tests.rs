@@ -340,6 +340,13 @@ fn what_is_missing_is_told_of_exclusive_zones_only() {
     assert_eq!(rules(&target, false, &[]), [""; 0], "the server may have it");
     let wild = [target[0], "name: '*', type: A, values: [192.0.2.1]"];
     assert_eq!(rules(&wild, true, &[]), [""; 0]);
+    let alias = "name: '*.w', type: CNAME, values: [a.w.example.com.]";
+    assert_eq!(rules(&[alias], true, &[]), ["target-missing"], "it leads to itself");
+    assert_eq!(rules(&[alias], false, &[]), [""; 0], "the server may have it");
+    let there = "name: a.w, type: A, values: [192.0.2.1]";
+    assert_eq!(rules(&[alias, there], true, &[]), [""; 0]);
+    let other = "name: '*', type: CNAME, values: [a.w.example.com.]";
+    assert_eq!(rules(&[other, "name: '*.w', type: A, values: [192.0.2.1]"], true, &[]), [""; 0]);
     let ds = ["name: s, type: DS, values: [1 13 9 aa]"];
     assert_eq!((rules(&ds, true, &[]), rules(&ds, false, &[])), (vec!["ds-without-ns"], vec![]));
 }

@@ -186,7 +186,7 @@ fn targets(zone: &Zone<'_>, set: &Set<'_>, found: &mut Found) {
                 set,
                 format!("{} NS points at {short}, which has no address", name()),
             );
-        } else if zone.is_exclusive && !has_address && !is_answered(zone, target) {
+        } else if zone.is_exclusive && !has_address && !is_answered(zone, set, target) {
             let message = format!("{} {} points at {short}, which is not declared", name(), set.kind);
             found.tell("target-missing", set, message);
         }
@@ -196,15 +196,17 @@ fn targets(zone: &Zone<'_>, set: &Set<'_>, found: &mut Found) {
     }
 }
 
-/// True when a wildcard, a DNAME or a delegation answers for the name.
-fn is_answered(zone: &Zone<'_>, name: &str) -> bool {
-    let mut above = name;
+/// True when a wildcard, a DNAME or a delegation answers for the target of `set`. A wildcard that points at what only it covers leads
+/// to itself; whether it does is not known but where nothing else shall be in the zone.
+fn is_answered(zone: &Zone<'_>, set: &Set<'_>, target: &str) -> bool {
+    let mut above = target;
     while above != zone.apex && is_within(above, &zone.apex) {
         above = parent(above);
         let is_cut = zone.sets_at(above).any(|set| matches!(set.kind, "DNAME" | "NS"));
         let has_cut = is_cut && above != zone.apex;
-        if has_cut || zone.at.contains_key(format!("*.{above}").as_str()) {
-            return true;
+        let wildcard = format!("*.{above}");
+        if has_cut || zone.at.contains_key(wildcard.as_str()) {
+            return has_cut || set.kind != "CNAME" || set.name != wildcard;
         }
     }
     false

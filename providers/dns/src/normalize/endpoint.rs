@@ -1,13 +1,14 @@
 //! `DNSEndpoint` of ExternalDNS: each endpoint goes to the zone that holds its name.
 //!
 //! The zone is the longest that is declared, at any provider; where two manifests declare it, the endpoint has to say
-//! which is meant, by the annotation `reconciled/provider`. From there on an endpoint is a record as any other. What
+//! which is meant, by the annotation `reconciled/provider`. While a zone that would take it may be declared where nothing can
+//! be read, nothing is made of the manifest, and what it made stays. From there on an endpoint is a record as any other. What
 //! ExternalDNS would do beside that (labels as marks, routing by set identifier but at Route 53) is not done, and not passed
 //! over in silence where it would change an answer.
 
 use super::{
-    Context, DEFAULT_TTL, Inherited, Served, absent::AbsentZones, collect::Collected, inherited, records,
-    routed,
+    Context, DEFAULT_TTL, Inherited, Served, absent::AbsentZones, collect::Collected, hidden, inherited,
+    of_output, records, routed,
 };
 use crate::{
     cloudflare,
@@ -35,19 +36,29 @@ pub(super) fn endpoints(manifest: &Manifest, inputs: &dyn Inputs, served: &Serve
     let zones = Zones::of(manifest, inputs);
     let mut by_zone: BTreeMap<Arc<str>, Vec<At<RecordSpec>>> = BTreeMap::new();
     for at in spec.endpoints.iter() {
-        if !at.value.dns_name.unknown.is_empty() {
+        let name = &at.value.dns_name;
+        if !name.unknown.is_empty() {
+            out.problems.extend(of_output(manifest, "record", name.span, &name.unknown));
             continue;
         }
-        match zones.of_name(manifest, &at.value) {
-            Ok(Goes::To(scope)) if &*scope.provider == inputs.entry() => {
+        let goes = match zones.of_name(manifest, &at.value) {
+            Ok(goes) => goes,
+            Err(problem) => {
+                out.problems.push(*problem);
+                continue;
+            }
+        };
+        // What is private must not go into a public zone for as long as its own cannot be read.
+        out.is_unsure |= zones.may_be_elsewhere(manifest, &at.value, &goes);
+        match goes {
+            Goes::To(scope) if &*scope.provider == inputs.entry() => {
                 let record = as_record(manifest, at, served, &mut out.problems);
                 by_zone.entry(scope.name).or_default().extend(record);
             }
-            Ok(Goes::To(_)) => {}
-            Ok(Goes::With(absent)) => out.absent.extend(absent),
-            Ok(Goes::Nowhere) if !inputs.is_all_read() => out.is_unsure = true,
-            Ok(Goes::Nowhere) => out.problems.push(undeclared(manifest, &at.value)),
-            Err(problem) => out.problems.push(*problem),
+            Goes::To(_) => {}
+            Goes::With(absent) => out.absent.extend(absent),
+            Goes::Nowhere if !inputs.is_all_read() => {}
+            Goes::Nowhere => out.problems.push(undeclared(manifest, &at.value)),
         }
     }
     for (name, list) in by_zone {
@@ -84,16 +95,16 @@ fn undeclared(manifest: &Manifest, endpoint: &EndpointSpec) -> Problem {
 }
 
 /// Zones that endpoints may go to.
-struct Zones {
-    entry: Arc<str>,
+struct Zones<'a> {
+    inputs: &'a dyn Inputs,
     all: BTreeSet<Scope>,
     absent: AbsentZones,
     /// Zones that one manifest declares at several entries: there, several are no question.
     united: Vec<BTreeSet<Scope>>,
 }
 
-impl Zones {
-    fn of(manifest: &Manifest, inputs: &dyn Inputs) -> Zones {
+impl<'a> Zones<'a> {
+    fn of(manifest: &Manifest, inputs: &'a dyn Inputs) -> Zones<'a> {
         let is_meant =
             |scope: &Scope| manifest.providers.as_ref().is_none_or(|names| names.contains(&scope.provider));
         let mut all: BTreeSet<Scope> = inputs.scopes().iter().filter(|s| is_meant(s)).cloned().collect();
@@ -108,7 +119,7 @@ impl Zones {
             all.extend(own.cloned());
             united.push(scopes);
         }
-        Zones { entry: inputs.entry().into(), all, absent: AbsentZones::of(manifest, inputs), united }
+        Zones { inputs, all, absent: AbsentZones::of(manifest, inputs), united }
     }
 
     /// The zone an endpoint belongs to: of several that serve it, this entry's.
@@ -119,7 +130,7 @@ impl Zones {
         })?;
         let holds = |scope: &&Scope| is_within(name.as_str(), &record::zone_name(scope));
         let longest = self.all.iter().filter(holds).map(|scope| scope.name.len()).max();
-        let absent = self.absent.holding(&name, longest, &self.entry);
+        let absent = self.absent.holding(&name, longest, self.inputs.entry());
         if !absent.is_empty() {
             return Ok(Goes::With(absent));
         }
@@ -136,8 +147,25 @@ impl Zones {
             let hint = format!("annotate the manifest: reconciled/provider: {}", names.join(","));
             return Err(Box::new(manifest.error(span, message).hint(hint)));
         }
-        let own = found.iter().find(|scope| scope.provider == self.entry);
+        let own = found.iter().find(|scope| &*scope.provider == self.inputs.entry());
         Ok(Goes::To(own.or(found.first()).cloned().expect("there is one of the longest")))
+    }
+
+    /// True while a zone may be declared where nothing can be read that would take the endpoint, or make it a question which is
+    /// meant.
+    fn may_be_elsewhere(&self, manifest: &Manifest, endpoint: &EndpointSpec, goes: &Goes) -> bool {
+        let length = match goes {
+            Goes::To(scope) => {
+                let is_there =
+                    |name: &Arc<str>| self.all.contains(&Scope::new(name.clone(), scope.name.clone()));
+                let is_settled = manifest.providers.as_ref().is_some_and(|names| names.iter().all(is_there));
+                scope.name.len() + usize::from(is_settled)
+            }
+            Goes::With(absent) => absent.first().map_or(0, |(scope, _)| scope.name.len() + 1),
+            Goes::Nowhere => return !self.inputs.is_all_read(),
+        };
+        let name = Name::absolute(&absolute(&endpoint.dns_name.value));
+        name.is_ok_and(|name| hidden(self.inputs, name.as_str(), length).next().is_some())
     }
 }
 

@@ -3,7 +3,7 @@
 use super::{
     Context, Settled,
     collect::{Collected, Declared, Site},
-    included, name_problem, refusal,
+    included, name_problem, of_output, refusal,
     reverse::{self, Reverse},
     valid_ttl,
 };
@@ -108,6 +108,10 @@ pub(super) fn lint_rule(rule: &str, span: Span, manifest: &Manifest) -> Option<P
 /// Name and type of a record, or the problems that leave it without.
 fn identity(cx: &Context<'_>, spec: &RecordSpec, problems: &mut Vec<Problem>) -> Option<(Name, Type)> {
     let manifest = cx.manifest;
+    if let Some(problem) = of_output(manifest, "record", spec.name.span, &spec.name.unknown) {
+        problems.push(problem);
+        return None;
+    }
     let before = problems.len();
     let kind = Type::of(&spec.kind.value);
     if kind.is_none() {
@@ -247,7 +251,10 @@ fn content(
         if kind == Type::Txt && text.len() >= 2 && text.starts_with('"') && text.ends_with('"') {
             let message = "the quotes are part of the text";
             let warning = Problem::warning(message).at(&manifest.file, value.span);
-            problems.push(warning.hint("TXT values are plain text: leave the inner quotes out"));
+            problems.push(warning.hint(match rdata::strings(kind, text) {
+                Some(_) => "TXT values are plain text: several strings are written as `{strings: [a, b]}`",
+                None => "TXT values are plain text: leave the inner quotes out",
+            }));
         }
     }
     let limit = if kind.is_single() { 1 } else { usize::MAX };
@@ -277,6 +284,7 @@ fn as_written(data: &Data) -> Cow<'_, str> {
         Data::Map(fields) => {
             let field = |(name, at): (&String, &At<FieldValue>)| match &at.value {
                 FieldValue::Text(text) => format!("{name}={text}"),
+                FieldValue::List(list) => format!("{name}={list:?}"),
                 FieldValue::Map(map) => {
                     let words: BTreeMap<_, _> =
                         map.iter().map(|(key, words)| (key, words.joined())).collect();

@@ -1,9 +1,10 @@
 //! `reverse: true`: the PTR records that belong to addresses, in the reverse zones that are declared.
 //!
 //! A PTR goes to the longest reverse zone of the same entry that holds its name. Where there is none, the record
-//! says so instead of going without.
+//! says so instead of going without. While a longer one may be declared where nothing can be read, or in a manifest in error, the
+//! PTR is made nowhere and stays where it is.
 
-use super::{Context, inherited, refusal};
+use super::{Context, hidden, inherited, refusal};
 use crate::{
     ignore::Ignored,
     kind::{Data, RecordSpec},
@@ -18,8 +19,8 @@ use std::{collections::BTreeMap, fmt::Write, net::IpAddr, sync::Arc};
 #[derive(Default)]
 pub(super) struct Reverse {
     pointers: BTreeMap<ResourceId, Pointer>,
-    /// The zone of one of them may be declared where nothing can be read.
-    is_unsure: bool,
+    /// Those whose zone may be declared where nothing can be read, with each that may be theirs.
+    unsettled: Vec<(Arc<Scope>, ResourceId)>,
 }
 
 struct Pointer {
@@ -60,18 +61,26 @@ impl Reverse {
         let Some(set) = spec.bytes().and_then(record::RrSet::decode) else {
             // Going without for now would take the PTR away that is there.
             return refuse(
-                "`reverse` of an address that is not known yet".into(),
+                "`reverse` of an address that is an output of another manifest".into(),
                 "write the address, or declare the PTR in the reverse zone",
             );
         };
         for value in &set.values {
             let Ok(address) = value.parse::<IpAddr>() else { continue };
             let pointer = pointer(address);
-            let Some(scope) = zone_of(cx, &pointer) else {
-                if !cx.inputs.is_all_read() {
-                    self.is_unsure = true;
-                    continue;
-                }
+            let id = record::id(&pointer, "PTR");
+            let here = zone_of(cx, &pointer);
+            let longer = here.as_ref().map_or(0, |scope| scope.name.len() + 1);
+            let hidden = hidden(cx.inputs, &pointer, longer).filter_map(|zone| Name::zone(zone).ok());
+            let mut unsettled: Vec<Scope> =
+                hidden.map(|zone| record::scope(cx.inputs.entry(), &zone)).collect();
+            if !unsettled.is_empty() {
+                unsettled.extend(here);
+                let all = unsettled.into_iter().map(|scope| (Arc::new(scope), id.clone()));
+                self.unsettled.extend(all);
+                continue;
+            }
+            let Some(scope) = here else {
                 let example = example(address);
                 refuse(
                     format!("no reverse zone for {address} is declared at the same provider"),
@@ -79,7 +88,6 @@ impl Reverse {
                 );
                 continue;
             };
-            let id = record::id(&pointer, "PTR");
             let here = self.pointers.entry(id).or_insert_with(|| Pointer {
                 scope: Arc::new(scope),
                 hosts: Vec::new(),
@@ -95,7 +103,7 @@ impl Reverse {
     /// Adds the PTR records, but for those that their zone ignores.
     pub(super) fn finish(self, cx: &Context<'_>, out: &mut Normalized) {
         let mut zones: BTreeMap<Arc<str>, Ignored> = BTreeMap::new();
-        out.is_unsure |= self.is_unsure;
+        out.unsettled.extend(self.unsettled);
         for (id, mut pointer) in self.pointers {
             let spec = Spec::known(record::encode(pointer.ttl, &mut pointer.hosts));
             let rules = zones.entry(pointer.scope.name.clone()).or_insert_with_key(|zone| {

@@ -10,6 +10,9 @@ use std::sync::Arc;
 /// What begins the resource of a mark that an instance of this program wrote.
 const RESOURCE: &str = "reconciled/";
 
+/// What the name of an owner begins with that is an ExternalDNS.
+pub(crate) const EXTERNAL_DNS: &str = "externaldns/";
+
 /// Whom a mark names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Whose {
@@ -39,7 +42,7 @@ pub(crate) fn read(text: &str, instance: &str) -> Option<Whose> {
     Some(match resource.starts_with(RESOURCE) {
         true if owner == instance => Whose::Ours,
         true => Whose::Other(owner.into()),
-        false => Whose::Other(format!("externaldns/{owner}").into()),
+        false => Whose::Other(format!("{EXTERNAL_DNS}{owner}").into()),
     })
 }
 

@@ -8,14 +8,14 @@ use super::{
     beside::{self, Writer, beside, takes_over},
     journal::Joined,
     label,
-    marks::{Marks, Reader, octodns_place},
+    marks::{Marks, OCTODNS, Reader, has_marks, octodns_place},
     naming::Naming,
     seal::SealKey,
 };
 use crate::{family::Backend, record};
 use reconciled_provider::{
-    Batch, Cx, Deltas, Error, Focus, Journal, Observation, Observed, Outcome, ResourceId, Scope, Version,
-    Want,
+    Batch, Cx, Deltas, Error, Focus, Journal, Observation, Observed, Outcome, Owner, ResourceId, Scope,
+    Version, Want,
 };
 use std::{
     collections::{BTreeSet, HashMap},
@@ -56,6 +56,14 @@ impl Marker {
         marks.assign(resources);
         resources.retain(|observed| !marks.are_all_of(&observed.id));
         Ok(())
+    }
+
+    /// True for what another program has, which sees to all values of a set. Marks that only stand in a set are of other
+    /// records.
+    pub(crate) fn is_owned_whole(&self, observed: &Observed) -> bool {
+        let Owner::Other(other) = &observed.owner else { return false };
+        let is_program = &**other == OCTODNS || other.starts_with(label::EXTERNAL_DNS);
+        is_program && !has_marks(observed, &self.ownership.instance)
     }
 
     /// Adds errors for what must not be written because of marks.

@@ -22,7 +22,10 @@ use std::{
 };
 
 /// The value of octoDNS's marks.
-const OCTODNS: &str = "\"*octodns*\"";
+const OCTODNS_MARK: &str = "\"*octodns*\"";
+
+/// What the owner of its records is called.
+pub(crate) const OCTODNS: &str = "octodns";
 
 /// A mark.
 #[derive(Clone, Debug)]
@@ -91,10 +94,12 @@ impl Marks {
     /// Gives marked records their owner. `resources` are sorted by id.
     pub(crate) fn assign(&self, resources: &mut [Observed]) {
         let mut give = |id: &ResourceId, owner: Owner| {
-            let Ok(index) = resources.binary_search_by(|o| o.id.cmp(id)) else { return };
+            let Some(index) = position(resources, id) else { return };
             let held = &mut resources[index].owner;
-            // What a backend itself found marked stays so: its marks stand on the record.
-            if matches!((&*held, &owner), (Owner::Unmarked, _) | (Owner::System, Owner::Other(_))) {
+            if matches!(
+                (&*held, &owner),
+                (Owner::Unmarked, _) | (Owner::System | Owner::Ours, Owner::Other(_))
+            ) {
                 *held = owner;
             }
         };
@@ -174,8 +179,8 @@ impl Reader<'_> {
         // Sets of Route 53 that are told apart by an id have marks of their own.
         let value = record::bare(value);
         let found = |whose| Candidate { txt: txt.clone(), value: "".into(), whose, of: BTreeSet::new() };
-        if value == OCTODNS {
-            let mut mark = found(Some(Whose::Other("octodns".into())));
+        if value == OCTODNS_MARK {
+            let mut mark = found(Some(Whose::Other(OCTODNS.into())));
             mark.of.insert(octodns_target(name)?);
             return Some(mark);
         }
@@ -242,7 +247,7 @@ impl Reader<'_> {
                 }
                 let Some(place) = naming.untyped(name) else { continue };
                 for index in by_name.get(&place).into_iter().flatten() {
-                    if matches!(&candidates[*index].whose, Some(Whose::Other(other)) if other.starts_with("externaldns/"))
+                    if matches!(&candidates[*index].whose, Some(Whose::Other(other)) if other.starts_with(label::EXTERNAL_DNS))
                     {
                         candidates[*index].of.insert(observed.id.clone());
                     }
@@ -254,7 +259,7 @@ impl Reader<'_> {
         }
         for candidate in candidates.iter_mut().filter(|c| c.of.is_empty()) {
             let Some((name, _)) = record::parts(&candidate.txt) else { continue };
-            let is_octodns = matches!(&candidate.whose, Some(Whose::Other(other)) if &**other == "octodns");
+            let is_octodns = matches!(&candidate.whose, Some(Whose::Other(other)) if &**other == OCTODNS);
             if candidate.whose.is_some() && !is_octodns {
                 candidate.of.extend(guess::targets(name, &records));
             }
@@ -272,7 +277,13 @@ impl Reader<'_> {
                 None => Whose::Other("externaldns/encrypted".into()),
             };
             let Some(set) = seen(&candidate.txt) else { continue };
-            let of: Vec<ResourceId> = candidate.of.into_iter().filter(|id| seen(id).is_some()).collect();
+            let mut of: Vec<ResourceId> = candidate.of.into_iter().filter(|id| seen(id).is_some()).collect();
+            // One without a type that may be of several records is of those that their backend did not find to be ours, where there
+            // are any: its mark stands on the record.
+            let is_ours = |id: &ResourceId| seen(id).is_some_and(|observed| observed.owner == Owner::Ours);
+            if matches!(whose, Whose::Other(_)) && !of.iter().all(is_ours) {
+                of.retain(|id| !is_ours(id));
+            }
             for id in &of {
                 out.by_record.entry(id.clone()).or_default().push(out.all.len());
             }
@@ -282,6 +293,21 @@ impl Reader<'_> {
         }
         out
     }
+}
+
+/// Where a record is among `resources`, which are sorted by id.
+fn position(resources: &[Observed], id: &ResourceId) -> Option<usize> {
+    resources.binary_search_by(|observed| observed.id.cmp(id)).ok()
+}
+
+/// True for a TXT RRset with a value that is a mark, or may be a sealed one.
+pub(crate) fn has_marks(observed: &Observed, instance: &str) -> bool {
+    let Some((_, "TXT")) = record::parts(&observed.id) else { return false };
+    let Some(set) = RrSet::decode(&observed.bytes) else { return false };
+    let text = |value: &str| unquote(value).and_then(|text| String::from_utf8(text).ok());
+    let is_mark = |text: String| label::read(&text, instance).is_some() || may_be_sealed(&text);
+    let mut values = set.values.iter().map(|value| record::bare(record::without_ttl(value)));
+    values.any(|value| value == OCTODNS_MARK || text(value).is_some_and(is_mark))
 }
 
 /// The words under which ExternalDNS may mark records of a type: an alias is an A or a CNAME to it.

@@ -171,3 +171,43 @@ fn other_texts_and_disabled_marks_mark_nothing() {
     );
     assert_eq!(found, BTreeMap::new());
 }
+
+#[test]
+fn a_mark_of_another_outweighs_what_a_backend_found_to_be_ours() {
+    let check = |sets: &[(&str, &str)], ours: &[&str], theirs: &[&str]| {
+        let mut resources = zone(sets);
+        for observed in resources.iter_mut().filter(|observed| ours.contains(&&*observed.id.0)) {
+            observed.owner = Owner::Ours;
+        }
+        reader(None, None).read(&resources).assign(&mut resources);
+        let other = Owner::Other("externaldns/k8s".into());
+        let records = resources.iter().filter(|observed| !observed.id.0.ends_with("/TXT"));
+        let found: Vec<&str> = records.filter(|o| o.owner == other).map(|o| &*o.id.0).collect();
+        assert_eq!(found, theirs, "{sets:?}");
+    };
+    let (a, mx) = (("www.ex.com./A", "x"), ("www.ex.com./MX", "x"));
+    let (typed, untyped) = (("a-www.ex.com./TXT", EXTERNAL), ("www.ex.com./TXT", EXTERNAL));
+    let both = ["www.ex.com./A", "www.ex.com./MX"];
+    check(&[typed, a, mx], &both, &["www.ex.com./A"]);
+    // What names no type is of what bears no mark of ours, where there is such a record.
+    check(&[untyped, a, mx], &["www.ex.com./MX"], &["www.ex.com./A"]);
+    check(&[untyped, a, mx], &both, &both);
+    // So a takeover of that one waits for no other.
+    let mut resources = zone(&[untyped, a, mx]);
+    let is_mx = |observed: &&mut Observed| *observed.id.0 == *both[1];
+    resources.iter_mut().find(is_mx).unwrap().owner = Owner::Ours;
+    let marks = reader(None, None).read(&resources);
+    let of: Vec<_> = marks.within(&"www.ex.com./TXT".into()).map(|mark| mark.of.clone()).collect();
+    assert_eq!(of, [[ResourceId::from(both[0])]]);
+}
+
+#[test]
+fn a_set_in_which_a_mark_stands_is_told_from_others() {
+    let check = |id: &str, values: &str, expect: bool| {
+        assert_eq!(has_marks(&zone(&[(id, values)])[0], "dns1"), expect, "{id} {values}");
+    };
+    check("www.ex.com./TXT", &format!("{EXTERNAL}\n\"v=spf1 -all\""), true);
+    check("_owner.a.www.ex.com./TXT", OCTODNS_MARK, true);
+    check("www.ex.com./TXT", "\"v=spf1 -all\"", false);
+    check("www.ex.com./MX", "10 a.ex.com.", false);
+}

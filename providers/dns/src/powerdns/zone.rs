@@ -270,7 +270,7 @@ mod tests {
                 ("example.com./SOA", "3600\na. h. 1 2 3 4", Owner::System),
                 ("k.example.com./A", "60\n192.0.2.5", Owner::Unmarked),
                 ("www.example.com./A", "60\n192.0.2.1\n192.0.2.2", Owner::Ours),
-                ("x.example.com./TXT", "60\n(disabled) \"a\\\"bc\"", other("dns2")),
+                ("x.example.com./TXT", "60\n(disabled) \"a\\\"b\" \"c\"", other("dns2")),
             ]
         );
         let private = &zone.resources[6].private.0;

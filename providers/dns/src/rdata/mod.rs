@@ -3,7 +3,8 @@
 //! What a person writes ([`written`], [`structured::structured`]), what a server reports in text
 //! ([`observed`]) and in octets ([`octets`]) parse into the same form, so equal data are equal bytes. [`wire`],
 //! [`master`] and [`octets::encode`] are the ways back. Types this module does not know are carried as they are:
-//! they are seen, counted and preserved, never interpreted.
+//! they are seen, counted and preserved, never interpreted. Where a text is cut into strings is part of a TXT value; `strings`
+//! says when that is no difference.
 
 pub(crate) mod field;
 mod loc;
@@ -14,7 +15,7 @@ mod svcb;
 
 use crate::{
     name::{Name, NameError, observed as observed_name},
-    text,
+    text::{self, Strings},
 };
 use field::Field;
 use reconciled_provider::problem::did_you_mean;
@@ -216,17 +217,22 @@ pub fn written(kind: Type, value: &str, zone: &Name) -> Result<String, Refusal> 
     }
 }
 
+/// Bytes of text in one record, with room for where its strings begin.
+const LARGEST: usize = 65_000;
+
 /// Canonical form of a text that stands for itself.
 fn plain(value: &str) -> Result<String, Refusal> {
-    if value.len() > 65_000 {
-        return Err(Refusal::new(
-            format!("the text has {} bytes, more than a record can hold", value.len()),
-            "split it into several records",
-        ));
+    if value.len() > LARGEST {
+        return Err(too_long(value.len()));
     }
     let mut out = String::with_capacity(value.len() + 2);
     text::quote(value.as_bytes(), &mut out);
     Ok(out)
+}
+
+fn too_long(length: usize) -> Refusal {
+    let message = format!("the text has {length} bytes, more than a record can hold");
+    Refusal::new(message, "split it into several records")
 }
 
 fn place(value: &str) -> Option<String> {
@@ -327,9 +333,8 @@ fn observed_known(kind: Type, content: &str) -> Option<Cow<'_, str>> {
         Type::Aaaa => content.parse::<Ipv6Addr>().ok().map(|address| keep(content, address.to_string())),
         Type::Alias | Type::Cname | Type::Dname | Type::Ns | Type::Ptr => Some(observed_name(content.trim())),
         Type::Txt => {
-            let octets = text::unquote(content)?;
             let mut out = String::with_capacity(content.len());
-            text::quote(&octets, &mut out);
+            Strings::read(content)?.quote(&mut out);
             Some(out.into())
         }
         Type::Loc => place(content).map(Cow::Owned),
@@ -370,10 +375,10 @@ pub(crate) fn master<'a>(kind: &str, value: &'a str, serial: u32) -> Cow<'a, str
 fn present<'a>(kind: &str, value: &'a str, serial: u32, host: impl Fn(&str) -> Cow<'_, str>) -> Cow<'a, str> {
     let Some(kind) = Type::of(kind) else { return value.into() };
     match kind {
-        Type::Txt => match text::unquote(value) {
-            Some(octets) => {
+        Type::Txt => match Strings::read(value) {
+            Some(strings) => {
                 let mut out = String::with_capacity(value.len() + 8);
-                text::quote_for_wire(&octets, &mut out);
+                strings.quote_for_wire(&mut out);
                 out.into()
             }
             None => value.into(),
@@ -421,7 +426,15 @@ pub fn soa_serial(content: &str) -> Option<u32> {
     content.split_ascii_whitespace().nth(2)?.parse().ok()
 }
 
-/// A canonical value as a person would write it in a manifest; none when YAML cannot carry it.
+/// The strings of a TXT value whose text is cut elsewhere than every 255 octets; none for any other value.
+pub(crate) fn strings(kind: Type, value: &str) -> Option<Vec<Vec<u8>>> {
+    let text = (kind == Type::Txt).then_some(value)?;
+    let strings = Strings::read(text).filter(Strings::is_cut)?;
+    Some(strings.parts().map(<[u8]>::to_vec).collect())
+}
+
+/// A canonical value as a person would write it in a manifest; none when YAML cannot carry it. Of a TXT it is the text,
+/// whatever its strings.
 pub fn for_manifest(kind: Type, value: &str) -> Option<String> {
     if kind == Type::Txt { String::from_utf8(text::unquote(value)?).ok() } else { Some(value.into()) }
 }

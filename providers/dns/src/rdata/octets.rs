@@ -8,7 +8,10 @@ use super::{
     field::{self, Field},
     loc, svcb,
 };
-use crate::{name, text};
+use crate::{
+    name,
+    text::{self, Strings},
+};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -104,11 +107,7 @@ pub fn encode(kind: &str, value: &str, serial: u32) -> Option<Vec<u8>> {
         Type::Aaaa => out.extend(value.parse::<Ipv6Addr>().ok()?.octets()),
         Type::Loc => out.extend(loc::encode(value)?),
         Type::Txt => {
-            let octets = text::unquote(value)?;
-            if octets.is_empty() {
-                out.push(0);
-            }
-            for part in octets.chunks(255) {
+            for part in Strings::read(value)?.parts() {
                 string(part, &mut out)?;
             }
         }
@@ -174,16 +173,16 @@ fn decode_known(kind: Type, message: &[u8], start: usize, data: &[u8], out: &mut
         Type::Aaaa => *out += &Ipv6Addr::from(<[u8; 16]>::try_from(data).ok()?).to_string(),
         Type::Loc => loc::decode(data, out)?,
         Type::Txt => {
-            let (mut rest, mut octets) = (data, Vec::with_capacity(data.len()));
+            let (mut rest, mut parts) = (data, Vec::new());
             while !rest.is_empty() {
                 let (part, after) = cut_string(rest)?;
-                octets.extend(part);
+                parts.push(part);
                 rest = after;
             }
-            if data.is_empty() {
+            if parts.is_empty() {
                 return None;
             }
-            text::quote(&octets, out);
+            Strings::of(parts).quote(out);
         }
         kind => {
             let end = start + data.len();

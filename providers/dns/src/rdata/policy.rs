@@ -131,6 +131,9 @@ fn is_address(uri: &str) -> bool {
         && (uri.starts_with("https://") || uri.strip_prefix("mailto:").is_some_and(|to| to.contains('@')))
 }
 
+/// What PEM has in front of an ed25519 key (RFC 8410 §4): a record has the key alone.
+const ED25519_INFO: [u8; 12] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
+
 /// A public key as base64 in one piece; PEM loses its first and last line.
 fn key(written: &str, is_ed25519: bool) -> Result<String, Refusal> {
     let lines = written.lines().filter(|line| !line.trim_start().starts_with("-----"));
@@ -138,11 +141,14 @@ fn key(written: &str, is_ed25519: bool) -> Result<String, Refusal> {
     // None at all says that the key is not to be believed any more (RFC 6376 §3.6.1).
     let hint = "write the base64 of the public key, or its PEM";
     let octets = STANDARD.decode(&key).map_err(|_| Refusal::new("the key of dkim is not base64", hint))?;
+    if let Some(bare) = octets.strip_prefix(&ED25519_INFO).filter(|bare| is_ed25519 && bare.len() == 32) {
+        return Ok(STANDARD.encode(bare));
+    }
     if is_ed25519 && !octets.is_empty() && octets.len() != 32 {
         let message = format!("an ed25519 key has 32 octets, this one {}", octets.len());
         return Err(Refusal::new(
             message,
-            "write the key alone, without what PEM has around it (RFC 8463 §4)",
+            "write the base64 of those 32 octets, or the PEM of the public key (RFC 8463 §4)",
         ));
     }
     Ok(key)
@@ -279,6 +285,8 @@ mod tests {
             "{k: ed25519, p: 11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=}",
             "v=DKIM1; k=ed25519; p=11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=",
         );
+        let pem = "{k: ed25519, p: \"-----BEGIN PUBLIC KEY-----\\nMCowBQYDK2VwAyEA11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=\\n-----END PUBLIC KEY-----\\n\"}";
+        check("dkim", pem, "v=DKIM1; k=ed25519; p=11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=");
     }
 
     #[test]

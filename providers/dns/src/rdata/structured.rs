@@ -1,20 +1,23 @@
-//! Values as mappings of their fields: `{priority: 10, target: mail}`.
+//! Values as mappings of their fields: `{priority: 10, target: mail}`, `{strings: [a, b]}`.
 //!
 //! The names of the fields are those of [`mod@field`]. Texts stand for themselves, without quotes, and a target
 //! without a dot at the end is a name within the zone: where a field says what it is, it cannot mean two names.
 
 use super::{
-    Refusal, Type, examine,
+    LARGEST, Refusal, Type, examine,
     field::{self, Field},
-    form, plain, policy,
+    form, plain, policy, too_long,
 };
 use crate::{
     kind::{FieldValue, Words},
     name::{Name, NameError},
-    text,
+    text::{self, Strings},
 };
 use reconciled_provider::{At, problem::did_you_mean};
 use std::{collections::BTreeMap, net::IpAddr};
+
+/// The field of TXT data that says where the text is cut.
+pub(crate) const STRINGS: &str = "strings";
 
 /// What a place has besides its two angles, with what stands in where it is left out (RFC 1876 §3).
 const MORE_OF_A_PLACE: [(&str, &str); 4] =
@@ -31,7 +34,7 @@ pub fn structured(
         Type::Loc => {
             ["latitude", "longitude"].into_iter().chain(MORE_OF_A_PLACE.map(|(name, _)| name)).collect()
         }
-        Type::Txt => ["text"].into_iter().chain(policy::POLICIES).collect(),
+        Type::Txt => ["text", STRINGS].into_iter().chain(policy::POLICIES).collect(),
         kind => field::fields(kind).unwrap_or_default().iter().map(|(name, _)| *name).collect(),
     };
     let word = kind.word();
@@ -52,6 +55,10 @@ pub fn structured(
         Some(FieldValue::Text(text)) => Ok(Some(text.as_str())),
         Some(FieldValue::Map(_)) => Err(Refusal::new(
             format!("the field `{name}` of {word} data is a mapping"),
+            format!("write {name}: and its text"),
+        )),
+        Some(FieldValue::List(_)) => Err(Refusal::new(
+            format!("the field `{name}` of {word} data is a list"),
             format!("write {name}: and its text"),
         )),
         None => Ok(None),
@@ -75,7 +82,11 @@ pub fn structured(
     let mut words: Vec<String> = Vec::with_capacity(fields.len());
     for (name, field) in fields {
         if *field == Field::Params {
-            words.extend(params(written.get(*name).map(|at| &at.value)));
+            let params_of = written.get(*name).map(|at| &at.value);
+            if matches!(params_of, Some(FieldValue::List(_))) {
+                text_of(name)?;
+            }
+            words.extend(params(params_of));
             continue;
         }
         let Some(text) = text_of(name)? else {
@@ -102,13 +113,41 @@ pub fn structured(
     examine(kind, &canonical).map(|()| canonical)
 }
 
-/// The text of a policy of mail.
+/// The strings of a TXT, each as it stands on the wire.
+fn strings(value: &FieldValue) -> Result<String, Refusal> {
+    let list = match value {
+        FieldValue::List(list) if !list.is_empty() => list,
+        _ => {
+            let hint = "write strings: [\"path=/x\", \"rp=lp\"], or text: and one text";
+            return Err(Refusal::new("the field `strings` of TXT data is no list of texts", hint));
+        }
+    };
+    if let Some(long) = list.iter().find(|string| string.len() > text::LONGEST) {
+        let message = format!("a string of {} bytes is longer than {}", long.len(), text::LONGEST);
+        return Err(Refusal::new(
+            message,
+            "cut it, or write text: and the whole text, which is cut where it has to be",
+        ));
+    }
+    let strings = Strings::of(list.iter().map(String::as_bytes));
+    if strings.octets().len() + list.len() > LARGEST {
+        return Err(too_long(strings.octets().len()));
+    }
+    let mut out = String::new();
+    strings.quote(&mut out);
+    Ok(out)
+}
+
+/// The strings of a TXT, or the text of a policy of mail.
 fn mail(written: &BTreeMap<String, At<FieldValue>>) -> Result<String, Refusal> {
     let mut given = written.iter();
     let (Some((word, at)), None) = (given.next(), given.next()) else {
-        let hint = "write text: and the text, or one of spf:, dmarc:, dkim: and a mapping";
+        let hint = "write text: and the text, strings: and a list of texts, or one of spf:, dmarc:, dkim: and a mapping";
         return Err(Refusal::new("TXT data have one field", hint));
     };
+    if word == STRINGS {
+        return strings(&at.value);
+    }
     let FieldValue::Map(fields) = &at.value else {
         let hint = format!("write its fields, or the whole text in place of the mapping `{word}`");
         return Err(Refusal::new(format!("the field `{word}` of TXT data is no mapping"), hint));
@@ -119,7 +158,7 @@ fn mail(written: &BTreeMap<String, At<FieldValue>>) -> Result<String, Refusal> {
 /// Parameters of a service, a word each.
 fn params(value: Option<&FieldValue>) -> Vec<String> {
     match value {
-        None => Vec::new(),
+        None | Some(FieldValue::List(_)) => Vec::new(),
         Some(FieldValue::Text(text)) => vec![text.clone()],
         Some(FieldValue::Map(map)) => {
             let param = |(key, value): (&String, &Words)| match value.joined().as_str() {

@@ -11,11 +11,12 @@ use crate::{
     kind::{AliasSpec, Data, RecordSpec, RoutedSpec},
     name::Name,
     normalize::{self, Settled},
-    rdata::{self, Refusal, Type},
+    rdata::{self, Refusal, Type, structured::STRINGS},
     record::{self, RrSet},
 };
 use reconciled_provider::{At, Error, Span};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Before a value that is the name which an alias answers for.
@@ -218,11 +219,19 @@ pub(crate) fn declared(kind: Type, set: &RrSet<'_>) -> Option<String> {
         if let Some(target) = &routed.alias {
             object.insert("alias".into(), alias(target, &texts)?);
         } else {
-            let value = |text: &&str| match text.starts_with('(') {
-                true => None,
-                false => rdata::for_manifest(kind, text),
+            let value = |text: &&str| match (text.starts_with('('), rdata::strings(kind, text)) {
+                (true, _) => None,
+                (false, None) => rdata::for_manifest(kind, text).map(Value::from),
+                (false, Some(strings)) => {
+                    let strings = strings.into_iter().map(|octets| String::from_utf8(octets).ok());
+                    match strings.collect::<Option<Vec<String>>>() {
+                        Some(strings) => Some(serde_json::json!({STRINGS: strings})),
+                        // Cut within a character: its text equals it, however it is cut.
+                        None => rdata::for_manifest(kind, text).map(Value::from),
+                    }
+                }
             };
-            let values = texts.iter().map(value).collect::<Option<Vec<String>>>()?;
+            let values = texts.iter().map(value).collect::<Option<Vec<Value>>>()?;
             object.insert("values".into(), values.into());
         }
         Some(fields)
@@ -414,5 +423,17 @@ mod tests {
             prop_assert!(sent.iter().flat_map(|set| &set.resource_records).flat_map(|list| &list.list).all(|r| r.value.is_ascii()));
             prop_assert_eq!(encode(&sent, "Z1"), bytes);
         }
+    }
+
+    #[test]
+    fn a_text_that_is_cut_within_a_character_is_declared_as_a_whole() {
+        let extra = r#"{"route53":{"sets":{"x":{"weight":1}}}}"#;
+        let check = |value: &str, expect: &str| {
+            let set = RrSet { ttl: 300, extra, values: vec![value] };
+            let declared = declared(Type::Txt, &set).unwrap();
+            assert!(declared.contains(&format!("\"values\":[{expect}]")), "{declared}");
+        };
+        check("(set x) \"a\" \"b\"", "{\"strings\":[\"a\",\"b\"]}");
+        check("(set x) \"x\\195\" \"\\164y\"", "\"xäy\"");
     }
 }

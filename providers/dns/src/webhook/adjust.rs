@@ -7,7 +7,10 @@ use super::{
     Backend,
     endpoint::{self, Endpoint, Key, Set},
 };
-use crate::record::{self, RrSet};
+use crate::{
+    record::{self, RrSet},
+    strings,
+};
 use reconciled_provider::{Cx, Deltas, Error, Observation, Observed, Resource, Want};
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -91,6 +94,7 @@ pub(crate) async fn diff(
                 let kept = Set(vec![kept.clone()]);
                 let before = seen_with(observed, kept.ttl());
                 let after = kept.bytes(RrSet::decode(&before).map_or(0, |set| set.ttl));
+                let after = strings::as_seen(&resource.id, &after, &before);
                 if let Some(delta) = record::compare(&after, &before) {
                     deltas.insert(resource.id.clone(), Ok(delta));
                 }

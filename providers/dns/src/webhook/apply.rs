@@ -17,7 +17,7 @@ use super::{
 use crate::{
     batch::{self, Answer, Chunk, Delivery, Item, Sender, Together, Unit, Work, about, items, remove},
     http::Failure,
-    merge, record,
+    merge, record, strings,
 };
 use async_trait::async_trait;
 use reconciled_provider::{
@@ -48,8 +48,11 @@ impl Change {
             (None, now) => now.is_none(),
             (Some(_), None) => false,
             (Some(desired), Some(now)) => {
-                let ttl = desired.ttl().unwrap_or(0);
-                now.bytes(ttl) == Set(vec![desired.clone()]).bytes(now.ttl().unwrap_or(0))
+                let (name, kind) = desired.key();
+                let seen = now.bytes(desired.ttl().unwrap_or(0));
+                let desired = Set(vec![desired.clone()]).bytes(now.ttl().unwrap_or(0));
+                // A text that is sent whole is there however the provider cuts it.
+                *strings::as_seen(&record::id(&name, &kind), &desired, &seen) == *seen
             }
         }
     }

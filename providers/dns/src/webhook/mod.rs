@@ -21,11 +21,12 @@ pub use config::{Config, TxtForm};
 
 use crate::{
     family, keep,
-    kind::RecordSpec,
+    kind::{Data, RecordSpec},
     name::Name,
     normalize::{self, Served, Settled},
-    rdata::{Refusal, Type},
+    rdata::{Refusal, Type, structured::STRINGS},
     record::{self, RrSet},
+    strings,
 };
 use async_trait::async_trait;
 use client::Remote;
@@ -33,8 +34,8 @@ use declared::Declared;
 use endpoint::ROUTED;
 use observe::Snapshot;
 use reconciled_provider::{
-    Batch, Cx, Delta, Deltas, Error, Found, Inputs, Journal, Manifest, Marking, Normalized, Observation,
-    Observed, Provider, ProviderInfo, Resource, Scope, Span, Version, Want,
+    At, Batch, Cx, Delta, Deltas, Error, Found, Inputs, Journal, Manifest, Marking, Normalized, Observation,
+    Observed, Provider, ProviderInfo, Resource, Scope, Span, Spec, Version, Want,
 };
 use std::{
     collections::{BTreeMap, HashSet},
@@ -103,11 +104,16 @@ const SERVED: Served = Served {
     dialect: settle,
 };
 
-/// As other backends without a dialect, but for the SOA, which the protocol does not know.
+/// As other backends without a dialect, but for the SOA and the strings of a TXT, which the protocol does not know.
 fn settle(record: &RecordSpec, kind: Type, ttl: u32, zone: &Name) -> Result<Settled, (Span, Refusal)> {
     let refuse = |message: &str, hint: &str| {
         Err((record.kind.span, Refusal { message: message.into(), hint: Some(hint.into()) }))
     };
+    if let Some(span) = strings_of(record).filter(|_| kind == Type::Txt) {
+        let message = "a webhook provider has no form for the strings of a TXT";
+        let hint = "write one text, or use a provider of its own for the record";
+        return Err((span, Refusal { message: message.into(), hint: Some(hint.into()) }));
+    }
     match (kind, ttl) {
         (Type::Soa, _) => refuse(
             "a webhook provider keeps the SOA of a zone itself",
@@ -116,6 +122,12 @@ fn settle(record: &RecordSpec, kind: Type, ttl: u32, zone: &Name) -> Result<Sett
         (_, 0) => refuse("a ttl of 0 means to a webhook provider that there is none", "write at least 1"),
         _ => normalize::plain(record, kind, ttl, zone),
     }
+}
+
+/// Where a record says of what strings a text is.
+fn strings_of(record: &RecordSpec) -> Option<Span> {
+    let says = |value: &&At<Data>| matches!(&value.value, Data::Map(fields) if fields.contains_key(STRINGS));
+    record.values.iter().find(says).map(|value| value.span)
 }
 
 #[async_trait]
@@ -136,6 +148,13 @@ impl family::Backend for Backend {
         let mut out = normalize::normalize_for(manifest, inputs, self.served());
         // The protocol has no zones: what stands for one can be neither seen nor made.
         out.resources.retain(|resource| record::parts(&resource.id).is_some());
+        // Nor has it strings: what a zone file cuts is a text.
+        for resource in &mut out.resources {
+            let bytes = resource.spec.bytes().and_then(|bytes| strings::without_cuts(&resource.id, bytes));
+            if let Some(bytes) = bytes {
+                resource.spec = Spec::known(bytes);
+            }
+        }
         self.hear(&out.resources);
         out
     }
@@ -149,7 +168,8 @@ impl family::Backend for Backend {
     }
 
     fn compare(&self, desired: &Resource, observed: &Observed) -> Option<Delta> {
-        record::compare(desired.spec.bytes()?, &adjust::seen_with(observed, adjust::ttl(desired)))
+        let seen = adjust::seen_with(observed, adjust::ttl(desired));
+        record::compare(&strings::as_seen(&desired.id, desired.spec.bytes()?, &seen), &seen)
     }
 
     fn keep(&self, desired: &Resource, observed: &Observed, ignored: &[Arc<str>]) -> Vec<u8> {
@@ -162,7 +182,14 @@ impl family::Backend for Backend {
     }
 
     async fn discover(&self, cx: &Cx, query: &str) -> Result<Vec<Found>, Error> {
-        observe::discover(self, cx, query).await
+        let mut found = observe::discover(self, cx, query).await?;
+        // A manifest for this entry can say no strings: it has the text, which equals them.
+        for observed in found.iter_mut().flat_map(|found| &mut found.resources) {
+            if let Some(bytes) = strings::without_cuts(&observed.id, &observed.bytes) {
+                *observed = Observed::new(observed.id.clone(), bytes);
+            }
+        }
+        Ok(found)
     }
 
     fn is_out_of_reach(&self, observed: &Observed) -> bool {

@@ -5,7 +5,7 @@ use super::{
     parse::{Entry, parse},
 };
 use crate::{
-    rdata::is_signer_type,
+    rdata::{self, is_signer_type},
     record::{self, Collector},
 };
 use reconciled_provider::{
@@ -185,7 +185,10 @@ fn resources(scope: &Scope, instance: &str, entries: &[Entry]) -> Vec<Observed> 
             // One RRset has one TTL (RFC 2181 §5.2); a set that has several equals no desired one.
             match entry.ttl == ttl {
                 true => collector.add(kind, content, false),
-                false => collector.add("", record::with_ttl(entry.ttl, &content).into(), false),
+                false => {
+                    let value = rdata::observed(kind, &content);
+                    collector.add("", record::with_ttl(entry.ttl, &value).into(), false);
+                }
             }
         }
         let mut observed = Observed::new(record::id(name, kind), collector.finish(ttl));

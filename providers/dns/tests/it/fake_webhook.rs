@@ -28,6 +28,8 @@ pub(crate) struct Webhook {
     pub(crate) bad: Option<&'static str>,
     /// Creates before it deletes, and refuses a CNAME beside other data.
     pub(crate) creates_first: bool,
+    /// Texts are put into quotes, and cut every so many octets; 0: they stay as they are sent.
+    pub(crate) quotes: usize,
     /// What a client must not do, and did.
     pub(crate) wrong: Vec<String>,
 }
@@ -43,6 +45,7 @@ pub(crate) fn start() -> Fake<Webhook> {
         property: None,
         bad: None,
         creates_first: false,
+        quotes: 0,
         wrong: Vec::new(),
     })
 }
@@ -143,9 +146,22 @@ impl Webhook {
         if self.hides_ttl {
             kept.as_object_mut().unwrap().remove("recordTTL");
         }
+        if self.quotes > 0 && endpoint["recordType"] == "TXT" {
+            kept["targets"] =
+                targets.iter().map(|target| quoted(target.as_str().unwrap(), self.quotes)).collect();
+        }
         self.records.insert(key(&kept), kept);
         Ok(())
     }
+}
+
+/// A text in quotes, cut every so many octets.
+fn quoted(text: &str, every: usize) -> String {
+    let string = |octets: &[u8]| {
+        let string = String::from_utf8(octets.to_vec()).unwrap();
+        format!("\"{}\"", string.replace('\\', "\\\\").replace('"', "\\\""))
+    };
+    text.as_bytes().chunks(every).map(string).collect::<Vec<_>>().join(" ")
 }
 
 fn say(body: &Value) -> Reply {

@@ -164,6 +164,9 @@ async fn records_of_externaldns_and_octodns_are_theirs_until_they_are_taken_over
         assert_eq!(owner(&seen, &octo), other("octodns"), "{name}");
         assert_eq!(owner(&seen, "a-www.example.com./TXT"), other("externaldns/k8s"), "{name}");
         assert_eq!(owner(&seen, "free.example.com./A"), Owner::Unmarked, "{name}");
+        let is_whole = |id: &str| ours.is_owned_whole(seen.get(&id.into()).unwrap());
+        let whole = [&*www, &*octo, "a-www.example.com./TXT", "free.example.com./A"].map(is_whole);
+        assert_eq!(whole, [true, true, false, false], "{name}");
 
         // Two at once; the third stays theirs.
         let wanted: Vec<Resource> = wanted.into_iter().filter(|r| r.id.0.contains('/')).collect();

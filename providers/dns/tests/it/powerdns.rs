@@ -54,6 +54,16 @@ async fn a_second_run_is_empty_for_every_type() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_text_stays_cut_as_it_was_found() {
+    let server = Pdns::start().await;
+    world::strings_stay(&*server.provider(), &server.cx(), ZONE).await;
+    let stored = server.zone(ZONE).await;
+    for content in [r#""\"path=/x\" \"rp=lp\"""#, r#""\"path=/\" \"xrp=lp\"""#] {
+        assert!(stored.contains(content), "{content}: {stored}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_exported_zone_declares_what_is_there() {
     let server = Pdns::start().await;
     let (provider, cx) = (server.provider(), server.cx());

@@ -63,6 +63,14 @@ async fn a_second_run_is_empty_for_every_type() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_text_stays_cut_as_it_was_found() {
+    for kind in KINDS {
+        let server = Dnsd::with_example(kind).await;
+        world::strings_stay(&*server.provider(), &server.cx(), ZONE).await;
+    }
+}
+
 /// What somebody else changes of a zone of [`a_records`].
 const EDITS: [&str; 3] = [
     "update delete h7.example.com. A\nupdate add new.example.com. 60 TXT \"a b\"",

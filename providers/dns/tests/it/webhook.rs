@@ -2,7 +2,7 @@
 
 use crate::{
     fake::{Fake, Fault, Reply},
-    fake_webhook::{self, MEDIA_TYPE, Webhook, provider},
+    fake_webhook::{self, MEDIA_TYPE, Webhook, provider, provider_with},
     world::{Notes, apply, converge, cx, desired, diff, normalize, observe, observe_for, plan, scope},
 };
 use reconciled_dns::webhook::{Config, TxtForm, connect};
@@ -62,6 +62,32 @@ async fn a_second_run_is_empty_for_every_type_in_both_forms_of_text() {
         converge(&*provider, &cx(""), ZONE, &wanted, &[]).await;
         nothing_is_wrong(&fake);
     }
+}
+
+#[tokio::test]
+async fn who_adds_the_quotes_itself_is_sent_the_text_however_it_was_seen_cut() {
+    let fake = fake_webhook::start();
+    fake.with(|webhook| webhook.quotes = 4);
+    let provider = provider_with(&fake, |config| config.txt = TxtForm::Plain);
+    for ttl in [300, 301] {
+        let record = format!("name: t, type: TXT, ttl: {ttl}, values: [path=/xrp=lp]");
+        converge(&*provider, &cx(""), ZONE, &desired(&*provider, ZONE, &records(&[&record])), &[]).await;
+    }
+    let kept = fake.with(|webhook| webhook.records.values().next().unwrap().clone());
+    assert_eq!((&kept["targets"], &kept["recordTTL"]), (&json!([r#""path" "=/xr" "p=lp""#]), &json!(301)));
+    nothing_is_wrong(&fake);
+}
+
+#[tokio::test]
+async fn what_is_imported_of_several_strings_is_the_text_that_a_manifest_may_declare_here() {
+    let (fake, provider) = start();
+    fake.with(|webhook| webhook.put("t.example.com", "TXT", "\"path=/x\" \"rp=lp\""));
+    let found = provider.discover(&cx(""), ZONE).await.unwrap().remove(0);
+    let text = String::from_utf8(provider.export(&found).unwrap().remove(0).to_vec()).unwrap();
+    let spec = text.split_once("\nspec:\n").unwrap().1.replace("  provider: test\n", "");
+    let (wanted, problems) = normalize(&*provider, ZONE, &spec);
+    assert_eq!((problems, wanted.len()), (Vec::new(), 1), "{text}");
+    wants_nothing(&*provider, &wanted).await;
 }
 
 #[tokio::test]
@@ -460,6 +486,7 @@ async fn a_manifest_that_no_webhook_can_serve_is_refused_at_its_place() {
     };
     refuse("name: \"@\", type: SOA, values: [a. b. 1 2 3 4]", "keeps the SOA");
     refuse("name: a, type: A, values: [192.0.2.1], ttl: 0", "write at least 1");
+    refuse("name: a, type: TXT, values: [{strings: [a, b]}]", "no form for the strings of a TXT");
     refuse("name: a, type: A, values: [192.0.2.1], cloudflare: {proxied: true}", "of another type");
 }
 

@@ -300,6 +300,55 @@ pub(crate) async fn converge(
     }
 }
 
+/// Texts of two strings that others put into a zone stay so: where a manifest declares one as a text, with another TTL, and where
+/// it declares a value beside one. Where a manifest declares other strings, they are written.
+pub(crate) async fn strings_stay(provider: &dyn Provider, cx: &Cx, zone: &str) {
+    let declared =
+        |records: [&str; 2]| desired(provider, zone, &records.map(|record| format!("{{{record}}}")));
+    let theirs = r#"type: TXT, ttl: 300, values: [{strings: ["path=/x", "rp=lp"]}]"#;
+    let theirs = declared([&format!("name: prn, {theirs}"), &format!("name: m, {theirs}")]);
+    converge(provider, cx, zone, &theirs, &[]).await;
+    let seen = observe(provider, cx, zone).await.unwrap();
+
+    let text = declared([
+        "name: prn, type: TXT, ttl: 300, values: [path=/xrp=lp]",
+        "name: m, type: TXT, ttl: 300, values: [path=/xrp=lp]",
+    ]);
+    let batch = plan(provider, cx, zone, &text, &[], &seen).await;
+    assert!(batch.actions.is_empty(), "a text does not say where it is cut: {batch:#?}");
+
+    let mut wanted = declared([
+        "name: prn, type: TXT, ttl: 301, values: [path=/xrp=lp]",
+        "name: m, type: TXT, ttl: 302, values: [mine], merge: true",
+    ]);
+    let (prn, m) = (format!("prn.{zone}./TXT"), format!("m.{zone}./TXT"));
+    let shared = wanted.iter_mut().find(|resource| *resource.id.0 == *m).unwrap();
+    let merged = provider.merge(&[&*shared], seen.get(&shared.id), None, &[]).unwrap().unwrap();
+    let hash = merged.resource.spec.hash().unwrap();
+    let tracked = Tracked { private: merged.ours, ..Tracked::new(shared.id.clone(), hash) };
+    *shared = merged.resource;
+    let deltas = diff(provider, cx, zone, &wanted, &seen).await;
+    let fields = &deltas[&ResourceId::from(&*prn)].as_ref().unwrap().fields;
+    assert_eq!(fields.iter().map(|field| &*field.path).collect::<Vec<_>>(), ["ttl"]);
+    converge(provider, cx, zone, &wanted, &[]).await;
+    let seen = observe(provider, cx, zone).await.unwrap();
+    let content = |seen: &Observation, id: &str| {
+        String::from_utf8(seen.get(&ResourceId::from(id)).unwrap().bytes.to_vec()).unwrap()
+    };
+    assert_eq!(content(&seen, &prn), "301\n\"path=/x\" \"rp=lp\"");
+    assert_eq!(content(&seen, &m), "302\n\"mine\"\n\"path=/x\" \"rp=lp\"");
+    let left = provider.merge(&[], seen.get(&ResourceId::from(&*m)), Some(&tracked), &[]).unwrap().unwrap();
+    assert_eq!(left.resource.spec.bytes().unwrap(), b"302\n\"path=/x\" \"rp=lp\"");
+
+    let other = declared([
+        r#"name: prn, type: TXT, ttl: 301, values: [{strings: ["path=/", "xrp=lp"]}]"#,
+        "name: x, type: TXT, values: [{strings: [b, a]}]",
+    ]);
+    converge(provider, cx, zone, &other, &[]).await;
+    let seen = observe(provider, cx, zone).await.unwrap();
+    assert_eq!(content(&seen, &prn), "301\n\"path=/\" \"xrp=lp\"");
+}
+
 /// A zone with every type that every server knows, and every awkward value.
 pub(crate) fn every_type() -> Vec<String> {
     let mut records: Vec<String> = [
@@ -329,6 +378,7 @@ pub(crate) fn every_type() -> Vec<String> {
         r#"{name: _svc, type: SVCB, values: [1 svc.example.net. alpn=h2 mandatory=alpn key667=hello, 2 svc2.example.net. alpn=h2 no-default-alpn]}"#,
         r#"{name: _ftp._tcp, type: URI, values: ['10 1 "ftp://ftp1.example.com/public"']}"#,
         r#"{name: txt, type: TXT, values: ["", "a;b", "trailing ", " leading", "it's `x`", "quo\"te", "back\\slash", "1.10"]}"#,
+        r#"{name: _ipp._tcp, type: TXT, values: [{strings: ["path=/x", "rp=lp"]}]}"#,
         r#"{name: utf8, type: TXT, values: ["äöü €", "new\nline", "\\065\\", "nul\0l"]}"#,
     ]
     .map(String::from)

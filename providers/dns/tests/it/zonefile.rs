@@ -1,6 +1,6 @@
 //! Zone files in a scratch directory.
 
-use crate::world::{Notes, apply, batch, converge, cx, desired, observe, plan, scope};
+use crate::world::{self, Notes, apply, batch, converge, cx, desired, observe, plan, scope};
 use reconciled_dns::zonefile::{Config, open};
 use reconciled_provider::{Error, ErrorKind, Op, Outcome, Owner, Provider, Version};
 use std::{
@@ -74,7 +74,7 @@ async fn a_second_run_is_empty_for_every_type() {
     let zones = Zones::with(|config, _| {
         config.check = words(&["named-checkzone", "-i", "local", "{zone}", "{file}"]);
     });
-    let mut records = crate::world::every_type();
+    let mut records = world::every_type();
     records.push(r#"{name: "a\\.b;c", type: PTR, values: ["x\\032y(z.example.com."]}"#.into());
     let wanted = desired(zones.provider(), ZONE, &records);
     converge(zones.provider(), &cx(""), ZONE, &wanted, &[]).await;
@@ -85,6 +85,20 @@ async fn a_second_run_is_empty_for_every_type() {
     assert_eq!(versions[&scope(ZONE)], seen.version);
     assert_eq!(versions[&scope("example.net")], Version::Absent);
     assert_eq!(zones.names(), ["example.com.zone"], "nothing is left beside the file");
+}
+
+#[tokio::test]
+async fn a_text_stays_cut_as_it_was_written_by_hand() {
+    let zones = Zones::new();
+    let cut = "300 TXT \"path=/x\" rp=lp\n";
+    zones.write(&format!(
+        "@ 300 IN SOA ns1 h 1 2 3 4 5\n  300 IN NS ns1\nns1 300 A 192.0.2.53\nprn {cut}m {cut}"
+    ));
+    world::strings_stay(zones.provider(), &cx(""), ZONE).await;
+    let text = zones.text();
+    for line in ["m 302 IN TXT \"path=/x\" \"rp=lp\"", "prn 301 IN TXT \"path=/\" \"xrp=lp\""] {
+        assert!(text.contains(line), "{line}: {text}");
+    }
 }
 
 #[tokio::test]

@@ -25,6 +25,9 @@ const SURGE: u16 = 3;
 /// After this a request that gets no answer has failed, on a machine however busy.
 const STALLED: Duration = Duration::from_secs(60);
 
+/// Between two requests of one who asks: hundreds a second are load enough, and leave the machine to other tests.
+const PAUSE: Duration = Duration::from_millis(2);
+
 /// The first of so many ports in a row that nobody has.
 fn ports() -> u16 {
     let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
@@ -109,6 +112,7 @@ async fn roll_under_load(machine: &Machine, program: &str, unit: &str, strategy:
                 while !stop.load(Ordering::Relaxed) {
                     failed.extend(get(listen).err());
                     asked.fetch_add(1, Ordering::Relaxed);
+                    std::thread::park_timeout(PAUSE);
                 }
                 failed
             })

@@ -4,7 +4,11 @@ use crate::{desk::Desk, units::Machine};
 use futures_util::StreamExt;
 use reconciled_provider::{Focus, Health};
 use reconciled_testkit::PATIENCE;
-use std::time::{Duration, Instant};
+use std::{
+    collections::HashMap,
+    ops::RangeInclusive,
+    time::{Duration, Instant},
+};
 
 const INSTALL: &str = "[Install]\\nWantedBy=basic.target\\n";
 
@@ -23,11 +27,23 @@ impl Machine {
     pub(crate) fn is_active(&self, number: u32) -> bool {
         self.property(&unit(number), "ActiveState") == "active"
     }
+    /// A property of each instance, by one question.
+    fn each(&self, numbers: RangeInclusive<u32>, name: &str) -> Vec<String> {
+        let units: Vec<String> = numbers.map(unit).collect();
+        let mut command = vec!["systemctl", "show", "--value", "-p", name];
+        command.extend(units.iter().map(String::as_str));
+        let said = self.run(&command);
+        let values: Vec<String> = said.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect();
+        assert_eq!(values.len(), units.len(), "{said}");
+        values
+    }
     /// The command line of each instance.
-    fn commands(&self, numbers: std::ops::RangeInclusive<u32>) -> Vec<String> {
-        let command =
-            |number| self.run(&["ps", "-o", "args=", "-p", &self.pid(&unit(number))]).trim().to_owned();
-        numbers.map(command).collect()
+    fn commands(&self, numbers: RangeInclusive<u32>) -> Vec<String> {
+        let pids = self.each(numbers, "MainPID");
+        let said = self.run(&["ps", "-o", "pid=,args=", "-p", &pids.join(",")]);
+        let of: HashMap<&str, &str> =
+            said.lines().filter_map(|line| line.trim().split_once(char::is_whitespace)).collect();
+        pids.iter().map(|pid| of[pid.as_str()].trim().to_owned()).collect()
     }
     /// Files of the deployment.
     fn files(&self) -> Vec<String> {
@@ -43,12 +59,13 @@ impl Machine {
 pub(crate) async fn roll(
     machine: &Machine,
     specs: &[&str],
-    numbers: std::ops::RangeInclusive<u32>,
+    numbers: RangeInclusive<u32>,
 ) -> (Vec<String>, usize) {
     let (start, mut done, mut worst) = (Instant::now(), Vec::new(), usize::MAX);
     loop {
         done.extend(machine.desk.pass(specs).await.done);
-        worst = worst.min(numbers.clone().filter(|number| machine.is_active(*number)).count());
+        let states = machine.each(numbers.clone(), "ActiveState");
+        worst = worst.min(states.iter().filter(|state| *state == "active").count());
         if !machine.desk.is_pending() {
             return (done, worst);
         }

@@ -132,7 +132,7 @@ async fn a_revision_that_needs_too_much() {
     let desk = desk("deployments");
     let spec = |command: &str, memory: &str| {
         format!(
-            "Deployment web {{replicas: 2, minReadySeconds: 10, content: \"[Service]\\nMemoryMax={memory}\\nMemorySwapMax=0\\nExecStart={command}\\n\"}}"
+            "Deployment web {{replicas: 2, minReadySeconds: 3, content: \"[Service]\\nMemoryMax={memory}\\nMemorySwapMax=0\\nExecStart={command}\\n\"}}"
         )
     };
     let until_done = async |spec: &str| {

@@ -5,6 +5,7 @@
 mod balancer;
 mod bus;
 mod conformance;
+mod conformance_of_units;
 mod cron;
 mod deployments;
 mod desk;
@@ -22,7 +23,6 @@ mod rollouts;
 mod sandbox;
 mod seats;
 mod sockets;
-mod unit_laws;
 mod units;
 mod units_begun;
 mod units_starting;

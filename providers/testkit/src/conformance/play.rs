@@ -129,12 +129,13 @@ impl<'a> Play<'a> {
         }
     }
 
-    /// Fails on anything wrong that only the subject can see.
+    /// Fails on anything wrong that only the subject can see. Nobody comes back to a scope that was inspected.
     pub(super) async fn inspect_all(&self) -> Check {
         let used = self.used.take();
         for scope in used {
             let wrong = self.subject.inspect(&scope).await;
             ensure!(wrong.is_empty(), "at the remote of {scope}: {}", wrong.join("; "));
+            self.subject.leave(&scope).await;
         }
         Ok(())
     }

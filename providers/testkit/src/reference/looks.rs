@@ -111,6 +111,10 @@ impl Observer for Reference {
         Ok(deltas)
     }
 
+    fn shared_names(&self) -> Option<&'static str> {
+        matches!(self.role, Role::Zone).then_some("names")
+    }
+
     fn takes_marks_away(&self, _: &ResourceId) -> bool {
         matches!(self.role, Role::Cloud { .. })
     }

@@ -56,6 +56,21 @@ impl Outcomes {
         }
         scopes.values().map(|[ended, begun]| ended.saturating_sub(*begun)).sum()
     }
+    /// How many that were begun with `change` failed on the way, and came to no end since.
+    pub fn broken_off(&self, change: &str) -> usize {
+        let of = |scope: &Scope, is_meant: &dyn Fn(&str, &str) -> bool| -> usize {
+            let all = self.all.iter().filter(|((s, c, o), _)| s == scope && is_meant(c, o));
+            all.map(|(_, count)| count).sum()
+        };
+        let begun = self.all.iter().filter(|((_, c, o), _)| (*c, *o) == (change, "pending"));
+        let broken_off = begun.map(|((scope, ..), count)| {
+            let all = of(scope, &|c, o| c != "continue" && o == "pending");
+            let ended = of(scope, &|c, o| c == "continue" && ["done", "gone"].contains(&o));
+            let failed = of(scope, &|c, o| c == "continue" && ["failed", "partial", "unknown"].contains(&o));
+            (*count).min(all.saturating_sub(ended)).min(failed)
+        });
+        broken_off.sum()
+    }
     /// How many actions ended with `outcome`.
     pub fn count(&self, outcome: &str) -> usize {
         self.all.iter().filter(|((_, _, o), _)| *o == outcome).map(|(_, n)| n).sum()
@@ -190,5 +205,22 @@ mod tests {
         check(&[(&cert, "continue", "pending"), (&cert, "continue", "done")], 1);
         check(&[(&cert, "create", "pending"), (&cert, "continue", "done")], 0);
         check(&[(&zone, "create", "pending"), (&cert, "continue", "done"), (&zone, "create", "done")], 1);
+    }
+
+    #[test]
+    fn what_was_begun_and_failed_on_the_way_is_broken_off_until_it_came_to_an_end() {
+        let (cert, other) = (Scope::new("cert", "web"), Scope::new("cert", "other"));
+        let check = |outcomes: &[(&Scope, &'static str, &'static str)], expect| {
+            let all =
+                outcomes.iter().map(|(scope, change, outcome)| (((*scope).clone(), *change, *outcome), 1));
+            let outcomes = Outcomes { all: all.collect(), ..Outcomes::default() };
+            assert_eq!(outcomes.broken_off("create"), expect, "{outcomes:?}");
+        };
+        let begun = (&cert, "create", "pending");
+        check(&[begun, (&cert, "continue", "pending")], 0);
+        check(&[begun, (&cert, "continue", "unknown")], 1);
+        check(&[begun, (&cert, "continue", "unknown"), (&cert, "continue", "done")], 0);
+        check(&[begun, (&other, "continue", "unknown")], 0);
+        check(&[(&cert, "update", "pending"), (&cert, "continue", "failed")], 0);
     }
 }

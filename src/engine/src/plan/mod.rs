@@ -28,7 +28,8 @@ pub use kept::{Kept, kept, written};
 pub use reason::Reason;
 pub use reconciled_provider::EntryPolicy;
 pub use shared::Shared;
-pub use step::{Blocked, Change, Step, Work};
+pub use step::{Blocked, Change, Elsewhere, Step, Work};
+pub(crate) use step::{MADE_IN_PART, NOT_AS_PLANNED};
 
 use crate::{
     desired::{Desired, ManifestMeta},
@@ -38,7 +39,7 @@ use crate::{
 };
 use reconciled_provider::{
     ActionId, Address, Deltas, Focus, Hash, ManifestKey, Observation, Observed, Observer, Pattern, Resource,
-    ResourceId, Scope, Sorted, Version,
+    ResourceId, Scope, Slot, Sorted, Version,
 };
 use std::{
     cell::{Cell, OnceCell},
@@ -77,12 +78,16 @@ pub struct ScopeInput<'a> {
     pub there: &'a BTreeSet<ManifestKey>,
     /// Manifests that something stands on as they were before, each with one that does.
     pub stood_on: &'a BTreeMap<ManifestKey, ManifestKey>,
-    /// Manifests that others still depend on, by dependency.
-    pub needed: &'a BTreeSet<ManifestKey>,
+    /// Manifests that others still depend on, each with one that does.
+    pub needed: &'a BTreeMap<ManifestKey, ManifestKey>,
+    /// What is tracked here and declared in another scope, where it is not settled yet.
+    pub elsewhere: &'a BTreeMap<ResourceId, Elsewhere>,
     /// What the user selected.
     pub selection: &'a Selection,
     /// What persons stopped, and what they stopped and whose time is over.
     pub suspensions: &'a [Arc<Suspension>],
+    /// A person asks for what came to nothing to be tried once more.
+    pub tries_again: bool,
     /// Now, since the epoch: only for what waits on time.
     pub now: Duration,
 }
@@ -259,6 +264,8 @@ pub fn plan(input: &ScopeInput<'_>) -> ScopePlan {
         refusals: OnceCell::new(),
         open: OnceCell::new(),
         written: OnceCell::new(),
+        files: OnceCell::new(),
+        slots: OnceCell::new(),
         is_plain: stands::is_plain(input),
         declared_rows: Cell::new(0),
     };
@@ -315,6 +322,10 @@ struct Planner<'a> {
     open: OnceCell<BTreeMap<&'a ResourceId, &'a OpenIntent>>,
     /// What open intents may have written of what is shared.
     written: OnceCell<unanswered::Written<'a>>,
+    /// The file of all rows of each manifest; none where there are several.
+    files: OnceCell<BTreeMap<&'a ManifestKey, Option<&'a Arc<str>>>>,
+    /// The places that what is declared here takes.
+    slots: OnceCell<BTreeSet<Slot>>,
     /// Nothing is told of the scope besides.
     is_plain: bool,
     /// Rows whose resource is declared, as far as the table got.
@@ -398,6 +409,19 @@ impl<'a> Planner<'a> {
             manifests.iter().enumerate().map(|(index, manifest)| (&manifest.key, index)).collect()
         });
         index.get(key).map(|index| &manifests[*index])
+    }
+    /// The file of all that is tracked of a manifest here, if it is one.
+    fn only_file(&self, key: &ManifestKey) -> Option<&'a Arc<str>> {
+        let rows: &'a [Row] = &self.input.memory.rows;
+        let all = || {
+            let mut files: BTreeMap<&'a ManifestKey, Option<&'a Arc<str>>> = BTreeMap::new();
+            for row in rows {
+                let file = files.entry(&row.manifest).or_insert(Some(&row.file));
+                *file = file.filter(|file| **file == row.file);
+            }
+            files
+        };
+        self.files.get_or_init(all).get(key).copied().flatten()
     }
     /// The scope was planned from this very document before.
     fn is_same_document(&self, key: &ManifestKey, manifest: &ManifestMeta) -> bool {

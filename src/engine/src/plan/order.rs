@@ -1,7 +1,7 @@
 //! The order of steps within a scope: what makes room first, then dependencies before dependants, deletes
 //! last and in reverse.
 
-use super::{Blocked, Change, ScopeInput, Step};
+use super::{Blocked, Change, Reason, ScopeInput, Step};
 use crate::store::Condition;
 use reconciled_provider::{ManifestKey, ResourceId, Slot};
 use std::collections::{BTreeMap, BTreeSet};
@@ -74,7 +74,9 @@ fn wait_for_room(input: &ScopeInput<'_>, steps: &mut [Step], conditions: &mut Ve
             continue;
         };
         let is_tracked = input.memory.rows.binary_search_by(|row| row.tracked.id.cmp(by)).is_ok();
-        let blocked = Blocked::Occupied { by: by.clone(), is_tracked };
+        let is_declared = step.reason == Reason::Claim
+            && input.effective.binary_search_by(|resource| resource.id.cmp(by)).is_ok();
+        let blocked = Blocked::Occupied { by: by.clone(), is_tracked, is_declared };
         conditions.push(blocked.condition(step));
         step.blocked = Some(blocked);
     }

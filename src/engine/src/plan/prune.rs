@@ -4,8 +4,8 @@
 //! a row of that very source. Everything else leaves the resource as it is.
 
 use super::{
-    Blocked, CLAIMS, Change, EntryPolicy, FOREIGN_DELETE, PROTECTED, Planner, Reason, ScopePlan, Step, Work,
-    reason, unanswered,
+    Blocked, CLAIMS, Change, Elsewhere, EntryPolicy, FOREIGN_DELETE, PROTECTED, Planner, Reason, ScopePlan,
+    Step, Work, reason, unanswered,
 };
 use crate::{
     desired::SourceState,
@@ -129,17 +129,6 @@ fn abandon(planner: &Planner<'_>, row: &Row, observed: &Observed, out: &mut Scop
 }
 
 fn delete(planner: &Planner<'_>, row: &Row, observed: &Observed, out: &mut ScopePlan) {
-    if let Owner::Other(other) = &observed.owner
-        && !row.merge
-    {
-        // It was ours and somebody else marked it since: theirs to delete.
-        let message = format!("no longer declared, but it carries the ownership mark of `{other}`");
-        out.conditions.push(Condition {
-            hint: Some(format!("to stop tracking it: reconciled forget {}", row.address).into()),
-            ..condition(row, "ManagementConflict", message)
-        });
-        return;
-    }
     let mut rest = None;
     if row.merge {
         // Only our values go; what others put there stays.
@@ -155,6 +144,17 @@ fn delete(planner: &Planner<'_>, row: &Row, observed: &Observed, out: &mut Scope
                 return;
             }
         }
+    }
+    if let Owner::Other(other) = &observed.owner
+        && (!row.merge || rest.is_none() && planner.is_owned_whole(observed))
+    {
+        // It was ours and somebody else marked it since: theirs to delete.
+        let message = format!("no longer declared, but it carries the ownership mark of `{other}`");
+        out.conditions.push(Condition {
+            hint: Some(format!("to stop tracking it: reconciled forget {}", row.address).into()),
+            ..condition(row, "ManagementConflict", message)
+        });
+        return;
     }
     let mut found = match rest {
         Some(rest) if rest.spec.hash() == Some(observed.hash) => {
@@ -182,13 +182,39 @@ fn delete(planner: &Planner<'_>, row: &Row, observed: &Observed, out: &mut Scope
     };
     if planner.input.policy < needs {
         found.blocked = Some(Blocked::EntryPolicy(planner.input.policy));
-    } else if planner.input.needed.contains(&row.manifest) {
-        found.blocked = Some(Blocked::Dependant(row.manifest.clone()));
+    } else {
+        let elsewhere = || declared_elsewhere(planner, &row.tracked.id).cloned().map(Blocked::Elsewhere);
+        found.blocked = still_needed(planner, row).or_else(elsewhere);
     }
     if let Some(blocked) = &found.blocked {
         out.conditions.push(blocked.condition(&found));
     }
     out.steps.push(found);
+}
+
+/// Why it stays for those that depend on its manifest. Where that declares other things by now, such as the same one at another
+/// entry, they depend on these: once these are ready, it stays only for who was not written since.
+fn still_needed(planner: &Planner<'_>, row: &Row) -> Option<Blocked> {
+    let (input, on) = (planner.input, &row.manifest);
+    let by = input.needed.get(on)?;
+    if planner.declared(on).is_some() && input.ready.contains(on) {
+        return input.stood_on.get(on).map(|by| Blocked::StandsOnFormer(by.clone()));
+    }
+    let depends = planner.declared(by).is_some_and(|manifest| manifest.after.contains(on));
+    let is_declared = depends && planner.declared(on).is_some();
+    Some(Blocked::Dependant { on: on.clone(), by: by.clone(), is_declared })
+}
+
+/// Where it is declared and not settled yet, so that its name would mean nothing without what is here. What takes its place here
+/// is what the name means: it may be what the other scope waits for in turn.
+fn declared_elsewhere<'p>(planner: &'p Planner<'_>, id: &ResourceId) -> Option<&'p Elsewhere> {
+    let input = planner.input;
+    let elsewhere = input.elsewhere.get(id)?;
+    let of_declared = || input.effective.iter().filter_map(|one| input.provider.slot(&one.id)).collect();
+    let slots = planner.slots.get_or_init(of_declared);
+    let is_replaced =
+        input.provider.slot(id).is_some_and(|slot| slot.clashing().any(|other| slots.contains(&other)));
+    (!is_replaced).then_some(elsewhere)
 }
 
 /// True when it holds what others put there. Where the provider cannot tell, it may.
@@ -424,7 +450,13 @@ pub(super) fn keep_what_holds_others(planner: &Planner<'_>, out: &mut ScopePlan)
     let kept: Vec<&Observed> = planner.input.seen.resources.iter().filter(stays).collect();
     let Some(first) = kept.first() else { return };
     let such_as = planner.input.provider.part(scope, &first.id).unwrap_or_else(|| first.id.0.clone());
-    let blocked = Blocked::NotEmpty { kept: kept.len(), such_as };
+    // What only stays for now keeps it no longer than that.
+    let elsewhere = planner.input.elsewhere.get(&first.id);
+    let all_move = kept.iter().all(|one| planner.input.elsewhere.contains_key(&one.id));
+    let blocked = match elsewhere.filter(|_| all_move) {
+        Some(elsewhere) => Blocked::Elsewhere(elsewhere.clone()),
+        None => Blocked::NotEmpty { kept: kept.len(), such_as },
+    };
     let step = &mut out.steps[position];
     out.conditions.push(blocked.condition(step));
     step.blocked = Some(blocked);

@@ -12,9 +12,13 @@ use super::{
     },
     prune,
 };
-use crate::store::{ConditionKind, Consent, Row, RowState};
+use crate::{
+    desired::ManifestMeta,
+    store::{ConditionKind, Consent, Row, RowState},
+};
 use reconciled_provider::{
-    Address, Adopt, Deletion, Delta, FieldChange, OWNER_FIELD, Observed, Owner, Resource, ResourceId, Spec,
+    Address, Adopt, Deletion, Delta, FieldChange, Hash, ManifestKey, OWNER_FIELD, Observed, Owner, Resource,
+    ResourceId, Spec,
 };
 use std::{sync::Arc, time::Duration};
 
@@ -54,9 +58,12 @@ impl Planner<'_> {
             out.conditions.push(owned_elsewhere(desired, address, owner));
             return;
         }
-        if let Some(row) = row.filter(|row| self.is_frozen(desired, row)) {
-            *out.frozen.entry(row.manifest.clone()).or_default() += 1;
-            out.unlike += 1;
+        if let Some(manifest) = self.frozen_by(desired, row) {
+            // What of it is kept since a word is missing is counted with all that is.
+            if !self.input.shared.kept.contains(&desired.id) {
+                *out.frozen.entry(manifest.clone()).or_default() += 1;
+                out.unlike += 1;
+            }
             return;
         }
         match (row, observed) {
@@ -73,19 +80,38 @@ impl Planner<'_> {
         }
     }
 
-    /// True where the file that declared it cannot be read: what another one says of it now may be just what that one overrides.
+    /// Its manifest, where a file that cannot be read declared it or may do so: what another one says of it now may be just what
+    /// that one overrides.
+    fn frozen_by<'r>(&'r self, desired: &Resource, row: Option<&'r Row>) -> Option<&'r ManifestKey> {
+        match row {
+            Some(row) if !row.merge && !self.is_shared(desired) => {
+                self.is_frozen(desired, row).then_some(&row.manifest)
+            }
+            // Of what is shared the rows have one of the files, and what nobody tracks has none: each is judged by who declares it.
+            _ if self.input.desired.sources.values().all(|source| source.overlaid.is_empty()) => None,
+            _ => {
+                let mut declaring = self.declarers(desired).into_iter().map(|(_, manifest)| manifest);
+                declaring.find(|manifest| self.may_be_overridden(manifest)).map(|manifest| &manifest.key)
+            }
+        }
+    }
+
+    /// True where something that cannot be read may lie over the manifest, and it is not known that nothing did: all that is
+    /// tracked of it here is from its own file.
+    fn may_be_overridden(&self, manifest: &ManifestMeta) -> bool {
+        let source = self.input.desired.sources.get(manifest.key.source());
+        source.is_some_and(|source| source.overlaid.contains(&manifest.file))
+            && self.only_file(&manifest.key) != Some(&manifest.file)
+    }
+
+    /// True where the file that declared it cannot be read.
     fn is_frozen(&self, desired: &Resource, row: &Row) -> bool {
         let moved_file = self.manifest(desired).is_some_and(|manifest| manifest.file != row.file);
         let source = || self.input.desired.sources.get(row.manifest.source());
         // What is on its way is followed all the same, as far as nothing else is declared.
         let goes_on =
             matches!(row.state, RowState::Pending { .. }) && row.template == desired.spec.template();
-        // Of what is shared the rows have one of the files, and it is judged by who declares it.
-        moved_file
-            && !goes_on
-            && !row.merge
-            && !self.is_shared(desired)
-            && source().is_some_and(|source| source.is_frozen(&row.file))
+        moved_file && !goes_on && source().is_some_and(|source| source.is_frozen(&row.file))
     }
 
     /// What several declare is chosen by each of them, and what is claimed by whoever claims it.
@@ -119,7 +145,9 @@ impl Planner<'_> {
         address: Address,
         out: &mut ScopePlan,
     ) {
-        let taken = self.is_agreed(desired, observed) && matches!(observed.owner, Owner::Other(_));
+        // Whoever keeps us from changing it was asked before.
+        let taken = matches!(observed.owner, Owner::Other(_))
+            && (self.is_agreed(desired, observed) || !self.is_beside(desired, observed));
         if matches!(self.consent(&desired.id), Some(Consent::Adopt { .. })) && !taken {
             // Spent once it is tracked, not before: until then the write it allows may be held or fail.
             out.spent.push(desired.id.clone());
@@ -255,18 +283,25 @@ impl Planner<'_> {
         out: &mut ScopePlan,
     ) {
         let RowState::Pending { recheck_at } = row.state else { return };
-        let mut mine = self.input.memory.claims_made.iter().filter(|c| c.owner == desired.id).peekable();
-        let claims_came_true = mine.peek().is_some() && mine.all(|c| c.synced);
+        let mine = || self.input.memory.claims_made.iter().filter(|c| c.owner == desired.id);
+        let claims_came_true = mine().next().is_some() && mine().all(|c| c.synced);
         let due = self.input.now >= recheck_at || claims_came_true;
         // A new declaration overtakes a pending one; the provider gets both and decides how.
         if !due && row.template == desired.spec.template() {
-            let mut wait = condition(
-                desired,
-                address,
-                ConditionKind::Waiting,
-                "Progressing",
-                "the remote is on its way".into(),
-            );
+            let claimed: Vec<_> = mine().filter(|c| !c.synced).collect();
+            let message = match claimed.first() {
+                None => "the remote is on its way".to_owned(),
+                Some(first) => {
+                    let more = match claimed.len() {
+                        1 => String::new(),
+                        all => format!(", and {} more", all - 1),
+                    };
+                    format!("waits for what it claims: {} in {}{more}", first.id, first.scope)
+                }
+            };
+            let kind = ConditionKind::Waiting;
+            let mut wait = condition(desired, address, kind, "Progressing", message);
+            wait.hint = (!claimed.is_empty()).then(|| "to see what keeps that: reconciled status".into());
             wait.next_try = Some(recheck_at);
             out.conditions.push(wait);
             return;
@@ -328,7 +363,8 @@ impl Planner<'_> {
         // Shared values leave those of others alone. A mark of this instance is its own earlier word, unless a later one took it
         // back, or a person was asked: they said yes to what they were shown.
         let is_own_word = observed.owner == Owner::Ours && consent.is_none();
-        let needs_consent = !(self.is_shared(desired) || observed.owner == Owner::System || is_own_word);
+        let is_beside = self.is_beside(desired, observed);
+        let needs_consent = !(is_beside || observed.owner == Owner::System || is_own_word);
         if barred && !agreed {
             let why = match consent {
                 Some(Consent::Barred) => "it was forgotten",
@@ -348,7 +384,7 @@ impl Planner<'_> {
             matches!(difference, Difference::Ignored) && policy.ignore.iter().any(|path| &**path == "*");
         let is_meant = !is_blind || !needs_consent || agreed || always;
         if matches!(difference, Difference::Same | Difference::Ignored) && is_meant {
-            if matches!(observed.owner, Owner::Other(_)) && !self.is_shared(desired) {
+            if matches!(observed.owner, Owner::Other(_)) && !is_beside {
                 return self.write_mark(desired, None, observed, address, out);
             }
             let mut step = self.step(Change::Adopt, desired, None, Some(observed), address);
@@ -383,7 +419,7 @@ impl Planner<'_> {
         };
         if agreed || always {
             step.reason = Reason::Adopt;
-            if !self.is_shared(desired) {
+            if !is_beside {
                 self.change_owner(&mut step, observed);
             }
         }
@@ -485,6 +521,17 @@ impl Planner<'_> {
             || input.shared.claimed.contains(&desired.id)
     }
 
+    /// True when our values may stand beside those of others without their word. Who writes all of it would take ours out.
+    fn is_beside(&self, desired: &Resource, observed: &Observed) -> bool {
+        let is_merged = self.input.desired.policies.get(desired.policy).merge;
+        self.is_shared(desired) && !(is_merged && self.is_owned_whole(observed))
+    }
+
+    /// True when it bears the mark of another owner who writes all of it.
+    pub(super) fn is_owned_whole(&self, observed: &Observed) -> bool {
+        matches!(observed.owner, Owner::Other(_)) && self.input.provider.is_owned_whole(observed)
+    }
+
     /// True when a person agreed to take over exactly what was seen.
     fn is_agreed(&self, desired: &Resource, observed: &Observed) -> bool {
         matches!(self.consent(&desired.id), Some(Consent::Adopt { observed: shown, .. }) if *shown == observed.hash)
@@ -492,7 +539,8 @@ impl Planner<'_> {
 
     /// Whose mark keeps us from changing what was seen, if any does.
     ///
-    /// What a manifest says counts once: what was ours and got somebody else's mark since needs a new consent.
+    /// What a manifest says counts once: what was ours and got somebody else's mark since needs a new consent. What a write that
+    /// broke off has of it was never applied as a whole, and may have kept the mark.
     fn kept_by<'o>(
         &self,
         desired: &Resource,
@@ -501,9 +549,11 @@ impl Planner<'_> {
     ) -> Option<&'o Arc<str>> {
         let Owner::Other(other) = &observed.owner else { return None };
         let policy = self.input.desired.policies.get(desired.policy);
-        let declared = row.is_none() && matches!(&policy.adopt, Adopt::From(from) if from == other);
+        let is_half = |row: &Row| row.state == RowState::Applied && row.tracked.applied == Hash::default();
+        let is_new = row.is_none_or(is_half);
+        let declared = is_new && matches!(&policy.adopt, Adopt::From(from) if from == other);
         let named = matches!(self.consent(&desired.id), Some(Consent::Adopt { from: Some(from), .. }) if from == other);
         let agreed = named && self.is_agreed(desired, observed);
-        (!declared && !agreed && !self.is_shared(desired)).then_some(other)
+        (!declared && !agreed && !self.is_beside(desired, observed)).then_some(other)
     }
 }

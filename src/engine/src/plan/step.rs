@@ -10,7 +10,7 @@ use crate::{
     suspension::{BY_MANIFEST, BY_PERSON, StoppedBy, Suspension},
 };
 use reconciled_provider::{
-    Address, Delta, Drift, FieldChange, Hash, ManifestKey, Observed, Reference, Resource, ResourceId,
+    Address, Delta, Drift, FieldChange, Hash, ManifestKey, Observed, Reference, Resource, ResourceId, Scope,
 };
 use std::{sync::Arc, time::Duration};
 
@@ -63,6 +63,21 @@ impl Change {
     }
 }
 
+/// Where something is declared that is tracked in another scope.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Elsewhere {
+    /// The scope.
+    pub scope: Scope,
+    /// What it is called there. None where only a file with errors declares it.
+    pub address: Option<Address>,
+}
+
+/// What a remote was to make and made in part, again and again.
+pub(crate) const MADE_IN_PART: &str = "MadeInPart";
+
+/// What a remote planned and did not bring about, again and again.
+pub(crate) const NOT_AS_PLANNED: &str = "NotAsPlanned";
+
 /// What keeps a step from being taken now.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Blocked {
@@ -77,8 +92,16 @@ pub enum Blocked {
     },
     /// This manifest is not ready yet.
     Dependency(ManifestKey),
-    /// This manifest still depends on what shall be deleted.
-    Dependant(ManifestKey),
+    /// What shall be deleted is of a manifest that another one depends on.
+    Dependant {
+        /// The manifest.
+        on: ManifestKey,
+        /// One that depends on it.
+        by: ManifestKey,
+        /// That one is to depend on it, and it declares other things by now, perhaps the same one at another entry, which are not
+        /// ready yet.
+        is_declared: bool,
+    },
     /// This manifest was not written since, and stands on what the one before was.
     StandsOnFormer(ManifestKey),
     /// What shall take its place cannot be made.
@@ -89,6 +112,8 @@ pub enum Blocked {
         by: ResourceId,
         /// The inventory knows it.
         is_tracked: bool,
+        /// It is declared, and what has no room is only claimed: it never makes any.
+        is_declared: bool,
     },
     /// This one may be about to take it over, and could not be looked up.
     Heir(Address),
@@ -98,6 +123,8 @@ pub enum Blocked {
     Taken(Address),
     /// This one is the same thing, and would go with it.
     Same(Address),
+    /// It is declared there by now, and not as it shall be yet.
+    Elsewhere(Elsewhere),
     /// Others are in it that would go with it.
     NotEmpty {
         /// How many.
@@ -105,6 +132,8 @@ pub enum Blocked {
         /// One of them.
         such_as: Arc<str>,
     },
+    /// It was done again and again and came to nothing, and just that is declared still.
+    Futile(Box<Condition>),
     /// The drift mode says not to heal.
     Drift(Drift),
     /// The entry's policy does not allow it.
@@ -139,11 +168,21 @@ impl Blocked {
                 format!("waits until {} is ready", name(key)),
                 Some(why(key)),
             ),
-            Blocked::Dependant(key) => (
+            Blocked::Dependant { on, by, is_declared: false } => (
                 ConditionKind::Waiting,
                 "StillNeeded",
-                format!("is deleted once nothing depends on {} any more", name(key)),
-                Some(why(key)),
+                format!("is deleted once nothing depends on {} any more, as {} does", name(on), name(by)),
+                Some(why(by)),
+            ),
+            Blocked::Dependant { on, by, is_declared: true } => (
+                ConditionKind::Waiting,
+                "StillNeeded",
+                format!(
+                    "is deleted once what {} declares now is ready, since {} depends on it",
+                    name(on),
+                    name(by)
+                ),
+                Some(why(on)),
             ),
             Blocked::StandsOnFormer(key) => (
                 ConditionKind::Waiting,
@@ -157,13 +196,22 @@ impl Blocked {
                 format!("stays until {address} can take its place, which cannot be made"),
                 Some(format!("to see why: reconciled explain {address}")),
             ),
-            Blocked::Occupied { by, is_tracked: true } => (
+            Blocked::Occupied { by, is_tracked: true, is_declared: true } => (
+                ConditionKind::Stalled,
+                "Occupied",
+                format!("cannot be made beside {by}, which is declared"),
+                Some(format!(
+                    "take {by} out of its manifest, or say in the one that claims this that it goes elsewhere; the page of its \
+                     kind says how"
+                )),
+            ),
+            Blocked::Occupied { by, is_tracked: true, .. } => (
                 ConditionKind::Waiting,
                 "WaitingForRoom",
                 format!("cannot be made beside {by}, which stays for now"),
                 Some("`status` says what keeps it: a suspension, a source that is in error, a rule of its manifest".into()),
             ),
-            Blocked::Occupied { by, is_tracked: false } => (
+            Blocked::Occupied { by, is_tracked: false, .. } => (
                 ConditionKind::Stalled,
                 "Occupied",
                 format!("cannot be made beside {by}, which is somebody else's"),
@@ -205,6 +253,17 @@ impl Blocked {
                 );
                 (ConditionKind::Stalled, "SameThing", message, Some(hint))
             }
+            Blocked::Elsewhere(Elsewhere { scope, address: None }) => (
+                ConditionKind::Waiting,
+                "WaitingForMove",
+                format!("stays until it is in {scope}, where a file with errors declares it"),
+                Some("`status` names the files with errors".into()),
+            ),
+            Blocked::Elsewhere(Elsewhere { scope, address: Some(address) }) => {
+                let message = format!("stays until {address} is in {scope}, where it is declared now");
+                let hint = format!("to see how that stands: reconciled explain {address}");
+                (ConditionKind::Waiting, "WaitingForMove", message, Some(hint))
+            }
             Blocked::NotEmpty { kept, such_as } => {
                 let message = format!(
                     "stays, since {kept} in it would go with it that are not deleted by this plan, such as {such_as}"
@@ -216,6 +275,8 @@ impl Blocked {
                 );
                 (ConditionKind::Stalled, "NotEmpty", message, Some(hint))
             }
+            // It has been told as it is.
+            Blocked::Futile(told) => return (**told).clone(),
             Blocked::Drift(_) => {
                 let hint = format!(
                     "the manifest or source says `drift: warn`; to heal it once, set `drift: heal` on {}",
@@ -299,8 +360,15 @@ fn name(key: &ManifestKey) -> String {
     Address::of(key, None).to_string()
 }
 
+/// Each once, however many of its outputs are meant.
 fn names(keys: &[ManifestKey]) -> String {
-    keys.iter().map(name).collect::<Vec<_>>().join(", ")
+    let mut names = Vec::new();
+    for name in keys.iter().map(name) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names.join(", ")
 }
 
 /// What carrying a step out needs.
@@ -397,9 +465,9 @@ impl Step {
         self.is_guarded() || matches!(self.change, Change::Forget | Change::Adopt)
     }
 
-    /// False when a word of the host, the manifest or a person forbids it, or what others have in it; what only waits
-    /// can happen.
-    pub(super) fn can_happen(&self) -> bool {
+    /// False when a word of the host, the manifest or a person forbids it, or what others have in it, or where it is of no use;
+    /// what only waits can happen.
+    pub fn can_happen(&self) -> bool {
         !matches!(
             self.blocked,
             Some(
@@ -408,7 +476,19 @@ impl Step {
                     | Blocked::Suspended(_)
                     | Blocked::Drift(_)
                     | Blocked::NotEmpty { .. }
+                    | Blocked::Futile(_)
             )
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_manifest_is_named_once_however_many_of_its_outputs_are_waited_for() {
+        let key = |name| ManifestKey::new("infra", "toy", "Thing", "", name);
+        assert_eq!(names(&[key("b"), key("a"), key("b")]), "Thing/b, Thing/a");
     }
 }

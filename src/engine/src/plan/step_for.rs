@@ -4,8 +4,8 @@
 //! It deliberately does not choose the change: that is the table in [`super::resource`].
 
 use super::{
-    Blocked, CLAIMS, Change, EntryPolicy, PROTECTED, Planner, Reason, ScopePlan, Step, Work,
-    condition::failed_to_plan, reason,
+    Blocked, CLAIMS, Change, EntryPolicy, MADE_IN_PART, NOT_AS_PLANNED, PROTECTED, Planner, Reason,
+    ScopePlan, Step, Work, condition::failed_to_plan, reason,
 };
 use crate::store::{Condition, Row, RowState};
 use reconciled_provider::{
@@ -28,7 +28,17 @@ impl Planner<'_> {
             _ => {}
         }
         let policy = self.input.desired.policies.get(desired.policy);
+        let refused = self.refusal(&step.id, step.declared());
+        let futile = refused.filter(|told| [MADE_IN_PART, NOT_AS_PLANNED].contains(&&*told.reason));
         step.blocked = self.blocked(&step, desired, policy.suspend);
+        if let Some(told) = futile {
+            match step.blocked.is_some() {
+                // It is so still, whatever else keeps it.
+                true => out.still_refused.push(told.clone()),
+                false if self.input.tries_again => {}
+                false => step.blocked = Some(Blocked::Futile(Box::new(told.clone()))),
+            }
+        }
         match &step.blocked {
             Some(Blocked::Drift(Drift::Ignore)) => {
                 out.in_sync += 1;
@@ -38,7 +48,7 @@ impl Planner<'_> {
                 return self.ignore(&desired.id, out);
             }
             Some(blocked) => out.conditions.push(blocked.condition(&step)),
-            None => out.conditions.extend(self.refusal(&step.id, step.declared()).cloned()),
+            None => out.conditions.extend(refused.filter(|_| futile.is_none()).cloned()),
         }
         out.steps.push(step);
     }

@@ -5,7 +5,7 @@
 
 use super::is_as_declared;
 use crate::{
-    desired::Desired,
+    desired::{Desired, PutOut},
     store::{Row, RowState, ScopeMemory},
 };
 use reconciled_provider::{Hash, ManifestKey, Scope};
@@ -13,8 +13,15 @@ use serde_json::{Map, Value as Json};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The outputs of all resources of a manifest, which count as one; where two have a name in common, the first by scope
-/// and id.
-pub fn outputs_of<'r>(rows: impl IntoIterator<Item = &'r Row>) -> Map<String, Json> {
+/// and id. Of a manifest that moved to another entry both may be there: what it declared before counts only as long as nothing
+/// that it declares now puts anything out.
+pub fn outputs_of<'r>(
+    rows: impl IntoIterator<Item = &'r Row>,
+    is_declared_in: impl Fn(&Scope) -> bool,
+) -> Map<String, Json> {
+    let rows = rows.into_iter().filter(|row| !row.tracked.outputs.0.is_empty());
+    let (declared, before): (Vec<&Row>, Vec<&Row>) = rows.partition(|row| is_declared_in(&row.scope));
+    let rows = if declared.is_empty() { before } else { declared };
     let mut all = Map::new();
     for row in rows {
         // What is no object is the provider's mistake; nobody can refer to it.
@@ -90,8 +97,12 @@ fn moved<'d>(desired: &'d Desired, memories: &BTreeMap<Scope, ScopeMemory>) -> B
             rows.entry(&row.manifest).or_default().push(row);
         }
     }
-    let now = |key: &ManifestKey| hash_of_outputs(&outputs_of(rows.get(key).into_iter().flatten().copied()));
-    desired.outputs.iter().filter(|(key, read)| now(key) != **read).map(|(key, _)| key).collect()
+    // Looked for where they were when that was read, or what is not to be found there would have moved for ever.
+    let has_moved = |key: &ManifestKey, read: &PutOut| {
+        let rows = rows.get(key).into_iter().flatten().copied();
+        hash_of_outputs(&outputs_of(rows, |scope| read.declared_in.contains(scope))) != read.hash
+    };
+    desired.outputs.iter().filter(|(key, read)| has_moved(key, read)).map(|(key, _)| key).collect()
 }
 
 #[cfg(test)]
@@ -147,14 +158,34 @@ mod tests {
             moved_from: None,
         };
         let read = Map::from_iter([("id".to_string(), Json::from(read))]);
+        let read = PutOut { hash: hash_of_outputs(&read), declared_in: [scope("a")].into() };
         let desired = Desired {
             manifests: declared.iter().map(manifest).collect(),
             scopes: declared.iter().enumerate().map(resource).collect(),
-            outputs: [(key("a"), hash_of_outputs(&read))].into(),
+            outputs: [(key("a"), read)].into(),
             ..Desired::default()
         };
         let found = stood_on(&desired, &applied.iter().map(memory).collect());
         found.iter().map(|(on, by)| (on.name().into(), by.name().into())).collect()
+    }
+
+    #[test]
+    fn what_was_put_out_at_another_entry_counts_until_something_is_put_out_at_the_one_that_is_declared() {
+        let row = |entry: &str, outputs: &str| {
+            let mut tracked = Tracked::new("a".into(), Hash::default());
+            tracked.outputs = Sealed(outputs.as_bytes().to_vec().into());
+            Row { tracked, ..Row::settled(Scope::new(entry, "a"), "a", key("a")) }
+        };
+        let check = |rows: &[Row], expect: Json| {
+            let outputs = outputs_of(rows, |scope| &*scope.provider == "declared");
+            assert_eq!(Json::Object(outputs), expect, "{rows:?}");
+        };
+        let before = || row("before", r#"{"id": "one", "size": 1}"#);
+        let both = serde_json::json!({"id": "one", "size": 1});
+        check(&[before()], both.clone());
+        check(&[before(), row("declared", "")], both);
+        // Nothing of what it was stays among it.
+        check(&[before(), row("declared", r#"{"id": "two"}"#)], serde_json::json!({"id": "two"}));
     }
 
     fn by(pairs: &[(&str, &str)]) -> Vec<(String, String)> {

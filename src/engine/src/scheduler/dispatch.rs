@@ -101,12 +101,22 @@ impl Scheduler {
         let priority = keys[0].1.priority;
         let stop = self.engine.surveyor.cx.stop.child();
         let serial = state.serial;
-        let (asked, by_person) = (BTreeSet::new(), BTreeSet::new());
-        let mut run =
-            Run { keys, priority, stop, reads: true, is_trial, began: now, asked, by_person, serial };
+        let mut run = Run {
+            keys,
+            priority,
+            stop,
+            reads: true,
+            is_trial,
+            began: now,
+            asked: BTreeSet::new(),
+            by_person: BTreeSet::new(),
+            insisted: BTreeSet::new(),
+            serial,
+        };
         let scopes = run.scopes(state);
         run.asked = state.asked.extract_if(.., |scope| scopes.contains(scope)).collect();
         run.by_person = state.by_person.extract_if(.., |scope| scopes.contains(scope)).collect();
+        run.insisted = state.insisted.extract_if(.., |scope| scopes.contains(scope)).collect();
         if !scopes.is_empty() {
             state.was_busy = true;
             state.readers.tell(&Progress::PassStarted { scopes, priority });

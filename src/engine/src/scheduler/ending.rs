@@ -35,6 +35,7 @@ impl Scheduler {
             if was_stopped {
                 state.asked.extend(run.asked.iter().cloned());
                 state.by_person.extend(run.by_person.iter().cloned());
+                state.insisted.extend(run.insisted.iter().cloned());
             }
             match passed {
                 Passed::Stopped => {}
@@ -84,6 +85,10 @@ impl Scheduler {
             if goes_on && !failed && run.by_person.contains(scope) {
                 state.by_person.insert(scope.clone());
             }
+            // Also over a hold: without it the step would be gone, and the consent for a plan that is no more.
+            if (goes_on || report.state == ScopeState::Held) && !failed && run.insisted.contains(scope) {
+                state.insisted.insert(scope.clone());
+            }
             state.readers.tell(&Progress::ended(scope, report, took));
             let failures = self.engine.failures_of(scope);
             let standing = state.standing.entry(scope.clone()).or_default();
@@ -101,7 +106,13 @@ impl Scheduler {
             state.standing.retain(|scope, _| !is_gone(scope));
         }
         if reports.values().any(ScopeReport::moved) {
-            wakes.extend(state.standing.iter().filter(|(_, s)| s.waits).map(|(scope, _)| scope.clone()));
+            state.serial += 1;
+            state.moved = state.serial;
+            wakes.extend(state.waiting());
+        } else if run.serial < state.moved {
+            // The race: it looked before something moved, and ended after those were woken that were known to wait.
+            let waiting = reports.iter().filter(|(_, report)| report.waits());
+            wakes.extend(waiting.map(|(scope, _)| scope.clone()));
         }
         for scope in wakes {
             state.add(&scope, priority, Focus::All, false);

@@ -149,18 +149,25 @@ impl Scheduler {
     /// over them that run from an older state are asked to stop.
     ///
     /// `changed` names every scope in which anything changed, also those that are no longer desired. The first
-    /// time, scopes that are only remembered are found by themselves.
+    /// time, scopes that are only remembered are found by themselves. Scopes that wait for others are looked at too.
     pub fn desire(&self, desired: Arc<Desired>, changed: BTreeSet<Scope>) {
         let now = self.now();
         self.engine.forgive(&changed);
         self.change(|state| {
             state.desire(desired, now);
             state.serial += 1;
+            // What they wait for may be declared no more: then nothing moves that would wake them.
+            state.moved = state.serial;
+            for scope in state.waiting() {
+                state.add(&scope, Priority::Revision, Focus::All, false);
+            }
             for scope in changed {
                 // Nobody has asked for what came into force only now.
                 state.by_person.remove(&scope);
+                state.insisted.remove(&scope);
                 for run in state.runs.values_mut() {
                     run.by_person.remove(&scope);
+                    run.insisted.remove(&scope);
                 }
                 state.override_waits(&scope);
                 let serial = state.serial;
@@ -203,6 +210,20 @@ impl Scheduler {
         self.state.look(|state| {
             let running = state.runs.values().flat_map(|run| &run.by_person);
             state.by_person.iter().chain(running).cloned().collect()
+        })
+    }
+
+    /// A person means just `scopes`: what came to nothing there is tried once more when they are looked at next, which this asks
+    /// nobody to do.
+    pub fn insist(&self, scopes: &BTreeSet<Scope>) {
+        self.change(|state| state.insisted.extend(scopes.iter().cloned()));
+    }
+
+    /// The same as [`Scheduler::bids`] of what a loop that takes the place of this one has to [insist](Scheduler::insist) on.
+    pub fn insisted(&self) -> BTreeSet<Scope> {
+        self.state.look(|state| {
+            let running = state.runs.values().flat_map(|run| &run.insisted);
+            state.insisted.iter().chain(running).cloned().collect()
         })
     }
 

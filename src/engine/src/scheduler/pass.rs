@@ -69,12 +69,21 @@ impl Scheduler {
     }
 
     async fn work(&self, number: u64, stop: &Stop) -> Passed {
-        let (desired, key, full, only, asked, by_person, priority) = self.state.look(|state| {
+        let (desired, key, options, priority) = self.state.look(|state| {
             let run = &state.runs[&number];
             let (key, wish) = &run.keys[0];
             let desired = state.desired.clone().expect("nothing is started before something is desired");
-            let (asked, by_person) = (run.asked.clone(), run.by_person.clone());
-            (desired, key.clone(), wish.full, run.scopes(state), asked, by_person, run.priority)
+            let options = SurveyOptions {
+                only: Some(run.scopes(state)),
+                refresh: wish.full,
+                health: true,
+                asked: Some(run.asked.clone()),
+                by_person: ByPerson::In(run.by_person.clone()),
+                insisted: run.insisted.clone(),
+                unhurried: run.priority == Priority::Resync,
+                ..SurveyOptions::default()
+            };
+            (desired, key.clone(), options, run.priority)
         });
         let read = async {
             match key {
@@ -84,7 +93,7 @@ impl Scheduler {
                 Key::Scope(_) | Key::Entry(_) => Passed::Round(RoundReport::default()),
             }
         };
-        if only.is_empty() {
+        if options.only.as_ref().is_none_or(BTreeSet::is_empty) {
             return match select(pin!(read), pin!(stop.wished())).await {
                 Either::Left((passed, _)) => passed,
                 Either::Right(_) => Passed::Stopped,
@@ -94,15 +103,6 @@ impl Scheduler {
         let _rush = (priority <= Priority::Hint).then(|| hurry.rush(&cx.clock));
         // A wish of its own: a pass that is late has ended, one that made way has not.
         let engine = self.engine.under(stop.child());
-        let options = SurveyOptions {
-            only: Some(only),
-            refresh: full,
-            health: true,
-            asked: Some(asked),
-            by_person: ByPerson::In(by_person),
-            unhurried: priority == Priority::Resync,
-            ..SurveyOptions::default()
-        };
         self.round(number, &engine, &desired, options).boxed().await
     }
 

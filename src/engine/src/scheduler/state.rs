@@ -76,6 +76,8 @@ pub(super) struct Run {
     pub(super) asked: BTreeSet<Scope>,
     /// Scopes of it in which a person asks for something to be done.
     pub(super) by_person: BTreeSet<Scope>,
+    /// Scopes of it in which a person wants what came to nothing to be tried once more.
+    pub(super) insisted: BTreeSet<Scope>,
     /// Of requests before and after it.
     pub(super) serial: u64,
 }
@@ -94,9 +96,13 @@ pub(super) struct State {
     pub(super) asked: BTreeSet<Scope>,
     /// Scopes in which a person asked for something to be done that has not come to rest since.
     pub(super) by_person: BTreeSet<Scope>,
+    /// Scopes in which a person wants what came to nothing to be tried once more, which has not come to rest since.
+    pub(super) insisted: BTreeSet<Scope>,
     pub(super) readers: Readers,
     /// Numbers requests and runs in the order they came.
     pub(super) serial: u64,
+    /// The same of the last time that anything moved which others may wait for.
+    pub(super) moved: u64,
     /// Number of the last run of each key that came to its end.
     pub(super) ended: BTreeMap<Key, u64>,
     pub(super) last_turn: Duration,
@@ -129,8 +135,10 @@ impl State {
             standing: BTreeMap::new(),
             asked: BTreeSet::new(),
             by_person: BTreeSet::new(),
+            insisted: BTreeSet::new(),
             readers: Readers::default(),
             serial: 0,
+            moved: 0,
             ended: BTreeMap::new(),
             last_turn: engine.surveyor.cx.clock.now(),
             was_busy: true,
@@ -191,6 +199,11 @@ impl State {
         self.standing.entry(scope.clone()).or_default();
         self.queue.add(key.clone(), wish);
         Some(key)
+    }
+
+    /// Scopes in which something waits for another one, and nothing is due by itself.
+    pub(super) fn waiting(&self) -> Vec<Scope> {
+        self.standing.iter().filter(|(_, standing)| standing.waits).map(|(scope, _)| scope.clone()).collect()
     }
 
     /// Asks the runs of `key` to stop, as far as they are meant.

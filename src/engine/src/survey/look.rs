@@ -7,7 +7,7 @@ use super::{SurveyOptions, Surveyor, View, claim_state, effective::Merger, focus
 use crate::{
     desired::Desired,
     health::{self, Asked},
-    plan::{self, ScopeInput, ScopePlan, Selection, Step, shared},
+    plan::{self, Elsewhere, ScopeInput, ScopePlan, Selection, Step, shared},
     ready,
     store::{Row, ScopeMemory},
     suspension::Suspension,
@@ -49,6 +49,7 @@ impl Surveyor {
         ahead: Option<Result<Observation, Error>>,
         facts: &ready::Facts,
         moves: &BTreeMap<(Scope, ResourceId), Address>,
+        elsewhere: &BTreeMap<ResourceId, Elsewhere>,
         suspensions: &[Arc<Suspension>],
         options: &SurveyOptions,
     ) -> Result<View, Error> {
@@ -162,9 +163,11 @@ impl Surveyor {
             ready: &facts.ready,
             there: &facts.there,
             stood_on: &facts.stood_on,
-            needed: &facts.needed_outside(scope),
+            needed: &facts.needed_outside(scope, &memory.rows),
+            elsewhere,
             selection: &options.selection,
             suspensions,
+            tries_again: options.tries_again(scope),
             now: self.cx.clock.now(),
         };
         let mut plan = plan::plan(&input);

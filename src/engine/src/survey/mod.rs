@@ -5,6 +5,7 @@
 
 mod commits;
 mod effective;
+mod elsewhere;
 mod focus;
 mod glance;
 mod hurry;
@@ -96,12 +97,23 @@ pub struct SurveyOptions {
     pub asked: Option<BTreeSet<Scope>>,
     /// Where a person asks for what it leads to, now.
     pub by_person: ByPerson,
+    /// Where a person means just that scope: what came to nothing there is tried once more.
+    pub insisted: BTreeSet<Scope>,
     /// Nobody waits for it: fewer reads at once, and none while somebody is in a [`Hurry`].
     pub unhurried: bool,
     /// How many scopes were answered so far: a survey that goes on is not late, however many there are.
     pub answered: Answered,
     /// Those of it who wait for a seat.
     pub line: Line,
+}
+
+impl SurveyOptions {
+    /// True where a person asks for just this to be done, and not for whatever there is to do: by its address. Consent to
+    /// something else is no such word, and a plan that was consented to must not grow by it.
+    fn tries_again(&self, scope: &Scope) -> bool {
+        let is_target = self.by_person == ByPerson::Everything && !self.selection.targets.is_empty();
+        is_target || self.insisted.contains(scope)
+    }
 }
 
 /// How many scopes of a survey were answered; clones share it.
@@ -290,6 +302,7 @@ impl Surveyor {
             info.is_some_and(|info| matches!(info.identity, Identity::Assigned { .. }))
         };
         let moves = moves::moves(desired, &mut memories, assigns);
+        let elsewhere = self.elsewhere(store, desired, &memories, &names).await?;
         let remembered = twins::remembered(&memories);
         // What the guard counts where a scope of several cannot be read; such a list is lent, not copied.
         let is_of_several = |scope: &Scope| {
@@ -311,18 +324,30 @@ impl Surveyor {
             .collect();
         let suspensions = self.suspensions(store).await?;
         let recovering = store.is_recovering().await?;
+        let nothing = BTreeMap::new();
         let for_person: Vec<_> = suspensions.iter().filter(|one| !one.lets_person()).cloned().collect();
         let jobs = jobs.into_iter().map(|job| (job.0.provider.clone(), job));
         let view = |(scope, memory, seen): (Scope, ScopeMemory, Option<_>)| {
             let (versions, moves) = (&versions, &moves.moved);
+            let elsewhere = elsewhere.get(&scope).unwrap_or(&nothing);
             let suspensions = if options.by_person.is_for(&scope) { &*for_person } else { &*suspensions };
             async move {
                 let version = versions.get(&scope);
                 if options.unhurried {
                     self.hurry.make_way(&*self.cx.clock).await;
                 }
-                let look =
-                    self.look(desired, &scope, memory, version, seen, facts, moves, suspensions, options);
+                let look = self.look(
+                    desired,
+                    &scope,
+                    memory,
+                    version,
+                    seen,
+                    facts,
+                    moves,
+                    elsewhere,
+                    suspensions,
+                    options,
+                );
                 let view = match AssertUnwindSafe(look).catch_unwind().await {
                     Ok(view) => view,
                     Err(_) => Err(Error::unexpected(format!("looking at {scope} panicked"))

@@ -50,7 +50,7 @@ impl Surveyor {
         let mut facts = Facts::default();
         for manifest in gone {
             for row in store.dependants(manifest).await? {
-                facts.need(manifest.clone(), row.scope);
+                facts.need(manifest.clone(), &row);
             }
         }
         Ok(Some((memories, facts)))

@@ -6,7 +6,7 @@
 //! list.
 
 use crate::store::{Consent, OpenIntent, Row, RowState, ScopeMemory};
-use reconciled_provider::{Observation, Owner, ResourceId};
+use reconciled_provider::{Hash, Observation, Owner, ResourceId};
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 /// Has the rows say what unanswered intents did: what they made and is found as intended is ours, unless a person said
@@ -46,7 +46,9 @@ pub(super) fn recover(
         let stays = &*open.intent.op != "delete" && !open.intent.leaves();
         if ours && !left.contains(id) && stays {
             let mut row = Row::clone(row);
-            row.tracked.applied = observed.hash;
+            // What still bears a mark of somebody else was not taken over as a whole.
+            let is_half = known.is_none() && matches!(observed.owner, Owner::Other(_));
+            row.tracked.applied = if is_half { Hash::default() } else { observed.hash };
             row.tracked.remote = observed.remote.clone();
             if !row.merge {
                 row.tracked.private = observed.private.clone();

@@ -3,28 +3,30 @@
 //! ```text
 //! role zone|host|cloud|cloud-without-tokens|issuer      policy observe|create-only|upsert-only|sync
 //! now SECONDS      window SECONDS      normalizer N     marks none     lists none
-//! source NAME label=L prunes=no broken=FILE unassigned=M unselected=M unselectedParts=ID path-changed layers needs-consent drift=MODE
+//! source NAME label=L prunes=no broken=FILE unassigned=M unselected=M unselectedParts=ID path-changed layers overlaid=FILE,FILE
+//!             needs-consent drift=MODE
 //!             unassignedIn=M unselectedIn=M (the scope)      denies=PART,PART (what `allow` of the host keeps from it)
 //! manifest NAME source=S file=F document=V after=M,M labels=K:V
 //! scope NAME                                            (what follows is in this scope)
 //! desired ID CONTENT manifest=M template=T waits=M deletion= drift= adopt= suspend merge ignore=P,P
 //! claim ID CONTENT by=ID at=SCOPE                       (desired because of a claim, of that resource)
 //! tracked ID CONTENT source=S manifest=M template=T normalizer=N deletion= policy= file= after=M
-//!                    merge ours=VALUE pending=SECONDS applied written=SECONDS
+//!                    merge ours=VALUE pending=SECONDS applied half written=SECONDS
 //! observed ID CONTENT owner=ours|system|NAME outputs=JSON news=PRIVATE
 //! observation incomplete | only=ID,ID | version=N
 //! open OP ID CONTENT started=SECONDS
 //! consent ID barred | let-go | adopt=CONTENT from=NAME
 //! document MANIFEST NAME (planned from before)          reconfigured MANIFEST NAME (as it came into force)
 //! ailing         (the entry of the scope)       aside ID (declared where something else is wrong)
-//! exclusive [M]  rule PATTERN     target PATTERN      label K=V      only-source S      ready M      there M      needed M      moved ID ADDRESS
+//! exclusive [M]  rule PATTERN     target PATTERN      label K=V      only-source S      ready M      there M      needed M BY   moved ID ADDRESS
 //! suspended all | source=S | provider=P | address=PATTERN | labels=K:V   until=SECONDS except=PATTERN window manual
 //! guard maxDeletes=N maxDeletePercent=N maxUpdates=N maxUpdatePercent=N always=WORD,WORD
 //! recovering                                            (after `state init --recover`)
 //! held                                                  (something of the domain was, when it was last looked at)
 //! former ID OLD until=SECONDS  stood-on M BY            (what was replaced, and stays so long; who was not written since)
-//! refused-before ID CONTENT                             (as the state remembers it)
+//! refused-before ID CONTENT reason=WORD                 (as the state remembers it)     tries-again (a person asks for it)
 //! word ID WORD                                          (a guard word of the provider)
+//! elsewhere ID SCOPE M                                  (declared there by now, by M, and not settled)
 //! also ID OTHER                                         (who changes the one writes the other on the way)
 //! holder ID      of-scope ID                            (what all others are in; what goes with that)
 //! ```
@@ -37,7 +39,7 @@ use futures_executor::block_on;
 use reconciled_engine::{
     Desired, ManifestMeta, Reach, Row, RowState, SourceState,
     plan::{
-        CLAIMS, EntryPolicy, ScopeInput, ScopePlan, Selection, Shared, foreseen,
+        CLAIMS, Elsewhere, EntryPolicy, ScopeInput, ScopePlan, Selection, Shared, foreseen,
         guard::{self, GuardLimits, Unread, Verdict},
         kept, plan, written,
     },
@@ -45,9 +47,9 @@ use reconciled_engine::{
     suspension::{Extent, Passes, StoppedBy, Suspension},
 };
 use reconciled_provider::{
-    ActionId, Address, Claim, Deletion, Drift, Focus, Lives, ManifestKey, Marking, Observation, Observed,
-    Observer, Origin, Owner, Policy, PolicyId, Reference, Resource, ResourceId, Scope, Sealed, Spec, Tracked,
-    Version, Want,
+    ActionId, Address, Claim, Deletion, Drift, Focus, Hash, Lives, ManifestKey, Marking, Observation,
+    Observed, Observer, Origin, Owner, Policy, PolicyId, Reference, Resource, ResourceId, Scope, Sealed,
+    Spec, Tracked, Version, Want,
 };
 use reconciled_testkit::{Role, context};
 use std::{
@@ -63,6 +65,7 @@ pub(crate) struct Place {
     pub(crate) memory: ScopeMemory,
     pub(crate) seen: Observation,
     moved: BTreeMap<ResourceId, Address>,
+    elsewhere: BTreeMap<ResourceId, Elsewhere>,
 }
 
 /// The world of one scenario.
@@ -73,10 +76,11 @@ pub(crate) struct Case {
     pub(crate) places: BTreeMap<Scope, Place>,
     selection: Selection,
     suspensions: Vec<Arc<Suspension>>,
+    tries_again: bool,
     ready: BTreeSet<ManifestKey>,
     there: BTreeSet<ManifestKey>,
     stood_on: BTreeMap<ManifestKey, ManifestKey>,
-    needed: BTreeSet<ManifestKey>,
+    needed: BTreeMap<ManifestKey, ManifestKey>,
     limits: GuardLimits,
     now: Duration,
     recovering: bool,
@@ -118,10 +122,11 @@ impl Case {
             places: BTreeMap::new(),
             selection: Selection::default(),
             suspensions: Vec::new(),
+            tries_again: false,
             ready: BTreeSet::new(),
             there: BTreeSet::new(),
             stood_on: BTreeMap::new(),
-            needed: BTreeSet::new(),
+            needed: BTreeMap::new(),
             limits: GuardLimits::default(),
             now: Duration::from_secs(1000),
             recovering: false,
@@ -168,6 +173,7 @@ impl Case {
                 resources: Vec::new(),
             },
             moved: BTreeMap::new(),
+            elsewhere: BTreeMap::new(),
         })
     }
 
@@ -201,7 +207,8 @@ impl Case {
                     let (owner, id) = (owner.into(), line.at(1).into());
                     let claim =
                         ClaimRow { owner_scope, owner, claim, scope: scope.clone(), id, synced: false };
-                    place.memory.claims_here.push(claim);
+                    place.memory.claims_here.push(claim.clone());
+                    self.place(&claim.owner_scope).memory.claims_made.push(claim);
                 }
             }
             "tracked" => {
@@ -292,6 +299,12 @@ impl Case {
                 let (name, value) = line.at(1).split_once('=').unwrap();
                 self.selection.labels.push(format!("{name}={value}").parse().unwrap());
             }
+            "elsewhere" => {
+                let id = line.at(1);
+                let there = Scope::new(&*scope.provider, line.at(2));
+                let elsewhere = Elsewhere { scope: there, address: Some(address(line.at(3), Some(id))) };
+                self.place(scope).elsewhere.insert(id.into(), elsewhere);
+            }
             "ready" => {
                 self.ready.insert(key("infra", line.at(1)));
             }
@@ -299,7 +312,7 @@ impl Case {
                 self.there.insert(key("infra", line.at(1)));
             }
             "needed" => {
-                self.needed.insert(key("infra", line.at(1)));
+                self.needed.insert(key("infra", line.at(1)), key("infra", line.at(2)));
             }
             "stood-on" => {
                 self.stood_on.insert(key("infra", line.at(1)), key("infra", line.at(2)));
@@ -313,7 +326,7 @@ impl Case {
                     id: Some(line.at(1).into()),
                     address: None,
                     kind: ConditionKind::Stalled,
-                    reason: "invalid".into(),
+                    reason: line.get("reason").unwrap_or("invalid").into(),
                     message: "the remote does not take it".into(),
                     hint: None,
                     since: Duration::ZERO,
@@ -322,6 +335,7 @@ impl Case {
                 };
                 self.place(scope).memory.conditions.push(condition);
             }
+            "tries-again" => self.tries_again = true,
             "moved" => {
                 let from = line.at(2).parse().unwrap();
                 self.place(scope).moved.insert(line.at(1).into(), from);
@@ -391,6 +405,7 @@ impl Case {
             prunes: line.get("prunes") != Some("no"),
             broken: line.list("broken").map(Arc::from).collect(),
             has_layers: line.has("layers"),
+            overlaid: line.list("overlaid").map(Arc::from).collect(),
             unassigned: line
                 .list("unassigned")
                 .map(|m| match m.split_once('/') {
@@ -486,14 +501,20 @@ impl Case {
             (None, None) => Arc::from([]),
         };
         let pending = line.seconds("pending").map(|recheck_at| RowState::Pending { recheck_at });
-        let settled = if line.has("applied") { RowState::Applied } else { RowState::Settled };
+        // What a write that took effect in part leaves was never applied.
+        let is_half = line.has("half");
+        if is_half {
+            tracked.applied = Hash::default();
+        }
+        let is_applied = is_half || line.has("applied");
+        let settled = if is_applied { RowState::Applied } else { RowState::Settled };
         Row {
             scope: scope.clone(),
             tracked,
             address: address(line.manifest(), Some(id)),
             manifest,
             file: line.get("file").unwrap_or("f.yaml").into(),
-            template: hash(line.get("template").unwrap_or(content)),
+            template: if is_half { Hash::default() } else { hash(line.get("template").unwrap_or(content)) },
             normalizer: line.number("normalizer").unwrap_or(1) as u32,
             deletion: line.get("deletion").map_or(Deletion::Delete, deletion),
             writes: line.get("policy").map_or(EntryPolicy::Sync, policy),
@@ -532,8 +553,10 @@ impl Case {
                 there: &self.there,
                 stood_on: &self.stood_on,
                 needed: &self.needed,
+                elsewhere: &place.elsewhere,
                 selection: &self.selection,
                 suspensions: &self.suspensions,
+                tries_again: self.tries_again,
                 now: self.now,
             });
             answer.known.push(plan.known_version(&place.seen).is_some());

@@ -5,8 +5,8 @@ use bytes::Bytes;
 use futures_util::stream::BoxStream;
 use reconciled_provider::{
     Claim, Cx, Delta, Deltas, Error, FieldChange, Found, Health, Hint, Inputs, Kinds, LeftAlone, Manifest,
-    Merged, Normalized, Observation, Observed, Observer, ProviderInfo, Resource, ResourceId, Scope, Slot,
-    Tracked, Version, Want, diff_by_compare, is_ignored,
+    Merged, Normalized, Observation, Observed, Observer, Owner, ProviderInfo, Resource, ResourceId, Scope,
+    Slot, Tracked, Version, Want, diff_by_compare, is_ignored,
 };
 use reconciled_testkit::{Calm, Reference, Role, World};
 use std::{
@@ -94,6 +94,9 @@ impl Observer for Spoken {
     }
     fn takes_marks_away(&self, id: &ResourceId) -> bool {
         self.reference.takes_marks_away(id)
+    }
+    fn is_owned_whole(&self, observed: &Observed) -> bool {
+        matches!(&observed.owner, Owner::Other(other) if other.starts_with("externaldns/"))
     }
     fn holder(&self, _: &Scope) -> Option<ResourceId> {
         self.holder.clone()

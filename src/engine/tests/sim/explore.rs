@@ -13,10 +13,11 @@ use std::{
 
 /// Random seeds for each scenario; `SIM_FULL=1` makes it hundreds of thousands.
 const SEEDS: u64 = 2_000;
-const SEEDS_SCHEDULED: u64 = 2_000;
 const SEEDS_FULL: u64 = 200_000;
-/// Pairs for each scenario; where there are more, a sample that covers every single fault as the first.
-const PAIRS: usize = 15_000;
+/// The same by the scheduler: what it changes is when things happen, and they happen at random as it is.
+const SEEDS_SCHEDULED: u64 = 1_000;
+/// Pairs for each scenario; where there are more, a sample that covers every single fault as the first. `SIM_FULL=1` has them all.
+const PAIRS: usize = 8_000;
 /// In front of a plan to replay: the scheduler decides when.
 const SCHEDULED: &str = "scheduled:";
 
@@ -52,8 +53,9 @@ pub(crate) fn everything(scenario: Scenario) {
 
 /// Every single fault, and random seeds: for what differs only in when things happen.
 pub(crate) fn by_chance(scenario: Scenario) {
-    #[expect(clippy::disallowed_methods, reason = "a test's own switch")]
-    if std::env::var_os("SIM_REPLAY").is_some() {
+    #[expect(clippy::disallowed_methods, reason = "a test's own switches")]
+    let (replay, full) = (std::env::var_os("SIM_REPLAY"), std::env::var_os("SIM_FULL").is_some());
+    if replay.is_some() {
         return;
     }
     let mut tally = Tally::default();
@@ -61,7 +63,8 @@ pub(crate) fn by_chance(scenario: Scenario) {
     for plan in plans(&scenario, &calm.points, 0) {
         tally.take(&scenario, Faulty::At(vec![plan]));
     }
-    (0..SEEDS_SCHEDULED).for_each(|seed| drop(tally.take(&scenario, Faulty::Random { seed })));
+    let seeds = if full { SEEDS } else { SEEDS_SCHEDULED };
+    (0..seeds).for_each(|seed| drop(tally.take(&scenario, Faulty::Random { seed })));
     println!("{}, scheduled: {} runs, hits {:?}", scenario.name, tally.runs, tally.hits);
     // Of the rare paths those that a process shows from outside; the others are noted by the loop without a scheduler.
     for path in scenario.must_hit.iter().filter(|path| **path == "crash with an open intent") {

@@ -7,6 +7,7 @@ mod spared;
 mod suspended;
 mod twins;
 mod unfinished;
+mod waiting;
 
 use crate::{
     executor::{Plan, Process, ProcessFaults, Sim, SimClock, Turn, turn},

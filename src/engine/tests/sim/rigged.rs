@@ -162,6 +162,12 @@ impl Observer for Rigged {
     fn holder(&self, scope: &Scope) -> Option<ResourceId> {
         self.inner.holder(scope)
     }
+    fn shared_names(&self) -> Option<&'static str> {
+        self.inner.shared_names()
+    }
+    fn is_owned_whole(&self, observed: &Observed) -> bool {
+        self.inner.is_owned_whole(observed)
+    }
     fn takes_marks_away(&self, id: &ResourceId) -> bool {
         self.inner.takes_marks_away(id)
     }

@@ -28,13 +28,26 @@ pub(crate) fn watch(
     let (replaces, keeps) = (scenario.replaces, scenario.keeps);
     let unasked = Unasked { most: scenario.guard.max_deletes as usize, deleted: Mutex::default() };
     let newest: Mutex<BTreeMap<(Scope, ResourceId), u64>> = Mutex::default();
+    let before = scenario.before.iter().map(|(scope, id, _)| (scope.clone(), ResourceId::from(*id)));
+    let there: Mutex<BTreeSet<(Scope, ResourceId)>> = Mutex::new(before.collect());
     world.watch(move |scope, id, change| {
         sim.log(|| format!("{scope}/{id} {change:?}"));
         let key = (scope.clone(), id.clone());
         if !disk.lock().unwrap().announced.contains(&key) {
             return Some(format!("S8: {scope}/{id} was written without a durable intent"));
         }
+        let mut there = there.lock().unwrap();
+        let lacking = wanted_elsewhere(&branch.tip().1, scope, id).filter(|other| !there.contains(other));
+        match &change {
+            Change::Put(_) => _ = there.insert(key.clone()),
+            Change::Delete { .. } => _ = there.remove(&key),
+            Change::Unmark => {}
+        }
+        drop(there);
         match change {
+            Change::Delete { is_there: true } if lacking.is_some() && still_wanted(&disk, &branch) => {
+                Some(format!("{scope}/{id} was deleted, and is declared where it is not yet"))
+            }
             Change::Delete { is_there: true } if keeps => {
                 Some(format!("{scope}/{id} was deleted, though all of it goes on under another name"))
             }
@@ -106,6 +119,14 @@ impl Unasked {
 /// What the guard counts over: files of a host together, all else scope by scope.
 pub(crate) fn domain(scope: &Scope) -> String {
     if &*scope.provider == "host" { scope.provider.to_string() } else { scope.to_string() }
+}
+
+/// The same name in another zone that wants it.
+fn wanted_elsewhere(desired: &Desired, scope: &Scope, id: &ResourceId) -> Option<(Scope, ResourceId)> {
+    let is_other = |other: &&Scope| **other != *scope && other.provider == scope.provider;
+    let mut others = desired.scopes.keys().filter(is_other).filter(|_| &*scope.provider == "zone");
+    let other = others.find(|other| wants(desired, other, id))?;
+    Some((other.clone(), id.clone()))
 }
 
 /// The revision in force may lag behind the tip: until then the older declaration rules.

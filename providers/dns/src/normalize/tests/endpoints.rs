@@ -117,3 +117,27 @@ fn what_an_endpoint_says_to_others_is_an_error_or_a_warning_by_name() {
     check("{dnsName: a.example.com, recordType: A, targets: []}", true, "no targets");
     check("{dnsName: a.example.com, recordType: A, targets: [x]}", true, "not an IPv4 address");
 }
+
+#[test]
+fn an_endpoint_is_unsure_while_a_zone_that_would_take_it_may_be_declared_where_nothing_can_be_read() {
+    let db = "    - {dnsName: db.int.example.com, recordType: A, targets: [10.0.0.5]}\n";
+    let check = |hidden: &'static str, providers: &[&str], is_unsure: bool| {
+        let mut manifest = endpoints(db);
+        manifest.providers =
+            (!providers.is_empty()).then(|| providers.iter().map(|name| (*name).into()).collect());
+        let inputs =
+            TestInputs { hidden: [hidden].into(), ..at_scopes(&["pdns/example.com", "cf/example.org"]) };
+        let out = normalize(&manifest, &inputs);
+        assert_eq!((out.is_unsure, told(&out.problems)), (is_unsure, Vec::new()), "{hidden} {providers:?}");
+    };
+    check("int.example.com", &[], true);
+    check("db.int.example.com", &["pdns"], true);
+    check("com", &[], false);
+    check("int.example.org", &[], false);
+    // The same zone at another entry would be a question, unless it is said which is meant.
+    check("example.com", &[], true);
+    check("example.com", &["pdns"], false);
+    check("example.com", &["pdns", "cf"], true);
+    let out = normalize(&endpoints(db), &at_scopes(&["pdns/example.com"]));
+    assert!(!out.is_unsure && !out.resources.is_empty());
+}

@@ -22,7 +22,7 @@ fn a_zone_file_among_records_declares_what_it_holds() {
         "x.example.com./A 300\n192.0.2.9",
         "ns1.example.com./A 3600\n192.0.2.53",
         "www.example.com./A 60\n192.0.2.1\n192.0.2.2",
-        "t.example.com./TXT 3600\n\"a\\255b\"",
+        "t.example.com./TXT 3600\n\"a\\255\" \"b\"",
     ];
     assert_eq!(contents(&out), expected);
     let www = ResourceId::from("www.example.com./A");

@@ -97,6 +97,19 @@ fn each_mistake_is_one_problem_at_its_place_and_the_others_stand() {
     refuse("{name: x, type: TXT, values: [^{spf: v=spf1}]}", &["no mapping"], false);
     refuse("{name: x, type: TXT, values: [^{text: a, spf: {all: fail}}]}", &["one field"], false);
     refuse("{name: x, type: TXT, values: [^{spff: {all: fail}}]}", &["did you mean `spf`"], false);
+    refuse(
+        "{name: x, type: TXT, values: [^{strings: a}]}",
+        &["no list of texts", "text: and one text"],
+        false,
+    );
+    refuse("{name: x, type: TXT, values: [^'\"a\" \"b\"']}", &["quotes are part", "{strings: [a, b]}"], true);
+    refuse("{name: x, type: TXT, values: [^{strings: []}]}", &["no list of texts"], false);
+    refuse("{name: x, type: TXT, values: [^{strings: [a], text: b}]}", &["one field"], false);
+    let long = "x".repeat(256);
+    refuse(&format!("{{name: x, type: TXT, values: [^{{strings: [{long}]}}]}}"), &["longer than 255"], false);
+    refuse("{name: x, type: TXT, values: [^{text: [a]}]}", &["`text` of TXT data is a list"], false);
+    refuse("{name: x, type: MX, values: [^{priority: [1], target: a}]}", &["is a list"], false);
+    refuse("{name: x, type: SVCB, values: [^{priority: 1, target: a, params: [b]}]}", &["is a list"], false);
     refuse("{name: \"@\", type: ^DS, values: [1 13 2 aa]}", &["in the zone above"], false);
     refuse("^{name: x, type: MX, values: [10 a.], reverse: true}", &["it is for A and AAAA"], true);
     refuse(
@@ -114,6 +127,15 @@ fn each_mistake_is_one_problem_at_its_place_and_the_others_stand() {
     refuse("{name: x, type: A, values: [^[a], 192.0.2.1]}", &["expected text or a mapping"], false);
     refuse("^{name: x, type: A}", &["no values"], false);
     refuse("{name: x, type: AAAA, values: [\"2001:db8::1\", ^\"2001:DB8:0::1\"]}", &["stands twice"], true);
+}
+
+#[test]
+fn the_strings_of_a_text_are_declared_one_by_one() {
+    let out = normalized(&zone_text(
+        "    - {name: s, type: TXT, values: [{strings: [\"path=/x\", 1.10, \"\"]}, {strings: [one]}]}\n",
+    ));
+    assert_eq!(told(&out.problems), [""; 0]);
+    assert_eq!(out.resources[1].spec.bytes().unwrap(), b"300\n\"one\"\n\"path=/x\" \"1.10\" \"\"");
 }
 
 #[test]
@@ -268,18 +290,32 @@ fn a_manifest_for_another_entry_gives_nothing() {
 
 #[test]
 fn a_record_with_an_unknown_value_waits_and_its_template_is_what_was_written() {
-    let mut manifest =
-        manifest(&zone_text("    - {name: x, type: A, values: [\"${Host/a:ip}\", 192.0.2.1]}\n"));
-    let reference = Reference { target: ManifestKey::new("infra", "g", "Host", "", "a"), path: "ip".into() };
-    manifest.spec.for_each_scalar_mut(&mut |_, text, kind| {
-        if text.starts_with("${") {
-            *kind = yaml::ScalarKind::Unknown([reference.clone()].into());
-        }
-    });
+    let manifest =
+        waiting(manifest(&zone_text("    - {name: x, type: A, values: [\"${Host/a:ip}\", 192.0.2.1]}\n")));
     let out = normalize(&manifest, &TestInputs::default());
     let Spec::Waiting { on, .. } = &out.resources[1].spec else { panic!("{:?}", out.resources) };
-    assert_eq!(**on, [reference]);
+    assert_eq!(**on, [host_ip()]);
     assert!(out.problems.is_empty(), "{:?}", out.problems);
+}
+
+#[test]
+fn no_name_waits_for_an_output() {
+    let check = |text: &str, expect: &str, ids: &[&str]| {
+        let out = normalize(&waiting(manifest(text)), &TestInputs::default());
+        let hint = "write the name out; `spec.` and `metadata.` of another manifest may stand in it";
+        let message = format!("{expect} cannot depend on an output of another manifest / {hint}");
+        assert_eq!(told(&out.problems), [message]);
+        assert_eq!(out.resources.iter().map(|r| &*r.id.0).collect::<Vec<_>>(), ids);
+    };
+    let records =
+        "    - {name: \"${Host/a:ip}\", type: TXT, values: [x]}\n    - {name: y, type: TXT, values: [y]}\n";
+    check(&zone_text(records), "5:14 the name of a record", &["example.com.", "y.example.com./TXT"]);
+    let zone = "kind: Zone\nmetadata: {name: z}\nspec: {zone: \"${Host/a:ip}\"}\n";
+    check(zone, "3:14 the name of a zone", &[]);
+    let set = zone.replace("kind: Zone", "kind: RecordSet");
+    check(&set, "3:14 the name of a zone", &[]);
+    let endpoint = "apiVersion: externaldns.k8s.io/v1alpha1\nkind: DNSEndpoint\nmetadata: {name: e}\nspec:\n  endpoints:\n    - {dnsName: \"${Host/a:ip}\", recordType: A, targets: [192.0.2.1]}\n";
+    check(endpoint, "6:17 the name of a record", &[]);
 }
 
 #[test]

@@ -94,3 +94,26 @@ fn a_ptr_that_its_zone_ignores_is_not_declared_by_reverse() {
     let ids: Vec<&str> = out.resources.iter().map(|r| &*r.id.0).filter(|id| id.ends_with("PTR")).collect();
     assert_eq!(ids, ["2.2.0.192.in-addr.arpa./PTR"]);
 }
+
+#[test]
+fn a_ptr_is_unsettled_while_a_longer_zone_may_be_declared_where_nothing_can_be_read() {
+    let record = "    - {name: a, type: A, values: [192.0.2.1], reverse: true}\n";
+    let check = |scopes: &[&str], hidden: &'static str, unsettled: &[&str], pointers: usize| {
+        let scopes = scopes.iter().map(|name| Scope::new("pdns", *name)).collect();
+        let inputs = TestInputs { scopes, hidden: [hidden].into(), ..TestInputs::default() };
+        let out = normalize(&manifest(&zone_text(record)), &inputs);
+        assert_eq!(told(&out.problems), [""; 0]);
+        let found: Vec<String> = out.unsettled.iter().map(|(scope, id)| format!("{scope} {id}")).collect();
+        let one = |zone: &&str| format!("pdns/{zone} 1.2.0.192.in-addr.arpa./PTR");
+        assert_eq!(found, unsettled.iter().map(one).collect::<Vec<_>>());
+        let is_pointer = |resource: &&Resource| resource.id.0.ends_with("PTR");
+        assert_eq!(out.resources.iter().filter(is_pointer).count(), pointers);
+        assert!(!out.is_unsure, "what else is in the manifest goes on");
+        assert!(contents(&out).iter().any(|content| content.starts_with("a.example.com./A")));
+    };
+    let (short, long) = ("192.in-addr.arpa", "2.0.192.in-addr.arpa");
+    check(&[short], long, &[long, short], 0);
+    check(&[], long, &[long], 0);
+    check(&[long], short, &[], 1);
+    check(&[short], "2.0.198.in-addr.arpa", &[], 1);
+}

@@ -3,6 +3,12 @@
 use super::*;
 
 #[tokio::test]
+async fn a_text_stays_cut_as_it_was_found() {
+    let (_fake, provider) = with_zone("free");
+    world::strings_stay(&*provider, &cx(), ZONE).await;
+}
+
+#[tokio::test]
 async fn a_second_run_is_empty_for_every_type() {
     let (fake, provider) = with_zone("free");
     let long = format!("name: long, type: TXT, values: [{}]", "x".repeat(766));

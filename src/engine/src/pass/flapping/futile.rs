@@ -1,12 +1,12 @@
 //! What a remote planned itself and does not bring about: it is made in part again and again, or something else comes of it.
 //!
 //! Guarantees: a write of one desired content that ends in part [`LIMIT`] times in a row is not repeated until its
-//! declaration changes or a person says `sync`. Each time may have deleted and made it anew, whatever the reason was.
+//! declaration changes or a person means just that. Each time may have deleted and made it anew, whatever the reason was.
 //! Remotes that are away or have enough are no such case: that passes.
 
 use super::{LIMIT, hash, ignoring};
 use crate::{
-    plan::{Change, Step},
+    plan::{Change, MADE_IN_PART, NOT_AS_PLANNED, Step},
     store::{Condition, ConditionKind},
 };
 use reconciled_provider::{ErrorKind, Hash, Outcome, ResourceId, Scope};
@@ -52,20 +52,20 @@ impl Futile {
         }
         let (reason, message, hint) = match step.change {
             Change::Create | Change::Replace => (
-                "MadeInPart",
+                MADE_IN_PART,
                 format!(
                     "made in part {LIMIT} times in a row, and not deleted and made once more: {}",
                     attempts.said
                 ),
-                format!("mend what it lacks, then: reconciled sync {}", step.address),
+                format!("mend what it lacks, then: {}", once_more(step)),
             ),
             _ => (
-                "NotAsPlanned",
+                NOT_AS_PLANNED,
                 format!("written {LIMIT} times in a row, and never came about: {}", attempts.said),
                 format!(
-                    "declare what comes about, or leave it to the remote: {}; to try again: reconciled sync {}",
+                    "declare what comes about, or leave it to the remote: {}; to try again: {}",
                     ignoring(step),
-                    step.address
+                    once_more(step)
                 ),
             ),
         };
@@ -78,13 +78,19 @@ impl Futile {
             hint: Some(hint.into()),
             since: Duration::ZERO,
             next_try: None,
-            declared: None,
+            // The next process knows nothing of the others, and would make it as often again.
+            declared: step.declared(),
         })
     }
 
     pub(super) fn acquit(&mut self, scope: &Scope) {
         self.0.remove(scope);
     }
+}
+
+/// What to type to have it tried again.
+fn once_more(step: &Step) -> String {
+    format!("reconciled sync {0}; without a daemon: reconciled apply --target {0}", step.address)
 }
 
 fn counts(step: &Step, kind: ErrorKind) -> bool {

@@ -56,6 +56,21 @@ pub(crate) fn zone_record_moves_to_another_manifest() -> Scenario {
     }
 }
 
+/// It is in one of the two all the while.
+pub(crate) fn zone_record_moves_to_another_zone() -> Scenario {
+    let before = ["zone/y|a|a@g1", "zone/y|b|b@g1", "zone/z|c|c@g1"];
+    let after = ["zone/y|a|a@g1", "zone/z|b|b@g2", "zone/z|c|c@g1"];
+    Scenario {
+        script: vec![(AtRest, commit(desired("r1", &before))), (AtRest, commit(desired("r2", &after)))],
+        expect: [
+            (scope("zone/y"), contents(&[("a", "a@g1")])),
+            (scope("zone/z"), contents(&[("b", "b@g2"), ("c", "c@g1")])),
+        ]
+        .into(),
+        ..base()
+    }
+}
+
 /// The remote knows nothing of it: there it is called what it was called when it was made.
 pub(crate) fn cloud_move_writes_nothing() -> Scenario {
     Scenario {

@@ -57,6 +57,22 @@ impl Subject for Units {
     fn foreign(&self, scope: &Scope) -> ResourceId {
         format!("{}-foreign.service", scope.provider).as_str().into()
     }
+    /// The more units there are, the longer systemd takes to read them all again, which each batch has it do.
+    async fn leave(&self, scope: &Scope) {
+        let prefix = format!("{}-", scope.provider);
+        self.0.run(&["systemctl", "stop", &format!("{prefix}*.service")]);
+        for folder in ["", "basic.target.wants"] {
+            for entry in fs::read_dir(self.0.file(folder)).into_iter().flatten().flatten() {
+                if !entry.file_name().to_string_lossy().starts_with(&prefix) {
+                    continue;
+                }
+                match entry.file_type().unwrap().is_dir() {
+                    true => fs::remove_dir_all(entry.path()).unwrap(),
+                    false => fs::remove_file(entry.path()).unwrap(),
+                }
+            }
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,0 +1,106 @@
+//! What is tracked in one scope and declared in another by now, where it is not settled yet.
+//!
+//! Guarantees: only where ids are names in one world ([`Observer::shared_names`](reconciled_provider::Observer::shared_names)); what
+//! both scopes have had before, as in a split horizon, is none of it. What a file declares that cannot be parsed is not known. It deliberately decides nothing: that such a thing stays
+//! for now is the planner's word.
+
+use super::Surveyor;
+use crate::{
+    desired::Desired,
+    plan::{CLAIMS, Elsewhere},
+    store::{Row, RowState, ScopeMemory, Store},
+};
+use reconciled_provider::{Address, Error, Resource, ResourceId, Scope};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How many times as many must be declared as are looked for, for each of these to be looked up by itself.
+const FEW: usize = 8;
+
+impl Surveyor {
+    /// Of each of `scopes` what is declared elsewhere by now. Where `memories` lack a scope, the store is asked.
+    pub(super) async fn elsewhere(
+        &self,
+        store: &dyn Store,
+        desired: &Desired,
+        memories: &BTreeMap<Scope, ScopeMemory>,
+        scopes: &BTreeSet<Scope>,
+    ) -> Result<BTreeMap<Scope, BTreeMap<ResourceId, Elsewhere>>, Error> {
+        let mut left: BTreeMap<&str, BTreeMap<&ResourceId, Vec<&Scope>>> = BTreeMap::new();
+        for scope in scopes {
+            let (Some(names), Some(memory)) = (self.shared_names(scope), memories.get(scope)) else {
+                continue;
+            };
+            for id in undeclared(desired.in_scope(scope), &memory.rows) {
+                left.entry(names).or_default().entry(id).or_default().push(scope);
+            }
+        }
+        let rows_of = async |scope: &Scope| match memories.get(scope) {
+            Some(memory) => Ok::<_, Error>(memory.rows.clone()),
+            None => Ok(store.scope(scope).await?.rows),
+        };
+        let mut found: BTreeMap<Scope, BTreeMap<ResourceId, Elsewhere>> = BTreeMap::new();
+        for (names, ids) in left {
+            // Somebody declares it there, and is in error for something else.
+            for (other, id) in &desired.set_aside {
+                let Some((id, scopes)) = ids.get_key_value(id) else { continue };
+                if self.shared_names(other) != Some(names) || is_settled(&rows_of(other).await?, id) {
+                    continue;
+                }
+                for scope in scopes.iter().filter(|scope| **scope != other) {
+                    let elsewhere = Elsewhere { scope: other.clone(), address: None };
+                    let of_scope = found.entry((*scope).clone()).or_default();
+                    of_scope.entry((*id).clone()).or_insert(elsewhere);
+                }
+            }
+            let others = desired.scopes.iter().filter(|(scope, _)| self.shared_names(scope) == Some(names));
+            let others: Vec<_> = others.collect();
+            for (other, resources) in others {
+                let declared = declared(resources, &ids);
+                if declared.is_empty() {
+                    continue;
+                }
+                let rows = rows_of(other).await?;
+                for resource in declared.into_iter().filter(|resource| !is_settled(&rows, &resource.id)) {
+                    let part = self.entries[&other.provider].observer.part(other, &resource.id);
+                    let address = Address { part, ..desired.manifest(resource.origin).address.clone() };
+                    for scope in &ids[&resource.id] {
+                        let elsewhere = Elsewhere { scope: other.clone(), address: Some(address.clone()) };
+                        let of_scope = found.entry((*scope).clone()).or_default();
+                        of_scope.entry(resource.id.clone()).or_insert(elsewhere);
+                    }
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    fn shared_names(&self, scope: &Scope) -> Option<&'static str> {
+        self.entries.get(&scope.provider)?.observer.shared_names()
+    }
+}
+
+/// What is tracked and declared no longer. Both are sorted by id.
+fn undeclared<'r>(declared: &[Resource], rows: &'r [Row]) -> Vec<&'r ResourceId> {
+    let mut declared = declared.iter().map(|resource| &resource.id).peekable();
+    let mut is_declared = |id: &ResourceId| {
+        while declared.next_if(|declared| *declared < id).is_some() {}
+        declared.peek() == Some(&id)
+    };
+    let gone = rows.iter().filter(|row| !is_declared(&row.tracked.id));
+    gone.filter(|row| row.manifest.source() != CLAIMS).map(|row| &row.tracked.id).collect()
+}
+
+/// Those of `resources`, which are sorted by id, that are among `ids`.
+fn declared<'d>(resources: &'d [Resource], ids: &BTreeMap<&ResourceId, Vec<&Scope>>) -> Vec<&'d Resource> {
+    if ids.len() * FEW > resources.len() {
+        return resources.iter().filter(|resource| ids.contains_key(&resource.id)).collect();
+    }
+    let at = |id: &ResourceId| resources.binary_search_by(|resource| resource.id.cmp(id)).ok();
+    ids.keys().filter_map(|id| Some(&resources[at(id)?])).collect()
+}
+
+/// True where it was seen there as it was written, or taken over.
+fn is_settled(rows: &[Row], id: &ResourceId) -> bool {
+    let row = rows.binary_search_by(|row| row.tracked.id.cmp(id)).ok().map(|index| &rows[index]);
+    row.is_some_and(|row| row.state == RowState::Settled)
+}
