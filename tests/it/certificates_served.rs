@@ -152,8 +152,10 @@ fn one_that_is_late_while_its_file_cannot_be_read_is_degraded_and_stays_as_it_is
         + &certificate(&env, "web", "issuerRef: {name: own}, dnsNames: [example.com]");
     env.push("all.yaml", &all);
     env.apply();
-    grow_old(&env, "self-signed");
     env.push("all.yaml", &all.replace("dnsNames", "dnsNamez"));
+    // In force before it is old, or a daemon that begins with what was in force would renew it.
+    env.run(&["apply", "--yes"]).exits(1).says(&["FROZEN"]);
+    grow_old(&env, "self-signed");
     let daemon = Daemon::ready(&env);
     let status = || env.run(&["status", "Certificate/web"]).all();
     wait_for("it is said how it fares", || status().contains("Degraded"));

@@ -251,7 +251,8 @@ fn the_page_about_external_dns_works_as_typed() {
             words.into_iter().map(|word| if word == "pdns" { "zones" } else { word }).collect();
         env.run(&words).exits(0);
     }
-    env.run(&["plan", "--dir", "repo"]).exits(0).says(&["deep/CNAME"]).hides(&["Zone/example.com#web/A"]);
+    let theirs = "reconciled adopt Zone/example.com#web/A --from-instance externaldns/k8s";
+    env.run(&["plan", "--dir", "repo"]).exits(3).says(&["+ default/DNSEndpoint/shop#deep/CNAME", theirs]);
 }
 
 #[test]
