@@ -17,6 +17,20 @@ fn declare_secrets(env: &Env, names: &[&str]) {
     env.write("config.yaml", &format!("{}secrets: {{{}}}\n", read(env, "config.yaml"), all.join(", ")));
 }
 
+/// What accounts are bound with, as `kid-1`.
+const KEY: &str = "Y2FuYXJ5LWNhbmFyeS1jYW5hcnktY2FuYXJ5LWNhbmFyeQ";
+
+/// An authority that makes no account without [`KEY`], and a desk at which it is the secret `eab`.
+fn bound(pdns: &Pdns) -> (Pebble, Env) {
+    let keys = format!(
+        ", \"externalAccountMACKeys\": {{\"kid-1\": \"{KEY}\"}}, \"externalAccountBindingRequired\": true"
+    );
+    let pebble = Pebble::start(pdns.port, &keys, &[]);
+    let env = acme::desk(pdns, &pebble, "");
+    declare_secrets(&env, &["eab"]);
+    (pebble, env)
+}
+
 /// It is due, and a file is gone.
 fn make_due(env: &Env) {
     env.run(&["renew", "Certificate/web"]).exits(0);
@@ -26,14 +40,8 @@ fn make_due(env: &Env) {
 #[test]
 fn a_certificate_is_renewed_and_put_back_without_the_key_that_its_account_was_bound_with() {
     let pdns = Pdns::start();
-    let key = "Y2FuYXJ5LWNhbmFyeS1jYW5hcnktY2FuYXJ5LWNhbmFyeQ";
-    let keys = format!(
-        ", \"externalAccountMACKeys\": {{\"kid-1\": \"{key}\"}}, \"externalAccountBindingRequired\": true"
-    );
-    let pebble = Pebble::start(pdns.port, &keys, &[]);
-    let env = acme::desk(&pdns, &pebble, "");
-    declare_secrets(&env, &["eab"]);
-    env.write("eab", key);
+    let (pebble, env) = bound(&pdns);
+    env.write("eab", KEY);
     let binding = "externalAccountBinding: {keyID: kid-1, key: {secret: eab}}";
     let solvers = "solvers: [{dns01: {provider: pdns}}]";
     let issuer = manifest("Issuer", "le", &format!("{}, {binding}, {solvers}}}", pebble.acme()));
@@ -66,16 +74,10 @@ fn a_certificate_is_renewed_and_put_back_without_the_key_that_its_account_was_bo
 #[test]
 fn a_daemon_binds_its_account_once_the_key_is_the_right_one() {
     let pdns = Pdns::start();
-    let key = "Y2FuYXJ5LWNhbmFyeS1jYW5hcnktY2FuYXJ5LWNhbmFyeQ";
-    let keys = format!(
-        ", \"externalAccountMACKeys\": {{\"kid-1\": \"{key}\"}}, \"externalAccountBindingRequired\": true"
-    );
-    let pebble = Pebble::start(pdns.port, &keys, &[]);
-    let env = acme::desk(&pdns, &pebble, "");
-    declare_secrets(&env, &["eab"]);
+    let (pebble, env) = bound(&pdns);
     let config = read(&env, "config.yaml").replace("repo.git}", "repo.git, interval: 1s}");
     env.write("config.yaml", &config);
-    env.write("eab", &key.replacen("Y2Fu", "bm90", 1));
+    env.write("eab", &KEY.replacen("Y2Fu", "bm90", 1));
     let binding = "externalAccountBinding: {keyID: kid-1, key: {secret: eab}}";
     let solvers = "solvers: [{dns01: {provider: pdns}}]";
     let issuer = manifest("Issuer", "le", &format!("{}, {binding}, {solvers}}}", pebble.acme()));
@@ -88,7 +90,7 @@ fn a_daemon_binds_its_account_once_the_key_is_the_right_one() {
     });
     assert_eq!(pebble.issued(), (0, 0));
     // Nobody asks: the secret is looked at when the source is.
-    env.write("eab", key);
+    env.write("eab", KEY);
     wait_for("it is had", || {
         ["crt", "key"].iter().all(|end| env.path(&format!("ssl/web/tls.{end}")).exists())
     });

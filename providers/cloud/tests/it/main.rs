@@ -8,6 +8,7 @@ mod identity;
 mod listed;
 mod provider;
 mod sandbox;
+mod shown;
 mod takeover;
 mod writes;
 
