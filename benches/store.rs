@@ -85,7 +85,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     db.commit(vec![Write::Start { scope: scope.clone(), intents, fence: vec![], at: Still.now() }]).await?;
     report("start 100,000 intents", ROWS, start.elapsed());
     let start = Instant::now();
-    db.commit(vec![Write::Rows(write)]).await?;
+    db.commit(vec![Write::Rows(write.into())]).await?;
     report("insert 100,000 rows", ROWS, start.elapsed());
     let start = Instant::now();
     db.commit(vec![Write::End(ending)]).await?;
@@ -96,13 +96,13 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     report("settle 100,000 rows", ROWS, start.elapsed());
     let write = list.clone();
     let start = Instant::now();
-    db.commit(vec![Write::Rows(write)]).await?;
+    db.commit(vec![Write::Rows(write.into())]).await?;
     report("replace 100,000 rows", ROWS, start.elapsed());
     let start = Instant::now();
     let memory = db.scope(&scope).await?;
     report("load 100,000 rows", memory.rows.len(), start.elapsed());
 
-    let one = || vec![Write::Rows(vec![list[0].clone()])];
+    let one = || vec![Write::Rows(vec![list[0].clone()].into())];
     let start = Instant::now();
     for _ in 0..500 {
         db.commit(one()).await?;

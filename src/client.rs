@@ -3,7 +3,7 @@
 //! A token goes only where it was sent: over TLS or this host's loopback, and never after a redirect.
 //! What the daemon refuses comes back as the [`Failure`] it would have been here, with its hint.
 
-use crate::session::Failure;
+use crate::failure::Failure;
 use bytes::{Bytes, BytesMut};
 use reqwest::{Method, RequestBuilder, Response, Url};
 use schemars::JsonSchema;

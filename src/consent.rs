@@ -6,7 +6,8 @@
 
 use crate::{
     config::{Approver, SourceConfig},
-    session::{Failure, Outlook},
+    failure::Failure,
+    session::Outlook,
     store::Reader,
 };
 use reconciled_engine::{

@@ -119,6 +119,6 @@ fn secrets(request: &reqwest::Request) -> Vec<String> {
 }
 
 fn no_answer(host: Option<&str>, error: reqwest::Error) -> CallError {
-    let why = crate::session::chain(&error.without_url());
+    let why = crate::failure::chain(&error.without_url());
     CallError::NoAnswer { host: host.unwrap_or("the server").to_owned(), why }
 }

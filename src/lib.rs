@@ -8,6 +8,7 @@ pub mod config;
 mod consent;
 pub mod daemon;
 pub mod failpoint;
+pub mod failure;
 mod http;
 pub mod layer;
 pub mod manifest;

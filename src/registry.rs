@@ -9,6 +9,7 @@ mod terraform;
 mod verify;
 
 pub use host::serve_host;
+pub use reconciled_dns::foreign::Taken;
 pub use terraform::serve_plugin;
 
 use crate::config::{Config, ProviderEntry, SecretPlace};
@@ -22,8 +23,8 @@ use reconciled_dns::{
     served::Verify,
 };
 use reconciled_provider::{
-    Cx, Error, Found, Kinds, Node, Observer, Problem, Provider, ProviderInfo, SecretRef, SourceFile,
-    problem::did_you_mean, yaml::NodeValue,
+    Cx, Error, Found, Kind, Kinds, ManifestKey, Node, Observer, Problem, Provider, ProviderInfo, ResourceId,
+    SecretRef, SourceFile, problem::did_you_mean, yaml::NodeValue,
 };
 use serde::{Deserialize, de::DeserializeOwned};
 use std::sync::{Arc, LazyLock};
@@ -93,6 +94,24 @@ pub fn samples() -> Vec<(&'static str, Arc<dyn Observer>)> {
     zonefile.into_iter().chain(others).collect()
 }
 
+/// True for what nothing but the id that its remote gave it leads to, once nobody remembers it. What is only read is read again
+/// by its declaration.
+pub fn needs_id(manifest: &ManifestKey, id: &ResourceId) -> bool {
+    let is_group = |version: &Arc<str>| version.split('/').next() == Some(manifest.group());
+    let is_its = |kind: &Kind| *kind.name == *manifest.kind() && kind.api_versions.iter().any(is_group);
+    let knows = |one: &&Type| one.name != reconciled_cloud::INFO.type_name && one.kinds.0.iter().any(is_its);
+    match types().iter().find(knows) {
+        Some(one) => !one.info.finds_untracked(),
+        // What is claimed is of no kind.
+        None if manifest.group().is_empty() => false,
+        // Only entries of this type tell kinds that no type knows by itself.
+        None => {
+            let terraform = reconciled_cloud::sample("terraform");
+            !terraform.info().finds_untracked() && !terraform.only_reads(id)
+        }
+    }
+}
+
 /// Programs whose files can be imported, with the word for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Foreign {
@@ -105,13 +124,12 @@ pub enum Foreign {
 /// What a file of another program holds of `zone`, and what of it is left out.
 ///
 /// Errors: `zone` is no name of a zone.
-pub fn foreign(kind: Foreign, zone: &str, file: &SourceFile) -> Result<(Found, Vec<Problem>), String> {
+pub fn foreign(kind: Foreign, zone: &str, file: &SourceFile) -> Result<Taken, String> {
     let zone = reconciled_dns::name::Name::zone(zone).map_err(|error| error.to_string())?;
-    let taken = match kind {
+    Ok(match kind {
         Foreign::Octodns => reconciled_dns::foreign::octodns(&zone, file),
         Foreign::Zonefile => reconciled_dns::foreign::master(&zone, file),
-    };
-    Ok((taken.found, taken.left_out))
+    })
 }
 
 /// Manifests that declare what a file of another program holds; they name no provider.
@@ -139,7 +157,8 @@ pub fn build(entry: &ProviderEntry, config: &Config) -> Result<Arc<dyn Provider>
             return Err(ownership.err().into_iter().chain(verify.err()).flatten().collect());
         }
     };
-    dns(&entry, &config.instance, Options { ownership, verify }).map_err(|mut problems| {
+    let options = Options { ownership, verify, timeout: entry.timeout };
+    dns(&entry, &config.instance, options).map_err(|mut problems| {
         Problem::hide_lines(&mut problems);
         problems
     })
@@ -201,7 +220,6 @@ fn dns(entry: &ProviderEntry, instance: &str, options: Options) -> Result<Arc<dy
             match (config, key) {
                 (Some(config), Some(key)) if problems.is_empty() => {
                     let config = reconciled_dns::powerdns::Config {
-                        timeout: entry.timeout,
                         marks: config.marks && is_native,
                         options,
                         ..config
@@ -236,8 +254,7 @@ fn dns(entry: &ProviderEntry, instance: &str, options: Options) -> Result<Arc<dy
             let (update, transfer) = (update.and_then(&mut key), transfer.and_then(key));
             match (config, update) {
                 (Some(config), Some(update)) if problems.is_empty() => {
-                    let config =
-                        reconciled_dns::rfc2136::Config { timeout: entry.timeout, options, ..config };
+                    let config = reconciled_dns::rfc2136::Config { options, ..config };
                     let transfer = transfer.unwrap_or_else(|| update.clone());
                     let keys = reconciled_dns::rfc2136::Keys { update, transfer };
                     reconciled_dns::rfc2136::connect(&entry.name, config, keys)
@@ -254,7 +271,6 @@ fn dns(entry: &ProviderEntry, instance: &str, options: Options) -> Result<Arc<dy
             match (config, token) {
                 (Some(config), Some(token)) if problems.is_empty() => {
                     let config = reconciled_dns::cloudflare::Config {
-                        timeout: entry.timeout,
                         marks: config.marks && is_native,
                         options,
                         ..config
@@ -273,8 +289,7 @@ fn dns(entry: &ProviderEntry, instance: &str, options: Options) -> Result<Arc<dy
             let login = aws_login(entry, login, places, &mut problems);
             match (config, login) {
                 (Some(config), Some(login)) if problems.is_empty() => {
-                    let config =
-                        reconciled_dns::route53::Config { timeout: entry.timeout, options, ..config };
+                    let config = reconciled_dns::route53::Config { options, ..config };
                     reconciled_dns::route53::connect(&entry.name, config, login)
                         .map_err(|e| at_entry(entry, &e))
                 }
@@ -285,8 +300,7 @@ fn dns(entry: &ProviderEntry, instance: &str, options: Options) -> Result<Arc<dy
             let (config, problems) = decode::<reconciled_dns::webhook::Config>(entry, &entry.rest);
             match config {
                 Some(config) if problems.is_empty() => {
-                    let config =
-                        reconciled_dns::webhook::Config { timeout: entry.timeout, options, ..config };
+                    let config = reconciled_dns::webhook::Config { options, ..config };
                     reconciled_dns::webhook::connect(&entry.name, config).map_err(|e| at_entry(entry, &e))
                 }
                 _ => Err(problems),
@@ -297,7 +311,6 @@ fn dns(entry: &ProviderEntry, instance: &str, options: Options) -> Result<Arc<dy
             match config {
                 Some(config) if problems.is_empty() => {
                     let config = reconciled_dns::zonefile::Config {
-                        timeout: entry.timeout,
                         marks: config.marks && is_native,
                         options,
                         ..config
@@ -462,6 +475,23 @@ mod tests {
     fn refuse(text: &str, part: &str) {
         let shown = problems(text);
         assert!(shown.contains(part) && shown.contains("config.yaml:2:"), "{text}\n{shown}");
+    }
+
+    #[test]
+    fn what_its_key_or_a_list_leads_to_needs_no_id() {
+        let check = |group: &str, kind: &str, id: &str, expect: bool| {
+            let manifest = ManifestKey::new("infra", group, kind, "", "a");
+            assert_eq!(needs_id(&manifest, &id.into()), expect, "{group} {kind}");
+        };
+        check("dns", "Zone", "www.a.example./A", false);
+        check("externaldns.k8s.io", "DNSEndpoint", "www.a.example./A", false);
+        check("cert", "Certificate", "a", false);
+        check("cert-manager.io", "Certificate", "a", false);
+        check("local", "File", "/etc/motd", false);
+        check("", "Claim", "a.example./TXT", false);
+        check("aws", "SqsQueue", "aws_sqs_queue.a", true);
+        check("terraform", "Resource", "aws_sqs_queue.a", true);
+        check("terraform", "Data", "data.aws_caller_identity.a", false);
     }
 
     #[test]

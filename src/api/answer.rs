@@ -3,7 +3,7 @@
 use super::takes::Takes;
 use crate::{
     client::{Refusal, Told},
-    session::Failure,
+    failure::Failure,
 };
 use axum::{
     Json,

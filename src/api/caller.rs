@@ -6,7 +6,7 @@ use super::{
     answer::Refused,
     peer::{Door, Peer},
 };
-use crate::{clock::SystemClock, config::Role, daemon::Daemon, session::Failure};
+use crate::{clock::SystemClock, config::Role, daemon::Daemon, failure::Failure};
 use axum::{
     body::{Body, Bytes, HttpBody},
     extract::{FromRequest, Request, State},

@@ -7,7 +7,7 @@ use super::{answer::Refused, caller::received, signature::is_signed};
 use crate::{
     config::{Forge, SourceConfig, Webhook, describe_secret},
     daemon::Daemon,
-    session::Failure,
+    failure::Failure,
 };
 use axum::{
     body::to_bytes,

@@ -3,7 +3,7 @@
 use super::answer::Answer;
 use crate::{
     daemon::{self, Daemon},
-    session::Failure,
+    failure::Failure,
 };
 use axum::{
     http::header,

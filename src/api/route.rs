@@ -82,7 +82,7 @@ impl Asking {
 pub(super) struct All {}
 
 /// Work that sends its lines itself; it only watches, and is dropped with the connection.
-pub(super) type Telling = Pin<Box<dyn Future<Output = Result<(), crate::session::Failure>> + Send>>;
+pub(super) type Telling = Pin<Box<dyn Future<Output = Result<(), crate::failure::Failure>> + Send>>;
 
 /// A question in the query.
 pub(super) fn asked<A, T, F, W>(path: &'static str, about: &'static str, handler: F) -> Route
@@ -135,7 +135,7 @@ pub(super) fn told<A, T>(
     path: &'static str,
     about: &'static str,
     handler: fn(Asking, A, mpsc::Sender<T>) -> Telling,
-    failed: fn(crate::session::Failure) -> T,
+    failed: fn(crate::failure::Failure) -> T,
 ) -> Route
 where
     A: DeserializeOwned + JsonSchema + Send + 'static,

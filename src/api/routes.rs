@@ -10,13 +10,15 @@ use super::{
 use crate::{
     client::Identity,
     daemon::{self, Daemon, Following, Instance},
+    failure::Failure,
     operation::{
         self, AdoptAsk, Adoptable, Adoption, ApproveAsk, Approved, Aside, DriftAsk, EventsAsk, ExplainAsk,
-        Explanation, ForgetAsk, Forgotten, HistoryAsk, ImportAsk, Imported, NotifyTestAsk, PlanAnswer,
-        PlanAsk, PushAnswer, PushAsk, PushFollow, PushTarget, PushTargetAsk, RenewAsk, Renewed, ResumeAsk,
-        Resumed, RollbackAsk, RolledBack, StatusAnswer, StatusAsk, SuspendAsk, Suspended, SyncAsk, SyncLine,
+        Explanation, ForgetAsk, Forgotten, HistoryAsk, ImportAsk, Imported, Insisted, NotifyTestAsk,
+        PlanAnswer, PlanAsk, PushAnswer, PushAsk, PushFollow, PushTarget, PushTargetAsk, RenewAsk, Renewed,
+        ResumeAsk, Resumed, RollbackAsk, RolledBack, StatusAnswer, StatusAsk, SuspendAsk, Suspended, SyncAsk,
+        SyncLine,
     },
-    session::{Failure, Folder, outside},
+    session::{Folder, outside},
     source::Limits,
     store::{Approvals, DriftEntry, EventEntry, HistoryEntry, TrackedEntry, Verification},
 };
@@ -151,8 +153,12 @@ async fn status(Asking { instance, .. }: Asking, ask: StatusAsk) -> Answer<Statu
     operation::lay_over_health(&mut answer.status, &standing);
     daemon::add_unseen(&instance, &mut answer, ask.address.is_none()).await?;
     operation::add_unknown(reader, Some(&desired), &ask, &mut answer).await?;
+    if answer.unknown.is_some() {
+        answer.messages.extend(daemon::without_revision(&instance).await?);
+    }
     if ask.address.is_none() {
         daemon::add_sources(&instance, &mut answer.status);
+        operation::add_without_revision(config, &mut answer.status, instance.session.clock.now());
         daemon::add_upkeep(&instance, &mut answer.status.conditions);
         answer.requests = instance.requests.entries(&instance.scheduler);
     }
@@ -245,6 +251,9 @@ async fn explain(Asking { instance, .. }: Asking, ask: ExplainAsk) -> Answer<Exp
     let mut explanation = operation::explain(reader, look, &outside, aside, &ask).await?;
     let now = instance.session.clock.now();
     operation::lay_over(&mut explanation.conditions, &instance.scheduler.standing(), now);
+    if explanation.is_empty() && explanation.near.is_none() {
+        explanation.messages = daemon::without_revision(&instance).await?;
+    }
     Ok(explanation)
 }
 
@@ -294,7 +303,10 @@ async fn planned(instance: Arc<Instance>, ask: &PlanAsk) -> Result<PlanAnswer, F
     let tree = ask.upload.as_ref().map(|upload| upload.whole(Limits::default())).transpose()?;
     let meant = ask.selected.ask(tree.map(Folder::Sent))?;
     let reader = instance.writing.db.reader();
-    let mut answer = operation::plan(&instance.session, reader, &meant, &ask.form).await?;
+    let (in_force, scopes) = (instance.follower.desired(), instance.scheduler.insisted());
+    let insisted = Some(Insisted { scopes: &scopes, in_force: &in_force });
+    let planned = operation::plan(&instance.session, reader, &meant, &ask.form, insisted).await;
+    let mut answer = planned.map_err(|failure| daemon::since_when(&instance, failure))?;
     // What it shows of a rotated secret is what can be consented to, once the daemon has seen it too.
     instance.follower.look_at_secrets();
     if instance.observes {
@@ -340,9 +352,10 @@ async fn push_plan(Asking { daemon, actor, peer, .. }: Asking, ask: PushAsk) -> 
 
 async fn push_planned(instance: Arc<Instance>, ask: &PushAsk, actor: &str) -> Result<PushAnswer, Failure> {
     let now = instance.session.clock.now();
-    let in_force = instance.follower.desired();
+    let (in_force, scopes) = (instance.follower.desired(), instance.scheduler.insisted());
+    let insisted = Insisted { scopes: &scopes, in_force: &in_force };
     let reader = instance.writing.db.reader();
-    let (answer, given) = operation::push(&instance.session, reader, &in_force, ask, actor, now).await?;
+    let (answer, given) = operation::push(&instance.session, reader, insisted, ask, actor, now).await?;
     instance.pending.put(ask, actor, given);
     Ok(answer)
 }

@@ -68,6 +68,7 @@ fn is_same(one: &[u8], other: &[u8]) -> bool {
 mod tests {
     use super::*;
     use axum::http::{HeaderName, HeaderValue};
+    use data_encoding::HEXLOWER;
     use ring::hmac::sign;
 
     const NOW: u64 = 1_790_000_000;
@@ -81,7 +82,7 @@ mod tests {
 
     fn hex(secret: &[u8], body: &[u8]) -> String {
         let tag = sign(&Key::new(HMAC_SHA256, secret), body);
-        tag.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+        HEXLOWER.encode(tag.as_ref())
     }
 
     #[test]

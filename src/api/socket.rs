@@ -1,7 +1,7 @@
 //! Where the daemon listens: one unix socket, mode 0660 for a group, else 0600; and an address, where one is
 //! configured.
 
-use crate::{config::Api, session::Failure};
+use crate::{config::Api, failure::Failure};
 use std::{
     fs,
     io::ErrorKind,

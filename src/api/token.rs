@@ -5,7 +5,7 @@
 
 use crate::{
     config::{Role, Token, describe_secret},
-    session::Failure,
+    failure::Failure,
 };
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use reconciled_provider::Secrets;

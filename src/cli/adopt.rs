@@ -3,8 +3,9 @@
 use super::{Args, Exit, Host, Out, answer::AnswerArgs, apply::actor, backup::consent, plan::tell_warnings};
 use crate::{
     config::Environment,
+    failure::Failure,
     operation::{self, AdoptAsk, Adoption},
-    session::{Failure, Session},
+    session::Session,
 };
 use clap::Args as ClapArgs;
 

@@ -1,7 +1,7 @@
 //! What a verb that acts answers: a line for people, or one object for programs.
 
 use super::{Out, list::one_line};
-use crate::session::Failure;
+use crate::failure::Failure;
 use clap::{Args as ClapArgs, ValueEnum};
 use serde::Serialize;
 

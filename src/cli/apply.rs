@@ -11,17 +11,22 @@ use crate::{
     api,
     config::{Environment, Period},
     consent,
-    operation::{Form, document, look_and_load, unmatched},
+    failure::Failure,
+    operation::{
+        Form, document, look_and_load,
+        plan::{Condition, ConditionKind as Kind, Document, GuardDomain, State},
+        unmatched,
+    },
     render::{
-        plan::{Condition, ConditionKind as Kind, Document, GuardDomain, State, TextOptions, markdown, text},
+        plan::{TextOptions, markdown, text},
         time::rfc3339,
     },
-    session::{Failure, Outlook, Session, Writing},
+    session::{Outlook, Session, Writing},
     store::{DegradedEntry, Parts},
 };
 use reconciled_engine::{
     BY_PERSON, HealthState, Store, Write,
-    pass::{Converge, ScopeState},
+    pass::{Converge, Outcomes, ScopeState},
     store::{Approval, ConditionKind},
     survey::{ByPerson, Domain, Survey, SurveyOptions, Wanted},
 };
@@ -358,38 +363,6 @@ fn report(
     if outlook.has_errors() || !plan.failures.is_empty() {
         exit = exit.worst(Exit::Error);
     }
-    let sum = |change: &str, outcomes: &[&str]| -> usize {
-        let all = converge.outcomes.all.iter();
-        all.filter(|((_, c, o), _)| *c == change && outcomes.contains(o)).map(|(_, n)| n).sum()
-    };
-    // A call that got no answer counts once a later look shows that it took effect.
-    let found = |change: &str| sum(change, &["unknown"]).min(sum(change, &["observed"]));
-    let ends = ["done", "gone", "pending"];
-    // What others need for a time was in no plan, such as the record that proves a name.
-    let for_others = |change: &str| converge.outcomes.claims(change, &ends);
-    let counts = |change: &str| {
-        let without = for_others(change) + converge.outcomes.broken_off(change);
-        (sum(change, &ends) + found(change)).saturating_sub(without)
-    };
-    let mut summary = format!(
-        "Applied: {} created, {} updated, {} replaced, {} deleted, {} adopted",
-        counts("create"),
-        counts("update") + converge.outcomes.resumed(),
-        counts("replace"),
-        counts("delete"),
-        counts("adopt"),
-    );
-    if counts("abandon") > 0 {
-        summary += &format!(", {} abandoned", counts("abandon"));
-    }
-    let in_part = converge.outcomes.count("partial");
-    if in_part > 0 {
-        summary += &format!(", {in_part} done in part");
-    }
-    let claims: usize = ["create", "update", "replace", "delete"].into_iter().map(for_others).sum();
-    if claims > 0 {
-        summary += &format!("; {claims} claimed or given back on the way");
-    }
     match format {
         Format::Json => {
             let outcomes: Vec<_> = converge.outcomes.all.iter().map(|((scope, change, outcome), count)| {
@@ -400,10 +373,47 @@ fn report(
         }
         _ => {
             lines.iter().for_each(|line| out.talk(line));
-            out.say(&summary);
+            out.say(&summary(&converge.outcomes));
         }
     }
     Ok(exit)
+}
+
+/// How much was done, in one line.
+fn summary(outcomes: &Outcomes) -> String {
+    let sum = |change: &str, ends: &[&str]| -> usize {
+        let all = outcomes.all.iter();
+        all.filter(|((_, c, o), _)| *c == change && ends.contains(o)).map(|(_, n)| n).sum()
+    };
+    // A call that got no answer counts once a later look shows that it took effect.
+    let found = |change: &str| sum(change, &["unknown"]).min(sum(change, &["observed"]));
+    let ends = ["done", "gone", "pending"];
+    // What others need for a time was in no plan, such as the record that proves a name.
+    let for_others = |change: &str| outcomes.claims(change, &ends);
+    let counts = |change: &str| {
+        let without = for_others(change) + outcomes.broken_off(change);
+        (sum(change, &ends) + found(change)).saturating_sub(without)
+    };
+    let mut summary = format!(
+        "Applied: {} created, {} updated, {} replaced, {} deleted, {} adopted",
+        counts("create"),
+        counts("update") + outcomes.resumed(),
+        counts("replace"),
+        counts("delete"),
+        counts("adopt"),
+    );
+    if counts("abandon") > 0 {
+        summary += &format!(", {} abandoned", counts("abandon"));
+    }
+    let in_part = outcomes.count("partial");
+    if in_part > 0 {
+        summary += &format!(", {in_part} done in part");
+    }
+    let claims: usize = ["create", "update", "replace", "delete"].into_iter().map(for_others).sum();
+    if claims > 0 {
+        summary += &format!("; {claims} claimed or given back on the way");
+    }
+    summary
 }
 
 #[cfg(test)]

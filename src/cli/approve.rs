@@ -3,8 +3,8 @@
 use super::{Args, Exit, Host, Out, answer::AnswerArgs, apply::actor};
 use crate::{
     config::Environment,
+    failure::Failure,
     operation::{self, ApproveAsk, Approved},
-    session::Failure,
 };
 use clap::Args as ClapArgs;
 use reconciled_provider::Hash;

@@ -10,7 +10,7 @@ use super::{
     suspend::{ResumeArgs, SuspendArgs},
     sync::SyncArgs,
 };
-use crate::session::Failure;
+use crate::failure::Failure;
 use clap::{
     Args as ClapArgs, CommandFactory, Parser, Subcommand, ValueEnum,
     error::{ContextKind, ContextValue},

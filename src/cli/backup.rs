@@ -3,7 +3,8 @@
 use super::{Args, Exit, Host, Out};
 use crate::{
     config::Environment,
-    session::{Failure, HostState},
+    failure::Failure,
+    session::HostState,
     store::{self, DATABASE, Init, KEY_FILE},
 };
 use clap::{Args as ClapArgs, Subcommand};

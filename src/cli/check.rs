@@ -13,9 +13,10 @@ use crate::{
     config::{
         self, Config, Environment, HostSecrets, Place, ProviderEntry, SecretPlace, Way, describe_secret,
     },
+    failure::{self, Failure},
     manifest, operation,
     render::counted,
-    session::{self, Failure, Session, Snapshot, SourceAsk, TreeFiles, renames},
+    session::{Session, Snapshot, SourceAsk, TreeFiles, renames},
     sops::Identities,
     store::{Holder, KEY_FILE, Reader, StoreError, holder},
     telemetry::collector::{self, Collector, Protocol},
@@ -209,7 +210,7 @@ fn signatures(config: &Config, report: &mut Report<'_>) {
         match Keys::read(&verify.keys) {
             Ok(keys) => report.ok(&what, &format!("{} may sign", counted(keys.count(), "key"))),
             Err(error) => {
-                report.say(Verdict::Fail, &what, &session::chain(&error), Some(&error.hint()));
+                report.say(Verdict::Fail, &what, &failure::chain(&error), Some(&error.hint()));
             }
         }
         let files = [&verify.keys.allowed_signers, &verify.keys.gpg_keys];

@@ -1,7 +1,7 @@
 //! `completions`: what a shell needs to complete commands. Needs no configuration.
 
 use super::{Args, Exit, Out};
-use crate::session::Failure;
+use crate::failure::Failure;
 use clap::{Args as ClapArgs, CommandFactory as _};
 use clap_complete::Shell;
 

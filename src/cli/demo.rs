@@ -4,7 +4,7 @@
 //! in the zone file. It needs no root, no network, no server and no other program.
 
 use super::{Args, Exit, Out};
-use crate::{config::Environment, session::Failure, source::scratch, telemetry::Telemetry};
+use crate::{config::Environment, failure::Failure, source::scratch, telemetry::Telemetry};
 use clap::{Args as ClapArgs, Parser};
 use std::{
     fs,

@@ -9,17 +9,17 @@ use crate::{
     api,
     clock::SystemClock,
     config::Environment,
+    failure::Failure,
     manifest::explain,
     operation::{
         self, Aside, ExplainAsk, Explanation, MISSING, RESTORED, ResourceEntry, UNASSIGNED, UNTRACKED,
-        Wanted, said,
+        Wanted,
+        plan::{Condition, Document},
+        said,
     },
     registry,
-    render::{
-        plan::{Condition, Document},
-        status,
-    },
-    session::{Ask, Failure, HostState, Session, outside},
+    render::status,
+    session::{Ask, HostState, Session, outside},
     store::{ConditionEntry, Reader, Stamp, SuspensionEntry},
 };
 use clap::{Args as ClapArgs, ValueEnum};
@@ -199,11 +199,32 @@ async fn alone(
     match looked.await {
         Ok((session, outlook)) => {
             outlook.messages().iter().for_each(|message| out.talk(message));
-            operation::explain(&reader, Some((&session, &outlook.desired)), &outside, aside, ask).await
+            let look = Some((&session, &outlook.desired));
+            let mut found = operation::explain(&reader, look, &outside, aside, ask).await?;
+            if found.is_empty() && found.near.is_none() {
+                let told = |name: &Arc<str>| {
+                    format!(
+                        "source {name} may declare it: its manifests have errors, and nothing of it is in force yet\n\
+                         hint: to see them all: reconciled plan"
+                    )
+                };
+                found.messages = outlook.without_revision().map(told).collect();
+            }
+            Ok(found)
         }
         Err(failure) => {
-            out.talk(&format!("what is declared cannot be had: {failure}"));
-            operation::explain(&reader, None, &outside, aside, ask).await
+            let mut found = operation::explain(&reader, None, &outside, aside, ask).await?;
+            let said = format!("what is declared cannot be had: {failure}");
+            // It may be declared there, for all that anybody knows.
+            let is_without = matches!(&failure, Failure::Source(error) if error.is_without_revision());
+            match is_without && found.is_empty() && found.near.is_none() {
+                true => {
+                    let hint = failure.hint().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
+                    found.messages.push(said + &hint);
+                }
+                false => out.talk(&said),
+            }
+            Ok(found)
         }
     }
 }

@@ -2,12 +2,7 @@
 //! writes one file.
 
 use super::{Args, Exit, Out, plan::tell_warnings};
-use crate::{
-    config::Environment,
-    registry,
-    render::counted,
-    session::{Failure, Session},
-};
+use crate::{config::Environment, failure::Failure, registry, render::counted, session::Session};
 use clap::Args as ClapArgs;
 use reconciled_engine::Store as _;
 use reconciled_provider::Scope;

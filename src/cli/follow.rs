@@ -3,8 +3,8 @@
 use super::{Exit, Out};
 use crate::{
     client::Client,
+    failure::Failure,
     operation::{SyncAsk, SyncLine, SyncOutcome},
-    session::Failure,
 };
 use std::collections::BTreeMap;
 

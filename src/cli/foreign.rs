@@ -2,9 +2,9 @@
 
 use super::{Out, import::ImportArgs};
 use crate::{
+    failure::Failure,
     operation::{Chosen, free_name, split},
-    registry::{self, Foreign},
-    session::Failure,
+    registry::{self, Foreign, Taken},
 };
 use reconciled_provider::{
     Found, Node, Observed, Problem, Scope, SourceFile,
@@ -29,9 +29,11 @@ pub(super) fn files(
     let observer = observer.ok_or_else(|| Failure::plain("this build has no provider of DNS"))?;
     let (mut files, mut lost, mut chosen) = (BTreeMap::new(), 0, Chosen::default());
     for (zone, paths) in zones {
-        let (mut found, mut left_out) = (Found::new(Scope::new("", ""), Vec::new()), Vec::new());
+        let mut found = Found::new(Scope::new("", ""), Vec::new());
+        let (mut left_out, mut has_outside) = (Vec::new(), false);
         for path in paths {
-            let (part, problems) = read(&zone, &path, from)?;
+            let taken = read(&zone, &path, from)?;
+            let part = taken.found;
             let is_new = |one: &Observed| found.resources.iter().all(|known: &Observed| known.id != one.id);
             let (new, again): (Vec<_>, Vec<_>) = part.resources.into_iter().partition(is_new);
             // The zone itself is in each of its files.
@@ -42,12 +44,12 @@ pub(super) fn files(
             }
             found.scope = part.scope;
             found.resources.extend(new);
-            left_out.extend(problems);
+            left_out.extend(taken.left_out);
+            has_outside |= taken.has_outside;
         }
         let is_empty = found.resources.iter().all(|one| observer.part(&found.scope, &one.id).is_none());
         // A name of a file is a guess.
-        let is_elsewhere = |problem: &Problem| problem.message.contains("lies outside zone");
-        if is_empty && path.is_file() && import.scope.is_none() && left_out.iter().any(is_elsewhere) {
+        if is_empty && has_outside && path.is_file() && import.scope.is_none() {
             let text = format!("{} has nothing of zone `{zone}`, as which it is named", path.display());
             let hint =
                 format!("name the zone: reconciled import --from {} {} ZONE", word(from), path.display());
@@ -77,19 +79,19 @@ pub(super) fn files(
 }
 
 /// What one file holds of `zone`, and what of it is left out.
-fn read(zone: &str, path: &Path, from: Foreign) -> Result<(Found, Vec<Problem>), Failure> {
+fn read(zone: &str, path: &Path, from: Foreign) -> Result<Taken, Failure> {
     let text = fs::read_to_string(path)
         .map_err(|error| Failure::plain(format!("read {}: {error}", path.display())))?;
     let file = SourceFile::new(path.display().to_string(), text);
-    let (found, left_out) = registry::foreign(from, zone, &file).map_err(|error| {
+    let taken = registry::foreign(from, zone, &file).map_err(|error| {
         let hint = format!("name the zone: reconciled import --from {} {} ZONE", word(from), path.display());
         Failure::hinted(format!("{}: {error}", path.display()), hint)
     })?;
-    if left_out.iter().any(Problem::is_error) {
-        let text: Vec<String> = left_out.iter().map(Problem::to_string).collect();
+    if taken.left_out.iter().any(Problem::is_error) {
+        let text: Vec<String> = taken.left_out.iter().map(Problem::to_string).collect();
         return Err(Failure::plain(format!("{} cannot be read\n{}", path.display(), text.join("\n"))));
     }
-    Ok((found, left_out))
+    Ok(taken)
 }
 
 fn word(from: Foreign) -> &'static str {

@@ -3,10 +3,10 @@
 use super::{Args, Exit, Host, Out, answer::AnswerArgs, apply::actor, backup::consent};
 use crate::{
     config::Environment,
+    failure::Failure,
     operation::{self, ForgetAsk, Forgotten},
     registry,
     render::{self, clean},
-    session::Failure,
     store::{SHARES, TrackedEntry, UNANSWERED},
 };
 use clap::Args as ClapArgs;
@@ -90,12 +90,8 @@ pub(super) async fn run(
 /// How what was let go of is taken back. What nothing can find but the id that the remote gave it is told with that: nobody knows it
 /// any more.
 fn ways_back(rows: &[&TrackedEntry]) -> Vec<String> {
-    let known = registry::kinds();
-    // Kinds of Terraform's providers are those that only an entry tells. What is only read is read again by its declaration.
     let is_by_id = |row: &&&TrackedEntry| {
-        let key = ManifestKey(row.manifest.as_str().into());
-        let is_known = known.0.iter().any(|kind| kind.group() == key.group() && *kind.name == *key.kind());
-        !is_known && !row.id.starts_with("data.")
+        registry::needs_id(&ManifestKey(row.manifest.as_str().into()), &row.id.as_str().into())
     };
     let (by_id, others): (Vec<&&TrackedEntry>, Vec<_>) = rows.iter().partition(is_by_id);
     let mut hints = Vec::new();

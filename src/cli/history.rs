@@ -7,9 +7,9 @@ use super::{
 use crate::{
     clock::SystemClock,
     config::Environment,
+    failure::Failure,
     operation::{EventsAsk, HistoryAsk},
     render::{audit, counted},
-    session::Failure,
     store::{Stamp, Verification, export},
 };
 use clap::Args as ClapArgs;

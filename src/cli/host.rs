@@ -4,8 +4,9 @@ use super::{Args, Out};
 use crate::{
     client::{Client, Identity},
     config::{self, Config, Environment},
+    failure::Failure,
     operation::{self, EventsAsk, HistoryAsk},
-    session::{Failure, HostState},
+    session::HostState,
     store::{Approvals, EventEntry, HistoryEntry, Verification},
 };
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! `hostd`: the helper that has the rights of root in place of the daemon. systemd starts it; nobody types it.
 
 use super::{Args, Exit};
-use crate::{registry, session::Failure};
+use crate::{failure::Failure, registry};
 use std::{
     io::stdin,
     os::{fd::AsFd, unix::net::UnixListener},

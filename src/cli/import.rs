@@ -3,10 +3,11 @@
 use super::{Args, Exit, Host, Out, plan::tell_warnings};
 use crate::{
     config::Environment,
+    failure::Failure,
     operation::{self, ImportAsk, Imported, free_name},
     registry::Foreign,
     render::counted,
-    session::{Failure, Session},
+    session::Session,
 };
 use clap::{Args as ClapArgs, ValueEnum};
 use std::{

@@ -6,8 +6,8 @@ use super::{Args, Exit, Out, import};
 use crate::{
     api,
     config::{self, Config, Environment, LocateError},
+    failure::Failure,
     operation::{ImportAsk, KEPT, PushTarget, program, target_files},
-    session::Failure,
     source::{Found, Target, Work},
 };
 use clap::Args as ClapArgs;

@@ -1,7 +1,7 @@
 //! Lists: the forms every listing verb has.
 
 use super::Out;
-use crate::{config::Period, session::Failure};
+use crate::{config::Period, failure::Failure};
 use clap::ValueEnum;
 use serde::Serialize;
 

@@ -1,7 +1,7 @@
 //! `man`: one manual page for each verb. Needs no configuration.
 
 use super::{Args, Exit, Out};
-use crate::session::Failure;
+use crate::failure::Failure;
 use clap::{Args as ClapArgs, CommandFactory as _};
 use std::{
     fs, io,

@@ -50,7 +50,7 @@ use host::Host;
 
 use crate::{
     config::Environment,
-    session::Failure,
+    failure::Failure,
     telemetry::{self, Telemetry},
 };
 use std::ffi::OsString;

@@ -3,8 +3,8 @@
 use super::{Args, Exit, Host, Out};
 use crate::{
     config::{Environment, HostSecrets},
+    failure::Failure,
     operation::{self, NotifyTestAsk},
-    session::Failure,
 };
 use clap::{Args as ClapArgs, Subcommand};
 

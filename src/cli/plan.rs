@@ -7,9 +7,10 @@ use super::{
 };
 use crate::{
     config::Environment,
-    operation::{self, Form, PlanAnswer, PlanAsk, Selected},
-    render::plan::{Consent, Document, TextOptions, markdown, text},
-    session::{Ask, Failure, Folder, Outlook, Session},
+    failure::Failure,
+    operation::{self, Form, PlanAnswer, PlanAsk, Selected, plan::Document},
+    render::plan::{Consent, TextOptions, markdown, text},
+    session::{Ask, Folder, Outlook, Session},
 };
 use serde::{Deserialize, Serialize};
 use std::{
@@ -54,7 +55,7 @@ pub(super) async fn run(
             tell_warnings(&session, out);
             let reader = session.reader().await?;
             let ask = meant.ask(plan.selection.dir.clone().map(Folder::At))?;
-            let planning = operation::plan(&session, &reader, &ask, &form);
+            let planning = operation::plan(&session, &reader, &ask, &form, None);
             let answer = out.during("planning", &session, planning).await?;
             out.talk(&host::alone(&session.config, &answer.sources));
             is_fleeting = session.has_fleeting_digests();

@@ -1,7 +1,7 @@
 //! `plugin-exec`: becomes a provider's process that ends when the one that asked for it does. Nobody types it.
 
 use super::Exit;
-use crate::session::Failure;
+use crate::failure::Failure;
 use clap::Args as ClapArgs;
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 use std::{os::unix::process::CommandExt, path::PathBuf, process::Command};

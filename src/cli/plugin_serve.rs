@@ -2,7 +2,7 @@
 //! A unit of systemd runs it with fewer rights than the daemon has; nobody types it.
 
 use super::Exit;
-use crate::{registry, session::Failure};
+use crate::{failure::Failure, registry};
 use std::{
     io::stdin,
     os::{fd::AsFd, unix::net::UnixStream},

@@ -3,8 +3,9 @@
 use super::{Args, Exit, Host, Out, answer::AnswerArgs, apply::actor, plan::tell_warnings};
 use crate::{
     config::Environment,
+    failure::Failure,
     operation::{self, RenewAsk, Renewed},
-    session::{Ask, Failure, Session},
+    session::{Ask, Session},
 };
 use clap::Args as ClapArgs;
 

@@ -6,8 +6,9 @@ use super::{
 };
 use crate::{
     config::Environment,
+    failure::Failure,
     operation::{self, RollbackAsk, RolledBack, SyncAsk},
-    session::{Failure, Session},
+    session::Session,
 };
 use clap::Args as ClapArgs;
 use std::collections::BTreeSet;

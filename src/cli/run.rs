@@ -4,7 +4,7 @@ use super::{Args, Exit};
 use crate::{
     config::Environment,
     daemon::{self, Run},
-    session::Failure,
+    failure::Failure,
     telemetry::Telemetry,
 };
 use clap::Args as ClapArgs;

@@ -8,12 +8,13 @@ use super::{
 use crate::{
     clock::SystemClock,
     config::Environment,
+    failure::Failure,
     operation::{
         self, FactEntry, ManifestEntry, RequestEntry, ResourceEntry, SourceHealth, StatusAnswer, StatusAsk,
         Unknown,
     },
     render,
-    session::{Failure, Session, outside},
+    session::{Session, outside},
     store::{ConditionEntry, DriftEntry, Status},
 };
 use clap::Args as ClapArgs;
@@ -104,6 +105,14 @@ async fn once(
                 let mut answer = operation::status(&state.config, &reader, None, &outside, &[], &ask).await?;
                 operation::add_unknown(&reader, None, &ask, &mut answer).await?;
                 operation::add_behind(&state.config, &reader, &ask, &mut answer, state.clock.now()).await?;
+                let now = state.clock.now();
+                if args.address.is_none() {
+                    operation::add_without_revision(&state.config, &mut answer.status, now);
+                } else if answer.unknown.is_some() {
+                    let mut sources = operation::of_sources(&reader).await?;
+                    operation::add_without_revision(&state.config, &mut sources, now);
+                    answer.messages.extend(operation::without_revision(&state.config, &sources));
+                }
                 if wide {
                     let session = Session::open(config, environment.clone()).await?;
                     operation::add_facts(&session, &mut answer, ask.quick).await;

@@ -3,8 +3,9 @@
 use super::{Args, Exit, Host, Out, answer::AnswerArgs, apply::actor};
 use crate::{
     config::{Environment, Period},
+    failure::Failure,
     operation::{self, Meant, ResumeAsk, Resumed, SuspendAsk, Suspended},
-    session::{Failure, by_files},
+    session::by_files,
 };
 use clap::Args as ClapArgs;
 

@@ -8,8 +8,9 @@ use super::{
 };
 use crate::{
     config::{Environment, Period},
+    failure::Failure,
     operation::SyncAsk,
-    session::{Ask, Failure, Session, Snapshot, rewound},
+    session::{Ask, Session, Snapshot, rewound},
 };
 use clap::Args as ClapArgs;
 use std::time::Duration;

@@ -5,12 +5,7 @@ use super::{
     import::{ImportArgs, write},
     plan::tell_warnings,
 };
-use crate::{
-    config::Environment,
-    registry,
-    render::counted,
-    session::{Failure, Session},
-};
+use crate::{config::Environment, failure::Failure, registry, render::counted, session::Session};
 use std::{
     fs::{self, DirBuilder, OpenOptions},
     io::Write as _,

@@ -12,9 +12,11 @@ use crate::{
     clock::SystemClock,
     config::Period,
     daemon::Following,
-    operation::{ApproveAsk, Approved, Form, PlanAnswer, PlanAsk, Selected, SyncAsk},
-    render::plan::{Action, Blocked, ConditionKind, Document, GuardDomain, ResourceChange, Source, State},
-    session::Failure,
+    failure::Failure,
+    operation::{
+        ApproveAsk, Approved, Form, PlanAnswer, PlanAsk, Selected, SyncAsk,
+        plan::{Action, Blocked, ConditionKind, Document, GuardDomain, ResourceChange, Source, State},
+    },
 };
 use reconciled_provider::Clock;
 use std::collections::{BTreeMap, BTreeSet};

@@ -4,7 +4,7 @@ use super::{Exit, Out};
 use crate::{
     api::{TokenHash, new_token},
     config::Role,
-    session::Failure,
+    failure::Failure,
 };
 use clap::{Args as ClapArgs, Subcommand};
 

@@ -2,10 +2,11 @@
 
 use super::{Exit, Out};
 use crate::{
+    failure::Failure,
     manifest::{self, EntryView, Loaded, SourceRules},
     registry,
     render::problems,
-    session::{Failure, TreeFiles},
+    session::TreeFiles,
     source::{FolderTree, Limits, Paths, Tree},
 };
 use clap::{Args as ClapArgs, ValueEnum};

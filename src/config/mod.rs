@@ -63,8 +63,8 @@ use std::{
 };
 use telemetry::RawTelemetry;
 
-/// Accepts anything and keeps nothing: the value is looked at elsewhere.
-type Elsewhere = Option<IgnoredAny>;
+/// Accepts anything and keeps nothing: the value is decoded apart, from its node.
+type DecodedApart = Option<IgnoredAny>;
 
 /// The host configuration, complete and consistent.
 #[derive(Clone, Debug)]
@@ -121,23 +121,23 @@ struct RawConfig {
     state_dir: Option<String>,
     host: Option<RawHost>,
     #[serde(rename = "secrets")]
-    _secrets: Elsewhere,
+    _secrets: DecodedApart,
     #[serde(rename = "sops")]
-    _sops: Elsewhere,
+    _sops: DecodedApart,
     #[serde(rename = "sources")]
-    _sources: Elsewhere,
+    _sources: DecodedApart,
     #[serde(rename = "providers")]
-    _providers: Elsewhere,
+    _providers: DecodedApart,
     guard: Option<RawGuard>,
     telemetry: Option<RawTelemetry>,
     #[serde(rename = "commands")]
-    _commands: Elsewhere,
+    _commands: DecodedApart,
     hook: Option<RawHook>,
     api: Option<RawApi>,
     #[serde(rename = "tokens")]
-    _tokens: Elsewhere,
+    _tokens: DecodedApart,
     #[serde(rename = "notify")]
-    _notify: Elsewhere,
+    _notify: DecodedApart,
     audit: Option<upkeep::RawAudit>,
     backup: Option<upkeep::RawBackup>,
 }

@@ -1,7 +1,7 @@
 //! One entry under `sources:`: where manifests come from and what they may touch.
 
 use super::{
-    Elsewhere, decode_all,
+    DecodedApart, decode_all,
     reach::{RawWebhook, Webhook},
     report::{RawReport, Report},
     secrets::SecretPlace,
@@ -213,7 +213,7 @@ struct RawSource {
     r#ref: Option<RawRef>,
     path: Option<OneOrMore<String>>,
     #[serde(rename = "vars")]
-    _vars: Elsewhere,
+    _vars: DecodedApart,
     #[serde(default)]
     ignore: Vec<IgnorePattern>,
     interval: Option<Period>,
@@ -232,7 +232,7 @@ struct RawSource {
     verify: Option<trust::RawVerify>,
     webhook: Option<RawWebhook>,
     #[serde(rename = "windows")]
-    _windows: Elsewhere,
+    _windows: DecodedApart,
     report: Option<RawReport>,
 }
 

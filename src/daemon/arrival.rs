@@ -3,10 +3,7 @@
 //! Deliberately no waiting: that is [`super::sync`]'s.
 
 use super::Instance;
-use crate::{
-    config::GitRef,
-    session::{Called, Failure},
-};
+use crate::{config::GitRef, failure::Failure, session::Called};
 use std::sync::Arc;
 
 /// How a commit that is waited for stands to what the source offers.

@@ -4,7 +4,10 @@
 //! of it; the answer says whether anything that began before still writes.
 
 use super::Instance;
-use crate::session::{Failure, by_files, by_windows};
+use crate::{
+    failure::Failure,
+    session::{by_files, by_windows},
+};
 use reconciled_engine::{
     Store, Write,
     scheduler::{Priority, Stance},

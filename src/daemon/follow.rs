@@ -15,8 +15,10 @@ use super::{
 };
 use crate::{
     config::SourceConfig,
+    failure::{Failure, chain},
     manifest::KnownSecrets,
-    session::{Failure, Session, Snapshot, SourceAsk, Writing, chain, local_places},
+    session::{Session, Snapshot, SourceAsk, Writing, local_places},
+    source::SourceError,
 };
 use futures_util::{
     StreamExt,
@@ -373,7 +375,7 @@ impl Loop {
                     Failure::Store(_) | Failure::Remote(_) => false,
                     _ => true,
                 };
-                self.fall_behind(&name, Some((failure.to_string(), hint, needs_person)));
+                self.fall_behind(&name, Some((why(&failure), hint, needs_person)));
                 false
             }
         };
@@ -551,6 +553,16 @@ fn poll(
         let (polled, has_rotated) = join(polled, has_rotated(session.clone(), secrets)).await;
         (config.name.clone(), polled, has_rotated)
     })
+}
+
+/// What is wrong with a source. That nothing of it is in force is told beside that.
+fn why(failure: &Failure) -> String {
+    if let Failure::Source(error) = failure
+        && let SourceError::NothingInForce { cause, .. } = &**error
+    {
+        return chain(&**cause);
+    }
+    failure.to_string()
 }
 
 /// When a source that was hinted at is polled. A clock that went back is no reason to wait.

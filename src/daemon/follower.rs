@@ -3,7 +3,7 @@
 //! Guarantees: looking never waits for the loop; a question is answered, also when the loop ends.
 
 use super::wishes::Wish;
-use crate::session::Failure;
+use crate::failure::Failure;
 use reconciled_engine::{Desired, scheduler::Standing};
 use reconciled_provider::Scope;
 use schemars::JsonSchema;

@@ -3,7 +3,9 @@
 
 use super::{Following, Instance, follower::NotInForce};
 use crate::{
-    operation::RESTORED,
+    failure::Failure,
+    operation::{self, RESTORED},
+    source::SourceError,
     store::{ConditionEntry, Stamp, Status},
 };
 use std::{collections::BTreeMap, time::Duration};
@@ -34,6 +36,27 @@ pub(crate) fn add_sources(instance: &Instance, status: &mut Status) {
     }
     found.append(&mut status.conditions);
     status.conditions = found;
+}
+
+/// Says in what is wrong with a source of which nothing is in force since when that is known.
+pub(crate) fn since_when(instance: &Instance, mut failure: Failure) -> Failure {
+    if let Failure::Source(error) = &mut failure
+        && let SourceError::NothingInForce { name, since, .. } = &mut **error
+    {
+        let following = instance.follower.sources();
+        let behind = following.get(name.as_str()).and_then(|following| following.behind_since);
+        *since = behind.map(|(since, _)| Stamp(since).to_string());
+    }
+    failure
+}
+
+/// Of which sources nothing is in force, with what keeps them from it, for whoever asked about what nobody knows.
+pub(crate) async fn without_revision(instance: &Instance) -> Result<Vec<String>, Failure> {
+    let (config, now) = (&instance.session.config, instance.session.clock.now());
+    let mut status = operation::of_sources(instance.writing.db.reader()).await?;
+    add_sources(instance, &mut status);
+    operation::add_without_revision(config, &mut status, now);
+    Ok(operation::without_revision(config, &status))
 }
 
 /// How many sources stand how, for metrics: what needs a person in `status` does here.

@@ -14,8 +14,10 @@ use super::{
 };
 use crate::{
     api::{Hooks, Tokens},
-    failpoint, notify,
-    session::{Failure, Session, Writing, take_along},
+    failpoint,
+    failure::Failure,
+    notify,
+    session::{Session, Writing, take_along},
 };
 use reconciled_engine::{
     scheduler::{Scheduler, Settings, Spawner, Stance},

@@ -2,8 +2,8 @@
 
 use super::{Instance, sync::is_at_rest};
 use crate::{
+    failure::Failure,
     operation::{SyncAsk, Unmatched, pattern, unmatched},
-    session::Failure,
 };
 use reconciled_engine::{
     Store,

@@ -36,7 +36,7 @@ mod wishes;
 pub(crate) use control::{halt, resumed};
 pub use fate::{Fared, Fate, Fates, Verdict};
 pub use follower::{Follower, Following, News, NotInForce};
-pub(crate) use ill::{add_sources, source_states};
+pub(crate) use ill::{add_sources, since_when, source_states, without_revision};
 pub use instance::{Instance, Options};
 pub(crate) use sync::{approved, asked_for, consented, pushed, sync};
 pub(crate) use unseen::add_unseen;
@@ -47,8 +47,9 @@ use crate::{
     api,
     clock::SystemClock,
     config::Environment,
+    failure::Failure,
     operation,
-    session::{Failure, Session, renames},
+    session::{Session, renames},
     telemetry::Telemetry,
 };
 use reconciled_provider::{Clock, Stop};

@@ -4,7 +4,7 @@
 //! when others asked for the same; the newest [`KEPT`] are known. Not remembered over a restart or a reload,
 //! after which every scope is looked at anyway.
 
-use crate::{operation::RequestEntry, session::Failure, store::Stamp};
+use crate::{failure::Failure, operation::RequestEntry, store::Stamp};
 use reconciled_engine::scheduler::{Scheduler, Ticket};
 use reconciled_provider::Hash;
 use std::{

@@ -6,8 +6,8 @@
 
 use super::{Following, Instance};
 use crate::{
+    failure::Failure,
     operation::{StatusAnswer, UNSEEN},
-    session::Failure,
     store::{ConditionEntry, Stamp},
 };
 use reconciled_engine::{Desired, scheduler::Standing};

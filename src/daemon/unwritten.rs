@@ -4,7 +4,7 @@
 
 use super::Instance;
 use crate::{
-    session::Failure,
+    failure::Failure,
     store::{ConditionEntry, Reader, Stamp},
 };
 use reconciled_engine::store::ConditionKind;

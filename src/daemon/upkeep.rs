@@ -13,7 +13,7 @@ mod export;
 use super::Instance;
 use crate::{
     config::Config,
-    session::Failure,
+    failure::Failure,
     store::{ConditionEntry, Stamp},
 };
 use export::Export;

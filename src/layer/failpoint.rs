@@ -3,7 +3,7 @@
 use crate::failpoint::hit;
 use async_trait::async_trait;
 use reconciled_provider::{
-    ActionId, Batch, Cx, Error, Journal, Outcome, Provider, Renewal, ResourceId, Scope, Tracked,
+    ActionId, Batch, Claim, Cx, Error, Journal, Outcome, Provider, Renewal, ResourceId, Scope, Tracked,
 };
 use std::{borrow::Cow, sync::Arc};
 
@@ -72,6 +72,9 @@ impl Journal for Between<'_> {
     }
     async fn foreseen(&self, outcomes: &[(ActionId, Outcome)]) {
         self.0.foreseen(outcomes).await;
+    }
+    fn has_place(&self, action: ActionId, claims: &[Claim]) -> Result<(), Error> {
+        self.0.has_place(action, claims)
     }
     async fn finished(&self, outcomes: Vec<(ActionId, Outcome)>) -> Result<(), Error> {
         hit("call.after");

@@ -90,6 +90,13 @@ macro_rules! forward_observer {
             > {
                 self.inner.place(claim, scopes)
             }
+            fn would_carry(
+                &self,
+                claim: &reconciled_provider::Claim,
+                scope: Option<&reconciled_provider::Scope>,
+            ) -> Vec<(&'static str, String)> {
+                self.inner.would_carry(claim, scope)
+            }
             fn merge(
                 &self,
                 declared: &[&reconciled_provider::Resource],

@@ -1,7 +1,7 @@
 //! What is going on at the remotes, in numbers: for whoever shows progress.
 
 use async_trait::async_trait;
-use reconciled_provider::{ActionId, Error, Journal, Outcome, Tracked};
+use reconciled_provider::{ActionId, Claim, Error, Journal, Outcome, Tracked};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Counts over all entries since the invocation began. Numbers only: they order nothing and guard nothing.
@@ -57,6 +57,9 @@ impl Journal for Counting<'_> {
     }
     async fn foreseen(&self, outcomes: &[(ActionId, Outcome)]) {
         self.journal.foreseen(outcomes).await;
+    }
+    fn has_place(&self, action: ActionId, claims: &[Claim]) -> Result<(), Error> {
+        self.journal.has_place(action, claims)
     }
     async fn finished(&self, outcomes: Vec<(ActionId, Outcome)>) -> Result<(), Error> {
         self.tally.answered.fetch_add(outcomes.len(), Ordering::Relaxed);

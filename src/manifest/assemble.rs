@@ -4,6 +4,7 @@ use super::{
     Cache, Loaded, Reported, allowed,
     cache::{List, Run},
     graph::After,
+    hidden::hidden,
     inputs::is_all_read,
     lint,
     normalize::{Blob, Taken},
@@ -60,7 +61,7 @@ pub(super) fn assemble(
             && !side.lacking.contains(&number)
     };
     let standing: Vec<bool> = unit_of.iter().map(|unit| stands(*unit)).collect();
-    let mut set_aside = BTreeSet::new();
+    let (mut set_aside, mut aside) = (BTreeSet::new(), BTreeMap::new());
     // Where nothing is wrong anywhere, it is not looked for in each of many resources.
     let some_go = !losers.is_empty() || !standing.iter().all(|stands| *stands);
     for (scope, resources) in scopes.iter_mut().filter(|_| some_go) {
@@ -72,7 +73,12 @@ pub(super) fn assemble(
         if !resources.iter().all(stays) {
             let others = resources.iter().filter(|resource| !stays(resource));
             set_aside.extend(others.map(|resource| (scope.clone(), resource.id.clone())));
+            let declarer = &loading.units[unit_of[resources[0].origin.manifest as usize]];
             Arc::make_mut(resources).retain(stays);
+            if resources.is_empty() {
+                let source = loading.sides[declarer.source].request.name.clone();
+                aside.insert(scope.clone(), (source, path(&loading, declarer).clone()));
+            }
         }
     }
     scopes.retain(|_, resources| !resources.is_empty());
@@ -102,6 +108,7 @@ pub(super) fn assemble(
         ignored,
         pinned: BTreeMap::new(),
         set_aside,
+        hidden: hidden(&loading, aside),
         ailing: loading.request.ailing.keys().cloned().collect(),
         // The session knows what is in force.
         reconfigured: BTreeMap::new(),

@@ -26,6 +26,21 @@ struct InError {
     is_strange: bool,
 }
 
+/// One manifest in error, and what it may declare.
+pub(super) struct Suspect {
+    pub(super) unit: usize,
+    /// `GROUP/KIND`; none where nobody knows it.
+    kind: Option<Arc<str>>,
+    names: Names,
+}
+
+impl Suspect {
+    /// Whether it may be a manifest of `kind` (`GROUP/KIND`) that declares a scope of this name.
+    pub(super) fn may_declare(&self, kind: &str, name: &str) -> bool {
+        self.kind.as_deref().is_none_or(|own| own == kind) && self.names.have(name)
+    }
+}
+
 #[derive(Default)]
 struct Known {
     kinds: BTreeMap<Arc<str>, Names>,
@@ -46,6 +61,16 @@ impl Faulty {
     pub(super) fn may_declare(&self, loading: &Loading<'_>, kind: &str, name: &str) -> bool {
         let known = self.known.get_or_init(|| self.known(loading));
         known.strange.have(name) || known.kinds.get(kind).is_some_and(|names| names.have(name))
+    }
+
+    /// Each of them by itself, for who asks which one it is.
+    pub(super) fn suspects(&self, loading: &Loading<'_>) -> Vec<Suspect> {
+        let suspect = |InError { unit, kind, is_strange }: &InError| {
+            let mut names = Names::default();
+            names.add(loading.manifest(&loading.units[*unit]));
+            Suspect { unit: *unit, kind: (!is_strange).then(|| kind.clone()), names }
+        };
+        self.all.iter().map(suspect).collect()
     }
 
     fn known(&self, loading: &Loading<'_>) -> Known {

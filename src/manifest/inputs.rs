@@ -147,7 +147,7 @@ pub(super) fn is_all_read(loading: &Loading<'_>) -> bool {
 }
 
 /// True where all is read, and all that is in error too is known for what it is.
-fn hides_nothing(loading: &Loading<'_>) -> bool {
+pub(super) fn hides_nothing(loading: &Loading<'_>) -> bool {
     is_all_read(loading) && loading.sides.iter().all(|side| side.faulty.is_empty())
 }
 
@@ -159,7 +159,7 @@ fn may_hide(loading: &Loading<'_>, kind: &str, name: &str) -> bool {
             && allowed::may_declare(&side.request.rules.allow, kind, name)
     };
     loading.sides.iter().any(of_side)
-        || loading.request.lacking.iter().any(|allow| allowed::may_declare(allow, kind, name))
+        || loading.request.lacking.iter().any(|(_, allow)| allowed::may_declare(allow, kind, name))
 }
 
 fn hash_of<'a>(units: impl Iterator<Item = &'a Unit>) -> Hash {

@@ -19,6 +19,7 @@ mod envelope;
 pub mod explain;
 mod faulty;
 mod graph;
+mod hidden;
 mod inputs;
 mod lint;
 mod normalize;
@@ -288,8 +289,8 @@ pub type Owners = BTreeMap<(Scope, ResourceId), Arc<str>>;
 pub struct Request<'a> {
     /// The sources, in the order of the configuration: what nobody owns yet goes to the first that declares it.
     pub sources: &'a [SourceRequest<'a>],
-    /// What the configured sources that are not among them may touch: nobody knows what they declare.
-    pub lacking: &'a [Allow],
+    /// The configured sources that are not among them, and what they may touch: nobody knows what they declare.
+    pub lacking: &'a [(Arc<str>, Allow)],
     /// The configured entries.
     pub entries: &'a [EntryView],
     /// Those of them that do not tell their kinds.

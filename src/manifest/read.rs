@@ -57,6 +57,8 @@ pub(super) struct Side<'a> {
     pub(super) has_errors: bool,
     /// Files or whole paths are left out that may have manifests.
     pub(super) is_partly_read: bool,
+    /// One of these, where that is so: a file, or a folder of such.
+    left_out: Option<Arc<str>>,
     /// A file gave fewer documents than it has.
     has_short: bool,
     /// Manifests in error that nothing is made of.
@@ -131,6 +133,11 @@ impl Side<'_> {
     /// True when a file could not be read, or not to its end: what others miss may be in it.
     pub(super) fn has_unread(&self) -> bool {
         self.is_partly_read || self.has_short
+    }
+    /// A file that could not be read, or not to its end, or a folder of such; empty for the root. None where all was read.
+    pub(super) fn unread(&self) -> Option<&Arc<str>> {
+        let short = || self.texts.iter().find(|text| text.is_short()).map(|text| &text.path);
+        self.left_out.as_ref().or_else(short)
     }
     /// Leaves out a manifest for a problem that is reported elsewhere, and may be another source's: it is frozen, and says
     /// nothing against its source.
@@ -233,6 +240,7 @@ impl<'a> Loading<'a> {
             lacking: BTreeSet::new(),
             has_errors: false,
             is_partly_read: false,
+            left_out: None,
             has_short: false,
             faulty: Faulty::default(),
             lacks_path: false,
@@ -248,6 +256,8 @@ impl<'a> Loading<'a> {
         left_out.extend(choice.missing);
         left_out.extend(choice.unsure);
         side.is_partly_read = !left_out.is_empty() || !choice.broken.is_empty();
+        let refused = choice.broken.iter().find_map(|problem| problem.place.as_ref());
+        side.left_out = left_out.first().or(refused.map(|place| &place.file)).cloned();
         problems.extend(choice.broken);
         left_out.iter().for_each(|path| side.mark_broken(path));
         self.counts.excluded_files += choice.excluded;

@@ -362,10 +362,12 @@ impl Setup {
                 rules: rules.clone(),
             })
             .collect();
+        let lacking: Vec<(Arc<str>, Allow)> =
+            self.lacking.iter().map(|allow| ("afar".into(), allow.clone())).collect();
         load(
             &Request {
                 sources: &sources,
-                lacking: &self.lacking,
+                lacking: &lacking,
                 entries: &self.entries,
                 ailing: &self.ailing,
                 known: &Kinds(kinds().0.iter().cloned().chain([other_kind()]).collect()),

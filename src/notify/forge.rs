@@ -9,8 +9,8 @@ use super::send::{SendError, authorized};
 use crate::{
     config::{Report, ReportForge as Forge, SourceConfig},
     daemon::{Fared, Fate, Instance, Verdict},
+    failure::Failure,
     http::{self, CallError},
-    session::Failure,
     store::{Notice, StatusRow},
 };
 use reconciled_provider::Secrets;

@@ -9,7 +9,8 @@ use super::{
 use crate::{
     config::{Receiver, Way},
     daemon::{self, Instance},
-    session::{Failure, by_files},
+    failure::Failure,
+    session::by_files,
     store::{Notice, Posted, Reader, Stamp, Status, StoreError, SuspensionEntry},
 };
 use futures_util::future::join_all;

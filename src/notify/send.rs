@@ -10,6 +10,7 @@ use crate::{
     render::time::rfc3339,
     store::Stamp,
 };
+use data_encoding::HEXLOWER;
 use reconciled_provider::{Error, SecretRef, Secrets};
 use reqwest::{RequestBuilder, Url, header::HeaderValue};
 use ring::hmac;
@@ -68,7 +69,7 @@ pub async fn send(
                 .header("x-reconciled-delivery", id);
             if let Some(secret) = secret {
                 let key = hmac::Key::new(hmac::HMAC_SHA256, secrets.reveal(secret)?.reveal());
-                let signature = hex(hmac::sign(&key, body.as_bytes()).as_ref());
+                let signature = HEXLOWER.encode(hmac::sign(&key, body.as_bytes()).as_ref());
                 request = request.header("x-reconciled-signature", format!("sha256={signature}"));
             }
             http::send(request.body(body)).await?;
@@ -241,13 +242,6 @@ fn tag(message: &Message) -> &'static str {
 /// What a header may hold.
 fn ascii(text: &str) -> String {
     text.chars().map(|c| if c.is_ascii() && !c.is_ascii_control() { c } else { '?' }).collect()
-}
-
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 #[cfg(test)]

@@ -5,8 +5,9 @@ use super::{
     pattern,
 };
 use crate::{
+    failure::Failure,
     render::clean,
-    session::{Ask, Failure, Outlook, Session},
+    session::{Ask, Outlook, Session},
 };
 use reconciled_engine::{
     Store, Write, plan,

@@ -4,7 +4,7 @@ use super::suspend::reasoned;
 use crate::{
     config::{Approver, SourceConfig},
     consent::{Concerned, barring},
-    session::Failure,
+    failure::Failure,
     store::Reader,
 };
 use reconciled_engine::{

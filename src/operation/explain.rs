@@ -7,15 +7,16 @@ use super::{
     aside::Aside,
     health::{Known, ResourceEntry},
     pattern,
+    plan::{Condition, why_frozen},
     read::{concerns, is_meant as is_meant_here, means, near},
     rollback,
 };
 use crate::{
-    render::plan::{Condition, why_frozen},
-    session::{Failure, Session},
+    failure::Failure,
+    session::Session,
     store::{
-        ConditionEntry, DriftEntry, Elsewhere, HistoryEntry, HistoryFilter, HoldEntry, Parts, PinEntry,
-        Reader, SuspensionEntry,
+        ConditionEntry, DriftEntry, HistoryEntry, HistoryFilter, HoldEntry, Parts, PinEntry, Reader,
+        SuspensionEntry, UnassignedManifest,
     },
 };
 use reconciled_engine::{
@@ -62,7 +63,7 @@ pub struct Explanation {
     pub history: Vec<HistoryEntry>,
     /// What its manifest is for and is not configured here.
     #[serde(default)]
-    pub elsewhere: Vec<Elsewhere>,
+    pub elsewhere: Vec<UnassignedManifest>,
     /// What could not be looked at, and why.
     pub messages: Vec<String>,
     /// Where nothing is known: what may be meant.
@@ -183,7 +184,7 @@ pub async fn explain(
     let known = reader.suspensions().await.map_err(Failure::Remote)?;
     let suspends = |s: &&Suspension| tracked.iter().any(|row| means(s, row));
     let suspensions = known.iter().chain(outside).filter(suspends).map(SuspensionEntry::from).collect();
-    let mut elsewhere = look.map_or(status.elsewhere, |(_, desired)| Elsewhere::of(desired));
+    let mut elsewhere = look.map_or(status.elsewhere, |(_, desired)| UnassignedManifest::of(desired));
     elsewhere.retain(|one| is_meant_here(&meant, &one.address));
     let mut answer = Explanation {
         elsewhere,

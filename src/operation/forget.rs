@@ -5,12 +5,13 @@
 
 use super::pattern;
 use crate::{
-    session::Failure,
+    failure::Failure,
     store::{ConditionEntry, Db, Reader, SHARES, TrackedEntry, UNANSWERED},
 };
 use reconciled_engine::{
     DriftEnd, Store, Write,
-    store::{Consent, Ending, Event},
+    plan::STILL_THERE,
+    store::{Condition, Consent, Ending, Event},
 };
 use reconciled_provider::{ActionId, ManifestKey, ResourceId, Scope};
 use schemars::JsonSchema;
@@ -90,6 +91,7 @@ pub async fn forget(
     let gone = open.iter().filter(|(_, entry)| is_gone(&entry.scope, &entry.id));
     let gone: BTreeSet<(&str, &str)> = gone.map(|(_, entry)| (&*entry.scope, &*entry.id)).collect();
     let mut writes = writes(&rows, &sharing, &gone, actor, at)?;
+    writes.extend(without_former(db, &rows).await?);
     for (_, entry) in &open {
         writes.push(Write::Event(event(entry, "what may have been made of it is not there", actor, at)?));
     }
@@ -105,6 +107,25 @@ pub async fn forget(
     }
     db.commit(writes).await?;
     Ok(Forgotten { count })
+}
+
+/// Takes back that what `rows` took the place of will go: it stays as it is, and no look has to come first that would say so.
+async fn without_former(db: &Db, rows: &[TrackedEntry]) -> Result<Vec<Write>, Failure> {
+    let mut writes = Vec::new();
+    for scope in rows.iter().map(scope_of).collect::<Result<BTreeSet<Scope>, Failure>>()? {
+        let is_theirs = |condition: &Condition| {
+            let Some(address) = condition.address.as_ref().map(ToString::to_string) else { return false };
+            let is_let_go = |row: &TrackedEntry| row.address == address && row.scope == scope.to_string();
+            &*condition.reason == STILL_THERE && rows.iter().any(is_let_go)
+        };
+        let mut conditions = db.scope(&scope).await?.conditions;
+        let before = conditions.len();
+        conditions.retain(|condition| !is_theirs(condition));
+        if conditions.len() < before {
+            writes.push(Write::Conditions(scope, conditions));
+        }
+    }
+    Ok(writes)
 }
 
 fn source_of(row: &TrackedEntry) -> String {

@@ -6,7 +6,8 @@
 
 use super::aside::{Aside, UNSEEN_SCOPE};
 use crate::{
-    session::{FROZEN, Failure},
+    failure::Failure,
+    session::FROZEN,
     store::{
         ConditionEntry, DriftEntry, HoldEntry, Part, Parts, PartsByName, Reader, Stamp, Status, TrackedEntry,
     },

@@ -1,6 +1,9 @@
 //! Manifests of what a provider holds already. Reads the remote; writes nothing.
 
-use crate::session::{Ask, Failure, Session};
+use crate::{
+    failure::Failure,
+    session::{Ask, Session},
+};
 use reconciled_engine::{Row, Store};
 use reconciled_provider::{
     Address, Focus, Found, Observed, Observer, Owner, RemoteNames, Resource, ResourceId, Want, address::glob,

@@ -14,7 +14,7 @@ mod forget;
 mod health;
 mod import;
 mod notify;
-mod plan;
+pub mod plan;
 mod push;
 mod read;
 mod renew;
@@ -38,15 +38,16 @@ pub use health::{
 pub(crate) use import::{Chosen, free_name, split};
 pub use import::{ImportAsk, Imported, import};
 pub use notify::{NotifyTestAsk, notify_test};
-pub use plan::{Form, PlanAnswer, PlanAsk, document, look_and_load, plan};
+pub use plan::{Form, Insisted, PlanAnswer, PlanAsk, document, look_and_load, plan};
 pub use push::{
     Given, PushAnswer, PushAsk, PushFollow, PushSource, PushTarget, PushTargetAsk, Pushed, SignedObjects,
     push,
 };
 pub(crate) use push::{followed, is_line, take};
 pub use read::{
-    DriftAsk, EventsAsk, HistoryAsk, StatusAnswer, StatusAsk, Unknown, add_behind, add_unknown, approvals,
-    drift, events, history, lay_over, lay_over_health, status,
+    DriftAsk, EventsAsk, HistoryAsk, StatusAnswer, StatusAsk, Unknown, add_behind, add_unknown,
+    add_without_revision, approvals, drift, events, history, lay_over, lay_over_health, of_sources, status,
+    without_revision,
 };
 
 pub use renew::{RenewAsk, Renewed, renew};
@@ -58,7 +59,7 @@ pub use sync::{RequestEntry, SyncAsk, SyncLine, SyncOutcome};
 pub(crate) use target::{KEPT, files as target_files, program, stale};
 pub(crate) use unmatched::{Unmatched, unmatched};
 
-use crate::{registry, session::Failure};
+use crate::{failure::Failure, registry};
 use reconciled_provider::{Pattern, address::AddressError};
 
 /// An address pattern, as typed.

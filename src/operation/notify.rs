@@ -2,8 +2,8 @@
 
 use crate::{
     config::{Config, did_you_mean_receiver},
+    failure::Failure,
     notify::{sample, send},
-    session::Failure,
     store::Stamp,
 };
 use reconciled_provider::Secrets;

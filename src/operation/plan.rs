@@ -1,11 +1,31 @@
-//! What would change.
+//! What would change: one published document, from which everything else is rendered.
+//!
+//! [`Document`] is what `-o json`, the API and plan files hold. It holds no secret, no clock reading and no generated id: planning
+//! the same state twice gives the same bytes.
+
+mod build;
+mod document;
+#[cfg(test)]
+pub(crate) mod fixture;
+mod former;
+mod warnings;
+
+#[cfg(test)]
+mod tests;
+
+pub use build::{Details, Options, why_frozen};
+pub use document::{
+    Action, Approval, Blocked, Change, Condition, ConditionKind, Counts, Document, Field, Foreign,
+    ForeignResource, Foreseen, Frozen, GuardDomain, PathStep, Problem, ResourceChange, Source, State,
+    Summary, Unassigned, Values, Warning,
+};
 
 use super::{Selected, Unmatched, Upload, changed, unmatched};
 use crate::{
     config::Approver,
     consent,
-    render::plan::{Details, Document, GuardDomain, Options, State, Unassigned},
-    session::{Ask, Failure, Outlook, Session, Snapshot},
+    failure::Failure,
+    session::{Ask, Outlook, Session, Snapshot},
     store::{Reader, ScopeStatus},
 };
 use reconciled_engine::{
@@ -62,8 +82,35 @@ pub struct PlanAnswer {
     pub sources: Vec<(String, String)>,
 }
 
-/// Answers [`PlanAsk`]. Holds observers only; writes nothing to a remote, nothing to the state.
-pub async fn plan(session: &Session, reader: &Reader, ask: &Ask, form: &Form) -> Result<PlanAnswer, Failure> {
+/// What a person means just so, as a loop that runs has heard it and not done it yet: what came to nothing there is tried once more.
+#[derive(Clone, Copy, Debug)]
+pub struct Insisted<'a> {
+    /// The scopes.
+    pub scopes: &'a BTreeSet<Scope>,
+    /// What is desired as that loop has it: the word counts no longer where something else is.
+    pub in_force: &'a Desired,
+}
+
+impl Insisted<'_> {
+    /// Where it counts once `desired` is in force.
+    pub(super) fn with(&self, desired: &Desired) -> BTreeSet<Scope> {
+        if self.scopes.is_empty() {
+            return BTreeSet::new();
+        }
+        // Where any may have changed, it counts nowhere.
+        changed(self.in_force, desired).map(|changed| self.scopes - &changed).unwrap_or_default()
+    }
+}
+
+/// Answers [`PlanAsk`], as the loop that heard what is `insisted` on would do it, where there is one. Holds observers only; writes
+/// nothing to a remote, nothing to the state.
+pub async fn plan(
+    session: &Session,
+    reader: &Reader,
+    ask: &Ask,
+    form: &Form,
+    insisted: Option<Insisted<'_>>,
+) -> Result<PlanAnswer, Failure> {
     let Surveyor { hurry, cx, .. } = &session.surveyor;
     let _rush = hurry.rush(&cx.clock);
     let snapshots = session.snapshots(ask, reader).await?;
@@ -97,7 +144,8 @@ pub async fn plan(session: &Session, reader: &Reader, ask: &Ask, form: &Form) ->
     let selection = ask.selection.clone();
     let options = SurveyOptions { selection, refresh, by_person, ..SurveyOptions::default() };
     let warnings = Warnings::heard();
-    let (outlook, document) = plan_of(session, reader, snapshots, &options, form, &warnings).await?;
+    let (outlook, document) =
+        plan_of(session, reader, snapshots, (&options, insisted), form, &warnings).await?;
     let mut messages = outlook.messages();
     messages.extend(warnings.take().into_iter().map(|warning| format!("warning: {warning}")));
     let nothing = unmatched(session, reader, &outlook.desired, Some(&document), &ask.selection).await?;
@@ -116,11 +164,13 @@ async fn plan_of(
     session: &Session,
     reader: &Reader,
     snapshots: Vec<Snapshot>,
-    options: &SurveyOptions,
+    (options, insisted): (&SurveyOptions, Option<Insisted<'_>>),
     form: &Form,
     warnings: &Warnings,
 ) -> Result<(Outlook, Document), Failure> {
     let (outlook, glance) = look_and_load(session, snapshots, reader, options).await?;
+    let insisted = insisted.map(|insisted| insisted.with(&outlook.desired)).unwrap_or_default();
+    let options = &SurveyOptions { insisted, ..options.clone() };
     let mut surveyor = session.surveyor.clone();
     surveyor.cx.warnings = warnings.clone();
     let survey = surveyor.survey_from(reader, &outlook.desired, glance, options).await?;
@@ -128,20 +178,20 @@ async fn plan_of(
     Ok((outlook, document))
 }
 
-/// What is found if `snapshots` take the place of `in_force`: only the scopes for which that makes a difference are
+/// What is found if `snapshots` take the place of what is in force: only the scopes for which that makes a difference are
 /// looked at, and those that are `held`, which somebody may consent to.
 pub(super) async fn survey_from(
     session: &Session,
     reader: &Reader,
     snapshots: Vec<Snapshot>,
-    in_force: &Desired,
+    insisted: Insisted<'_>,
     held: &BTreeSet<Scope>,
 ) -> Result<(Outlook, Survey), Failure> {
     let outlook = session.load(snapshots, reader).await?;
-    let only = changed(in_force, &outlook.desired).map(|changed| &changed | held);
+    let only = changed(insisted.in_force, &outlook.desired).map(|changed| &changed | held);
     // As the daemon will look, once they are in force.
-    let asked = Some(BTreeSet::new());
-    let options = SurveyOptions { only, asked, ..SurveyOptions::default() };
+    let (asked, insisted) = (Some(BTreeSet::new()), insisted.with(&outlook.desired));
+    let options = SurveyOptions { only, asked, insisted, ..SurveyOptions::default() };
     let survey = session.surveyor.survey(reader, &outlook.desired, &options).await?;
     Ok((outlook, survey))
 }

@@ -10,14 +10,14 @@
 use super::{
     Form, Upload,
     approve::{FEWEST, consent},
-    plan::{document_from, survey_from},
+    plan::{Document, Insisted, document_from, survey_from},
 };
 use crate::{
     config::{Approver, Config, GitRef, OnHold, SourceConfig},
     consent::{Barred, Concerned, barring},
+    failure::{self, Failure},
     manifest,
-    render::plan::Document,
-    session::{self, Failure, Session},
+    session::{self, Session},
     source::{AmendedTree, Limits, Oid, RawObjects, SourceError, Tree},
     store::{Db, Reader},
 };
@@ -308,21 +308,21 @@ pub struct Given {
     pub about: BTreeSet<Arc<str>>,
 }
 
-/// Answers [`PushAsk`], compared with the desired state `in_force`, and says to what the pusher consents if the push is
-/// taken: see [`take`]. Writes nothing.
+/// Answers [`PushAsk`], compared with what is in force and what a person `insisted` on there, and says to what the pusher consents if the
+/// push is taken: see [`take`]. Writes nothing.
 ///
 /// Errors: no source is at the repository; consent to a plan of other sources, or where push options may not consent.
 pub async fn push(
     session: &Session,
     reader: &Reader,
-    in_force: &Desired,
+    insisted: Insisted<'_>,
     ask: &PushAsk,
     actor: &str,
     now: Duration,
 ) -> Result<(PushAnswer, Vec<Given>), Failure> {
     let Surveyor { hurry, cx, .. } = &session.surveyor;
     let _rush = hurry.rush(&cx.clock);
-    let config = &session.config;
+    let (config, in_force) = (&session.config, insisted.in_force);
     let sources = at(config, Path::new(&ask.repository));
     if sources.is_empty() {
         return Err(Failure::hinted(
@@ -347,7 +347,7 @@ pub async fn push(
         false => BTreeSet::new(),
     };
     let snapshots = session.as_pushed(meant, &ask.commit, &tree, reader).await?;
-    let (outlook, mut survey) = survey_from(session, reader, snapshots, in_force, &held).await?;
+    let (outlook, mut survey) = survey_from(session, reader, snapshots, insisted, &held).await?;
     let is_held = survey.domains.values().any(|domain| domain.hold().is_some());
     let concerned = match consents || is_held {
         true => Concerned::of(reader, &[in_force, &outlook.desired]).await?,
@@ -479,7 +479,7 @@ fn unverified(tracked: &[SourceConfig], ask: &PushAsk) -> Result<Vec<(String, St
     let Some(signed) = &ask.signed else { return Ok(Vec::new()) };
     let raw = signed.raw()?;
     let judge = |source: &SourceConfig| session::verify(source)?.judge(&source.name, &raw).err();
-    let said = |error: SourceError| (session::chain(&error), error.hint());
+    let said = |error: SourceError| (failure::chain(&error), error.hint());
     Ok(tracked.iter().filter_map(judge).map(said).collect())
 }
 

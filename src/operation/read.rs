@@ -7,8 +7,9 @@ use super::{
     pattern, rollback,
 };
 use crate::{
-    config::Config,
-    session::{Failure, source_of},
+    config::{Config, SourceConfig},
+    failure::Failure,
+    session::source_of,
     store::{
         Approvals, ConditionEntry, DriftEntry, EventEntry, EventFilter, HistoryEntry, HistoryFilter, Parts,
         PinEntry, Reader, Stamp, Status, SuspensionEntry, TrackedEntry, UnassignedEntry,
@@ -272,6 +273,61 @@ fn tell_restored(aside: &Aside, status: &mut Status) {
     }
     waiting.append(&mut status.conditions);
     status.conditions = waiting;
+}
+
+/// Reason of what is said of a source of which nothing was ever in force.
+const NO_REVISION: &str = "NoRevision";
+
+/// Says of which sources nothing is in force yet, where nothing else is said of them.
+pub fn add_without_revision(config: &Config, status: &mut Status, now: Duration) {
+    for source in &config.sources {
+        let scope = format!("source {}", source.name);
+        let is_told = status.conditions.iter().any(|c| c.scope == scope && c.id.is_none());
+        if is_told || is_in_force(status, &source.name) {
+            continue;
+        }
+        status.conditions.push(ConditionEntry {
+            scope,
+            id: None,
+            address: None,
+            kind: "waiting".into(),
+            reason: NO_REVISION.into(),
+            message: "nothing of it is in force yet".into(),
+            hint: Some(
+                "to see what it declares, or why it cannot be had: reconciled plan; a daemon brings it into force, and \
+                 without one `reconciled apply`"
+                    .into(),
+            ),
+            since: Stamp(now),
+            next_try: None,
+        });
+    }
+}
+
+/// What the state knows of sources, and what is wrong with their manifests.
+pub async fn of_sources(reader: &Reader) -> Result<Status, Failure> {
+    let mut status = reader.status().await?;
+    tell_sources(&mut status);
+    Ok(status)
+}
+
+/// Of which sources nothing is in force, and why: what somebody asked about may be declared there.
+pub fn without_revision(config: &Config, status: &Status) -> Vec<String> {
+    let told = |source: &SourceConfig| {
+        let scope = format!("source {}", source.name);
+        let why = status.conditions.iter().find(|c| c.scope == scope && c.id.is_none())?;
+        let since = match why.reason == NO_REVISION {
+            true => String::new(),
+            false => format!(", since {}", why.since),
+        };
+        let hint = why.hint.as_ref().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
+        Some(format!("source {} may declare it: {}{since}{hint}", source.name, why.message))
+    };
+    config.sources.iter().filter(|source| !is_in_force(status, &source.name)).filter_map(told).collect()
+}
+
+fn is_in_force(status: &Status, source: &str) -> bool {
+    status.sources.iter().any(|known| known.source == source)
 }
 
 /// Says when what waits is tried again, as the scheduler has it: a condition that stays what it was is not written anew.

@@ -2,7 +2,8 @@
 
 use super::{explain::declared, pattern};
 use crate::{
-    session::{Failure, Session, outside},
+    failure::Failure,
+    session::{Session, outside},
     store::{Db, TrackedEntry},
 };
 use reconciled_engine::{

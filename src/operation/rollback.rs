@@ -8,7 +8,8 @@ use super::{
     suspend::{reasoned, until},
 };
 use crate::{
-    session::{Failure, Session, Snapshot},
+    failure::Failure,
+    session::{Session, Snapshot},
     store::{Db, PinEntry, Reader, Stamp, TrackedEntry},
 };
 use reconciled_engine::{Desired, Extent, Pin, Store, Write, pin, store::Event};
@@ -140,30 +141,10 @@ pub async fn rollback(
             until,
         });
     }
-    if let ([], [], [first, ..]) = (&pins[..], &released[..], &handed_over[..]) {
-        return Err(Failure::hinted(
-            format!("{first} is not kept: {source} declared it at {label}, and has it no longer"),
-            "to go back to what the other source declared: reconciled rollback REV --source NAME",
-        ));
-    }
     if pins.is_empty() && released.is_empty() {
-        return Err(Failure::hinted(
-            format!("nothing of what is meant is declared otherwise at {label}"),
-            format!("to see what differs: reconciled plan --source {source} --rev {label}"),
-        ));
+        return Err(nothing(&source, &label, &handed_over));
     }
-    let mut writes = Vec::new();
-    for pin in &pins {
-        writes.push(Write::Pin(pin.clone()));
-        let until = pin.until.map(|until| format!(" until {}", Stamp(until)));
-        let message = format!("kept at {label}{}", until.unwrap_or_default());
-        writes.push(event("rollback", pin, &ask.reason, message, actor, now));
-    }
-    for pin in &released {
-        writes.push(Write::Unpin(pin.scope.clone(), pin.id.clone()));
-        let message = format!("no longer kept at {}: it is the same at {label}", pin.label);
-        writes.push(event("resume", pin, &ask.reason, message, actor, now));
-    }
+    let mut writes = writes(&pins, &released, &label, &ask.reason, actor, now);
     writes.push(Write::Converged(Err(source.clone())));
     let answer = RolledBack {
         source: source.to_string(),
@@ -174,6 +155,44 @@ pub async fn rollback(
     };
     db.commit(writes).await?;
     Ok(answer)
+}
+
+/// There is nothing to keep, though there may be where it was `handed_over` to.
+fn nothing(source: &str, label: &str, handed_over: &[String]) -> Failure {
+    match handed_over {
+        [first, ..] => Failure::hinted(
+            format!("{first} is not kept: {source} declared it at {label}, and has it no longer"),
+            "to go back to what the other source declared: reconciled rollback REV --source NAME",
+        ),
+        [] => Failure::hinted(
+            format!("nothing of what is meant is declared otherwise at {label}"),
+            format!("to see what differs: reconciled plan --source {source} --rev {label}"),
+        ),
+    }
+}
+
+/// What is kept at `label` from now on, and what no longer is, with what the audit trail has of it.
+fn writes(
+    pins: &[Pin],
+    released: &[&Pin],
+    label: &str,
+    reason: &str,
+    actor: &str,
+    now: Duration,
+) -> Vec<Write> {
+    let mut writes = Vec::new();
+    for pin in pins {
+        writes.push(Write::Pin(pin.clone()));
+        let until = pin.until.map(|until| format!(" until {}", Stamp(until)));
+        let message = format!("kept at {label}{}", until.unwrap_or_default());
+        writes.push(event("rollback", pin, reason, message, actor, now));
+    }
+    for pin in released {
+        writes.push(Write::Unpin(pin.scope.clone(), pin.id.clone()));
+        let message = format!("no longer kept at {}: it is the same at {label}", pin.label);
+        writes.push(event("resume", pin, reason, message, actor, now));
+    }
+    writes
 }
 
 /// The source that is meant, and the snapshot of the revision.

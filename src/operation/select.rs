@@ -2,7 +2,8 @@
 
 use super::pattern;
 use crate::{
-    session::{Ask, Failure, Folder},
+    failure::Failure,
+    session::{Ask, Folder},
     source::{Entry, FolderTree, Limits, Tree},
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD};

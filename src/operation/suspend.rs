@@ -3,7 +3,7 @@
 use super::{pattern, read::means, rollback, select::selector};
 use crate::{
     config::Config,
-    session::Failure,
+    failure::Failure,
     store::{Db, PinEntry, SuspensionEntry},
 };
 use reconciled_engine::{Desired, Extent, StoppedBy, Store, Suspension, Write, store::Event};

@@ -6,7 +6,8 @@
 use super::PushTarget;
 use crate::{
     config::{Config, SYSTEM_SOCKET},
-    session::{self, Failure},
+    failure::Failure,
+    session,
     source::Target,
 };
 use std::{

@@ -3,7 +3,7 @@
 use super::{at_entry, decode};
 use crate::{
     config::{Config, ProviderEntry},
-    session::Failure,
+    failure::Failure,
 };
 use reconciled_local::hostd::{Allowed, refuse, serve};
 use reconciled_provider::{Problem, Provider};

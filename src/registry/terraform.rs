@@ -3,7 +3,7 @@
 use super::handover::Folder;
 use crate::{
     config::{Config, Period, ProviderEntry, SecretPlace},
-    session::Failure,
+    failure::Failure,
 };
 use reconciled_cloud::{
     Given, Mark,

@@ -14,8 +14,8 @@ use crate::{
     operation::{SourceHealth, UNSEEN, said},
     session::FROZEN,
     store::{
-        ConditionEntry, DegradedEntry, DriftEntry, Elsewhere, HoldEntry, Stamp, Status, SuspensionEntry,
-        UnassignedEntry,
+        ConditionEntry, DegradedEntry, DriftEntry, HoldEntry, Stamp, Status, SuspensionEntry,
+        UnassignedEntry, UnassignedManifest,
     },
 };
 use reconciled_engine::{HealthState, plan::STILL_THERE};
@@ -46,7 +46,9 @@ pub fn status(
     if !problems.is_empty() {
         let _ = write!(out, "\n{problems}");
     }
-    let _ = write!(out, "\n{} well", status.well);
+    // How many a hold is about is known, and not which: some of these may be nothing that is tracked.
+    let at_least = if status.holds.iter().any(|hold| hold.once.is_none()) { " at least" } else { "" };
+    let _ = write!(out, "\n{} well{at_least}", status.well);
     let pending: u64 = status.scopes.iter().map(|s| s.pending).sum();
     let applied: u64 = status.scopes.iter().map(|s| s.applied).sum();
     let missing: u64 = health.values().filter_map(|of| of.resources.get(HealthState::Missing.word())).sum();
@@ -194,7 +196,7 @@ fn left_alone(one: &UnassignedEntry) -> String {
 }
 
 /// Manifests for entries that are not configured here, by name as far as there are few.
-pub fn for_others(list: &[Elsewhere]) -> Vec<String> {
+pub fn for_others(list: &[UnassignedManifest]) -> Vec<String> {
     named(list, |one| {
         let (address, source) = (clean(&one.address), clean(&one.source));
         let why = match &one.provider {
@@ -480,7 +482,7 @@ mod tests {
             the new addresses are wrong
             hint: to let it go on: reconciled resume --source infra
 
-        9 well · 1 written and not yet seen
+        9 well at least · 1 written and not yet seen
         "#);
     }
 

@@ -1,14 +1,14 @@
 //! What Git wants, as an invocation asks for it: sources polled, manifests loaded.
 
 use super::{
-    Failure, KnownOutputs, Pins, Session, Snapshot,
+    KnownOutputs, Pins, Session, Snapshot,
     ailing::Entries,
-    chain,
     reconfigured::reconfigured,
     sources::{self, Called, Known, TreeFiles},
 };
 use crate::{
     config::{Allow, SourceConfig},
+    failure::{Failure, chain},
     manifest::{self, Cache, Files, KnownSecrets, Loaded, Owners, Reported, SourceRequest},
     registry,
     source::{CommitTree, FolderTree, Limits, Paths, Tree},
@@ -113,15 +113,21 @@ impl Outlook {
         let problems = self.reported.iter().filter(|reported| *reported.source == *name);
         all.extend(problems.map(|reported| format!("{}\n", reported.problem)));
         if self.withheld.iter().any(|withheld| **withheld == *name) {
-            let stays = match self.snapshots.iter().any(|snapshot| *snapshot.name == *name) {
-                true => "the last good one stays",
-                false => "nothing of it is in force yet",
+            let stays = match self.without_revision().any(|without| **without == *name) {
+                true => "nothing of it is in force yet",
+                false => "the last good one stays",
             };
             all.push(format!(
                 "error: source {name}: the revision has errors that keep all of it from coming into force; {stays}"
             ));
         }
         all
+    }
+
+    /// The withheld sources of which nothing is in force yet.
+    pub fn without_revision(&self) -> impl Iterator<Item = &Arc<str>> {
+        let is_had = |name: &Arc<str>| self.snapshots.iter().any(|snapshot| snapshot.name == *name);
+        self.withheld.iter().filter(move |name| !is_had(name))
     }
 
     /// Every source that is spoken of.
@@ -365,8 +371,9 @@ impl Session {
             let requests: Vec<SourceRequest<'_>> =
                 snapshots.iter().zip(files.iter().map(|f| f as &dyn Files)).map(request).collect();
             let known = registry::kinds();
-            let lacking: Vec<Allow> =
-                lacking(&config.sources, &snapshots).map(|source| source.allow.clone()).collect();
+            let lacking: Vec<(Arc<str>, Allow)> = lacking(&config.sources, &snapshots)
+                .map(|source| (source.name.clone(), source.allow.clone()))
+                .collect();
             let request = manifest::Request {
                 sources: &requests,
                 lacking: &lacking,

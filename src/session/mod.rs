@@ -8,7 +8,6 @@ mod desired;
 #[cfg(test)]
 mod docs;
 mod endings;
-mod error;
 mod fast;
 mod outputs;
 mod pins;
@@ -21,7 +20,6 @@ mod suspended;
 mod writer;
 
 pub use desired::{Ask, Folder, Outlook, SourceAsk};
-pub use error::{Failure, Kind, chain};
 pub use fast::Standing;
 pub use outputs::KnownOutputs;
 pub use pins::Pins;
@@ -38,6 +36,7 @@ use sources::Mirrors;
 use crate::{
     clock::SystemClock,
     config::{self, Config, Environment, HostSecrets, ProviderEntry},
+    failure::Failure,
     layer,
     manifest::{Cache, EntryView},
     registry,

@@ -1,7 +1,10 @@
 //! What resources put out, as far as manifests refer to it: read from the inventory, put in place by the loader.
 
-use super::{Failure, Outlook, Session};
-use crate::manifest::{Output, Outputs, output_at};
+use super::{Outlook, Session};
+use crate::{
+    failure::Failure,
+    manifest::{Output, Outputs, output_at},
+};
 use reconciled_engine::{Desired, Pin, PutOut, Store, ready};
 use reconciled_provider::{ManifestKey, Reference, ResourceId, Scope};
 use serde_json::{Map, Value as Json};

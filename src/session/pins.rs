@@ -3,8 +3,11 @@
 //! Guarantees: a source with a pin that cannot be kept stays wholly as it is, never silently at the newest revision, and
 //! others go on. What is over is left out here and ended by whoever writes.
 
-use super::{Failure, KnownOutputs, Outlook, Session, Snapshot, SourceAsk};
-use crate::manifest::{Cache, Loaded, Owners, Reported};
+use super::{KnownOutputs, Outlook, Session, Snapshot, SourceAsk};
+use crate::{
+    failure::Failure,
+    manifest::{Cache, Loaded, Owners, Reported},
+};
 use reconciled_engine::{Desired, Pin, SourceState, Store, Write, pin::put_back, store::Event};
 use reconciled_provider::Problem;
 use std::{

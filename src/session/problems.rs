@@ -6,8 +6,11 @@
 //! is tracked of and that is frozen by them has one of its own, with its key as the id: what it declared is not looked
 //! after, so it is not well.
 
-use super::{Failure, Outlook, Writing};
-use crate::store::{ConditionEntry, Elsewhere, Notice, TrackedEntry};
+use super::{Outlook, Writing};
+use crate::{
+    failure::Failure,
+    store::{ConditionEntry, Notice, TrackedEntry, UnassignedManifest},
+};
 use reconciled_engine::{
     Store, Write,
     store::{Condition, ConditionKind},
@@ -149,14 +152,16 @@ impl Writing {
             self.db.commit(writes).await?;
         }
         let read = outlook.sources();
-        let stays = |one: &&Elsewhere| {
+        let stays = |one: &&UnassignedManifest| {
             self.config.sources.iter().any(|source| source.name == one.source) && !read.contains(&one.source)
         };
-        let mut elsewhere: Vec<Elsewhere> = status.elsewhere.iter().filter(stays).cloned().collect();
-        elsewhere.extend(Elsewhere::of(&outlook.desired).into_iter().filter(|one| !is_folder(&one.source)));
+        let mut elsewhere: Vec<UnassignedManifest> = status.elsewhere.iter().filter(stays).cloned().collect();
+        elsewhere.extend(
+            UnassignedManifest::of(&outlook.desired).into_iter().filter(|one| !is_folder(&one.source)),
+        );
         elsewhere.sort();
         if elsewhere != status.elsewhere {
-            self.db.note(vec![Notice::Elsewhere(elsewhere)]).await?;
+            self.db.note(vec![Notice::UnassignedManifests(elsewhere)]).await?;
         }
         Ok(())
     }

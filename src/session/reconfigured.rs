@@ -3,7 +3,7 @@
 //! Guarantees: only where the commit of a source is the one in force. Manifests of one source refer to none of another, so
 //! nobody else's commit changes what they come to. It deliberately does not say what of the configuration did it.
 
-use super::Failure;
+use crate::failure::Failure;
 use reconciled_engine::{Desired, Store};
 use reconciled_provider::{Hash, ManifestKey};
 use std::collections::BTreeMap;

@@ -1,8 +1,8 @@
 //! Entries and sources that were renamed (`was`): what is known of them goes along before anything else is done.
 
-use super::Failure;
 use crate::{
     config::Config,
+    failure::Failure,
     source::Mirror,
     store::{Db, Named, Rename},
 };

@@ -1,9 +1,10 @@
 //! The sources of an invocation: which commit, which tree, and what went wrong on the way.
 
-use super::{Failure, desired::Folder};
+use super::desired::Folder;
 use crate::{
     clock::SystemClock,
     config::{Approver, Config, FOLDER, GitRef, History, HostSecrets, SourceConfig},
+    failure::Failure,
     manifest::{Files, SourceRules},
     source::{
         APPROVE, CommitInfo, CommitTree, Credentials, Limits, Listings, Mirror, Oid, Paths, Polled,
@@ -275,7 +276,10 @@ pub(super) fn poll(
             Err(SourceError::CommitNotFound { .. }) => return Err(error.into()),
             Err(damaged) => return Err(damaged.into()),
         },
-        (Err(error), None) => return Err(error.into()),
+        (Err(error), None) => {
+            let (name, cause) = (source.name.to_string(), Box::new(error));
+            return Err(SourceError::NothingInForce { name, since: None, cause }.into());
+        }
     };
     if let Some(rev) = &known.rev {
         commit = mirror.resolve(rev)?;

@@ -1,9 +1,10 @@
 //! The state of an instance without its providers and sources: for verbs that work where neither can be reached.
 
-use super::{Failure, take_along};
+use super::take_along;
 use crate::{
     clock::SystemClock,
     config::{self, Config, Environment},
+    failure::Failure,
     store::{self, DATABASE, Db, Init, KEY_FILE, OpenOptions, Reader, StoreError},
 };
 use reconciled_provider::Clock;

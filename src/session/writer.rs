@@ -1,9 +1,10 @@
 //! The side of a session that writes: the one writer of the state, and the engine.
 
-use super::{Failure, Pins, Session, Snapshot, take_along};
+use super::{Pins, Session, Snapshot, take_along};
 use crate::{
     config::{Approver, Config},
     consent::Concerned,
+    failure::Failure,
     store::{Db, OpenOptions},
     telemetry::Measured,
 };

@@ -17,6 +17,7 @@ mod value;
 mod tests;
 
 use age::Identity;
+use data_encoding::HEXUPPER;
 use reconciled_provider::{
     Error, Node, Secret, SourceFile,
     problem::did_you_mean,
@@ -207,7 +208,7 @@ impl File {
                 None => digest.update(clear::canonical(leaf.text, leaf.kind).as_bytes()),
             }
         }
-        let expected: String = digest.finish().as_ref().iter().map(|byte| format!("{byte:02X}")).collect();
+        let expected = HEXUPPER.encode(digest.finish().as_ref());
         if expected.as_bytes() != &**mac {
             return Err(self.tampered("its content does not fit its MAC"));
         }

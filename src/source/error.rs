@@ -154,6 +154,14 @@ pub enum SourceError {
         #[source]
         cause: Box<SourceError>,
     },
+    #[error("nothing of source {name} is in force yet{}", since_when(since.as_deref()))]
+    NothingInForce {
+        name: String,
+        /// Since when it is known that it cannot be had, if it is.
+        since: Option<String>,
+        #[source]
+        cause: Box<SourceError>,
+    },
     #[error("the mirror {path} is damaged", path = path.display())]
     Corrupt {
         path: PathBuf,
@@ -215,6 +223,11 @@ impl SourceError {
         matches!(self, SourceError::RevisionNotFound { .. } | SourceError::CommitNotFound { .. })
     }
 
+    /// True where nothing of the source is in force yet.
+    pub fn is_without_revision(&self) -> bool {
+        matches!(self, SourceError::NothingInForce { .. })
+    }
+
     /// True where another try may do without anybody's help: a network that is away, a server that is busy.
     pub fn may_pass(&self) -> bool {
         match self {
@@ -225,7 +238,7 @@ impl SourceError {
             | Self::Io { .. }
             | Self::Prepare { .. } => true,
             Self::EveryUrl { attempts } => attempts.iter().any(Self::may_pass),
-            Self::Restored { cause, .. } => cause.may_pass(),
+            Self::Restored { cause, .. } | Self::NothingInForce { cause, .. } => cause.may_pass(),
             _ => false,
         }
     }
@@ -297,7 +310,7 @@ impl SourceError {
             ),
             Self::Unverified { commit, keys, cause, .. } => unverified_hint(commit, keys, cause),
             Self::Keys { cause, .. } => cause.hint(),
-            Self::Restored { cause, .. } => cause.hint(),
+            Self::Restored { cause, .. } | Self::NothingInForce { cause, .. } => cause.hint(),
             Self::Corrupt { .. } => "nothing: the next poll clones it again".into(),
             Self::PathNotFound { .. } => {
                 "correct the source's `path`; to empty a directory on purpose keep a file in it".into()
@@ -335,6 +348,10 @@ fn list(attempts: &[SourceError]) -> String {
         None => attempt.to_string(),
     });
     said.collect::<Vec<_>>().join("; ")
+}
+
+fn since_when(since: Option<&str>) -> String {
+    since.map(|since| format!(", since {since}")).unwrap_or_default()
 }
 
 fn and_others(others: usize) -> String {

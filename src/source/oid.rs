@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
+
 use super::SourceError;
 
 /// The name of a commit or a blob: SHA-1, 20 bytes.
@@ -56,7 +58,7 @@ impl From<Oid> for git2::Oid {
 
 impl fmt::Display for Oid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        f.write_str(HEXLOWER.encode_mut_str(&self.0, &mut [0; 40]))
     }
 }
 
@@ -70,20 +72,12 @@ impl FromStr for Oid {
     type Err = SourceError;
 
     fn from_str(digits: &str) -> Result<Self, SourceError> {
-        let invalid = || SourceError::InvalidReference {
+        let bytes = HEXLOWER_PERMISSIVE.decode(digits.as_bytes()).ok();
+        let bytes = bytes.and_then(|bytes| bytes.try_into().ok());
+        bytes.map(Self).ok_or_else(|| SourceError::InvalidReference {
             text: digits.to_owned(),
             problem: "a commit is named by its 40 hexadecimal digits".to_owned(),
-        };
-        if digits.len() != 40 {
-            return Err(invalid());
-        }
-        let value = |digit: u8| char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok());
-        let mut bytes = [0; 20];
-        for (byte, pair) in bytes.iter_mut().zip(digits.as_bytes().chunks_exact(2)) {
-            let (high, low) = value(pair[0]).zip(value(pair[1])).ok_or_else(invalid)?;
-            *byte = high << 4 | low;
-        }
-        Ok(Self(bytes))
+        })
     }
 }
 

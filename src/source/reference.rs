@@ -2,6 +2,7 @@
 
 use git2::Oid as GitOid;
 use semver::{Version, VersionReq};
+use strsim::osa_distance;
 
 use super::{Oid, SourceError};
 
@@ -183,25 +184,10 @@ fn nearest(wanted: &str, names: &[String]) -> Option<String> {
     if wanted.chars().count() < 4 {
         return None;
     }
-    let near = names.iter().map(|name| (distance(wanted, name), name));
+    let lower = wanted.to_lowercase();
+    let near = names.iter().map(|name| (osa_distance(&lower, &name.to_lowercase()), name));
     let near = near.filter(|(edits, _)| *edits <= 2);
     near.min().map(|(_, name)| name.clone())
-}
-
-/// Levenshtein's distance, regardless of case.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.to_lowercase().chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.to_lowercase().chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, to) in b.iter().enumerate() {
-            let substituted = diagonal + usize::from(from != *to);
-            diagonal = row[j + 1];
-            row[j + 1] = substituted.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
 }
 
 #[cfg(test)]
@@ -250,6 +236,12 @@ mod tests {
             &branch("prodution"),
             "refs/heads/production=1",
             Err("/r has no branch prodution; it has production; did you mean production?"),
+        );
+        // Neighbours that changed places are one edit.
+        check(
+            &branch("porductoin"),
+            "refs/heads/production=1",
+            Err("/r has no branch porductoin; it has production; did you mean production?"),
         );
         check(
             &branch("main"),

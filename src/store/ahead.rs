@@ -15,7 +15,10 @@ use super::{
 use crate::failpoint;
 use reconciled_engine::{Row, Write};
 use sqlx::AssertSqlSafe;
-use std::{sync::LazyLock, time::Duration};
+use std::{
+    sync::{Arc, LazyLock},
+    time::Duration,
+};
 use tokio::time::{Instant, timeout_at};
 
 /// How long a transaction stays open for a commit that does not come.
@@ -28,7 +31,7 @@ static BUSY: LazyLock<String> =
 /// Rows that the transaction which is open has.
 #[derive(Debug)]
 pub(super) struct Ahead {
-    rows: Vec<Row>,
+    rows: Arc<Vec<Row>>,
     touched: Vec<Touched>,
     /// The write that they are, of the only commit of its group.
     write: usize,
@@ -40,7 +43,8 @@ impl Ahead {
     /// Which of these writes they are; nothing before it is about rows.
     fn find(&self, writes: &[Write]) -> Option<usize> {
         let at = writes.iter().position(|write| !matches!(write, Write::End(_)))?;
-        matches!(&writes[at], Write::Rows(rows) if *rows == self.rows).then_some(at)
+        matches!(&writes[at], Write::Rows(rows) if Arc::ptr_eq(rows, &self.rows) || *rows == self.rows)
+            .then_some(at)
     }
 
     /// What they touched, and the write that is done.
@@ -63,7 +67,7 @@ impl Writer {
     }
 
     /// Puts rows into a transaction that is not committed, unless they are few or somebody comes meanwhile.
-    pub(super) async fn foresee(&mut self, rows: Vec<Row>) {
+    pub(super) async fn foresee(&mut self, rows: Arc<Vec<Row>>) {
         self.abandon().await;
         let until = Instant::now() + HELD;
         match self.try_foresee(&rows, until).await {

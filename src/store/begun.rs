@@ -3,9 +3,10 @@
 use super::{
     error::{Result, StoreError},
     memory::approval_of,
-    rows::{self, json, ms, parse_json, to_hex},
+    rows::{self, json, ms, parse_json},
     write::{APPROVAL_LIFE, oldest_valid},
 };
+use data_encoding::HEXLOWER;
 use reconciled_engine::store::Begun;
 use reconciled_provider::{Hash, ManifestKey, Scope};
 use sqlx::{Row as _, SqliteConnection};
@@ -101,7 +102,7 @@ pub(super) async fn all(conn: &mut SqliteConnection, now: Duration) -> Result<Ve
 }
 
 fn text(steps: &[Hash]) -> String {
-    steps.iter().map(|step| to_hex(&step.0)).collect()
+    steps.iter().map(|step| HEXLOWER.encode(&step.0)).collect()
 }
 
 fn hashes(text: &str) -> Result<Vec<Hash>> {

@@ -91,7 +91,7 @@ pub struct Status {
     pub unassigned: Vec<UnassignedEntry>,
     /// What manifests say that is for entries which are not configured here, as the last load found it.
     #[serde(default)]
-    pub elsewhere: Vec<Elsewhere>,
+    pub elsewhere: Vec<UnassignedManifest>,
     /// Tracked resources that are as desired and do their work, as far as is known.
     #[serde(default)]
     pub well: u64,
@@ -113,7 +113,7 @@ pub struct UnassignedEntry {
 
 /// A manifest, as far as it is for an entry that is not configured here: left to other hosts.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-pub struct Elsewhere {
+pub struct UnassignedManifest {
     /// Address of the manifest.
     pub address: Arc<str>,
     /// Its source.
@@ -123,11 +123,11 @@ pub struct Elsewhere {
     pub provider: Option<Arc<str>>,
 }
 
-impl Elsewhere {
+impl UnassignedManifest {
     /// What of `desired` is for entries that are not configured here.
-    pub fn of(desired: &Desired) -> Vec<Elsewhere> {
-        let of_source = |(source, state): (&Arc<str>, &SourceState)| -> Vec<Elsewhere> {
-            let one = |(key, provider): &(ManifestKey, Arc<str>)| Elsewhere {
+    pub fn of(desired: &Desired) -> Vec<UnassignedManifest> {
+        let of_source = |(source, state): (&Arc<str>, &SourceState)| -> Vec<UnassignedManifest> {
+            let one = |(key, provider): &(ManifestKey, Arc<str>)| UnassignedManifest {
                 address: Address::of(key, None).to_string().into(),
                 source: source.clone(),
                 provider: (!provider.is_empty()).then(|| provider.clone()),
@@ -138,7 +138,7 @@ impl Elsewhere {
     }
 }
 
-impl fmt::Display for Elsewhere {
+impl fmt::Display for UnassignedManifest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.provider {
             Some(provider) => write!(f, "{} (`{provider}`)", self.address),

@@ -7,8 +7,9 @@
 use super::{
     error::Result,
     export::from_hex,
-    rows::{json, ms, to_hex},
+    rows::{json, ms},
 };
+use data_encoding::HEXLOWER;
 use futures_util::TryStreamExt as _;
 use reconciled_engine::store::Event;
 use schemars::JsonSchema;
@@ -112,7 +113,7 @@ pub(super) async fn append_all(conn: &mut SqliteConnection, events: &[&Event]) -
     }
     let rows = lines.iter().zip(events).map(|(line, event)| {
         let Event { at, kind, revision, actor, reason, message, .. } = event;
-        let (scope, address, hash) = (&line.scope, &line.address, to_hex(&line.hash));
+        let (scope, address, hash) = (&line.scope, &line.address, HEXLOWER.encode(&line.hash));
         (line.number, ms(*at), kind, scope, address, revision, actor, reason, message, hash)
     });
     sqlx::query(

@@ -7,9 +7,10 @@ use super::{
     Db, Reader, drift,
     error::{Result, StoreError},
     events::{self, Broken, Verification},
-    rows::{ms, to_hex},
+    rows::ms,
     writer,
 };
+use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use reconciled_provider::Error;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -58,7 +59,7 @@ impl Exported {
             actor: row.try_get(6)?,
             reason: row.try_get(7)?,
             message: row.try_get(8)?,
-            hash: to_hex(&row.try_get::<Vec<u8>, _>(9)?),
+            hash: HEXLOWER.encode(&row.try_get::<Vec<u8>, _>(9)?),
         })
     }
 
@@ -75,7 +76,7 @@ impl Exported {
             self.reason.as_str(),
             self.message.as_str(),
         );
-        to_hex(&events::link(before, &row))
+        HEXLOWER.encode(&events::link(before, &row))
     }
 }
 
@@ -145,7 +146,7 @@ pub(super) async fn trim(conn: &mut SqliteConnection, cutoff: Duration) -> Resul
     let Some((number, hash)) = last else { return Ok(0) };
     sqlx::query("INSERT OR REPLACE INTO meta (key, value) VALUES (?1, ?2)")
         .bind(events::BEGIN)
-        .bind(format!("{number} {}", to_hex(&hash)))
+        .bind(format!("{number} {}", HEXLOWER.encode(&hash)))
         .execute(&mut *conn)
         .await?;
     let gone = sqlx::query("DELETE FROM event WHERE number <= ?1").bind(number).execute(&mut *conn).await?;
@@ -186,7 +187,7 @@ pub fn verify(lines: impl BufRead) -> std::result::Result<Verification, String> 
     Ok(Verification { checked, broken: None })
 }
 
+/// The bytes of a hash. What is none gives no bytes, which no event is linked to.
 pub(super) fn from_hex(text: &str) -> Vec<u8> {
-    let byte = |at: usize| text.get(at..at + 2).and_then(|pair| u8::from_str_radix(pair, 16).ok());
-    (0..text.len() / 2).map_while(|index| byte(index * 2)).collect()
+    HEXLOWER_PERMISSIVE.decode(text.as_bytes()).unwrap_or_default()
 }

@@ -111,7 +111,7 @@ impl Kept {
             drop(scopes);
             if let (true, Write::Rows(list)) = (touched.is_begun, write) {
                 let mut rows = Vec::new();
-                put(&mut rows, list.into_iter().filter(|row| row.scope == *scope));
+                put(&mut rows, Arc::unwrap_or_clone(list).into_iter().filter(|row| row.scope == *scope));
                 self.put(scope, touched.stamp, Arc::new(rows));
             }
             return;
@@ -122,7 +122,9 @@ impl Kept {
         let Some(mut entry) = scopes.remove(scope).filter(|_| stamp + 1 == touched.stamp) else { return };
         let rows = Arc::make_mut(&mut entry.rows);
         match write {
-            Write::Rows(list) => put(rows, list.into_iter().filter(|row| row.scope == *scope)),
+            Write::Rows(list) => {
+                put(rows, Arc::unwrap_or_clone(list).into_iter().filter(|row| row.scope == *scope))
+            }
             Write::Gone(_, ids) => {
                 let ids: HashSet<&ResourceId> = ids.iter().collect();
                 rows.retain(|row| !ids.contains(&row.tracked.id));

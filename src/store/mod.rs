@@ -45,9 +45,9 @@ pub use backup::{Restored, restore};
 pub use claim::with_claim;
 pub use drift::FieldEntry;
 pub use entry::{
-    ApprovalEntry, Approvals, ConditionEntry, DegradedEntry, DriftEntry, Elsewhere, EventEntry, EventFilter,
+    ApprovalEntry, Approvals, ConditionEntry, DegradedEntry, DriftEntry, EventEntry, EventFilter,
     HistoryEntry, HistoryFilter, HoldEntry, PinEntry, SHARES, ScopeStatus, SourceStatus, Stamp, Status,
-    SuspensionEntry, TrackedEntry, UNANSWERED, UnassignedEntry,
+    SuspensionEntry, TrackedEntry, UNANSWERED, UnassignedEntry, UnassignedManifest,
 };
 pub use error::{StoreError, Trouble};
 pub use events::{Broken, Verification};
@@ -422,7 +422,7 @@ impl Store for Db {
         self.queue.send(commit).await.map_err(|_| StoreError::Closed)?;
         answer.await.map_err(|_| StoreError::Closed)?
     }
-    fn foresee(&self, rows: Vec<Row>) {
+    fn foresee(&self, rows: Arc<Vec<Row>>) {
         if rows.len() > writer::LARGE {
             // Where many wait for the writer it has no time for that.
             let _ = self.queue.try_send(writer::Message::Foresee(rows));

@@ -4,7 +4,7 @@
 //! ledger says that its receiver was told. It deliberately knows no receiver: who is told of what is decided elsewhere.
 
 use super::{
-    Db, Elsewhere, Reader,
+    Db, Reader, UnassignedManifest,
     error::{Result, StoreError},
     rows::{self, at, ms, parse_json},
     writer,
@@ -102,7 +102,7 @@ pub enum Notice {
     /// What a forge is to be told; the same again changes nothing.
     Status(StatusRow),
     /// What manifests are for that is not configured here, of all sources.
-    Elsewhere(Vec<Elsewhere>),
+    UnassignedManifests(Vec<UnassignedManifest>),
 }
 
 impl Db {
@@ -203,7 +203,7 @@ pub(super) async fn apply(conn: &mut SqliteConnection, notice: &Notice) -> Resul
             }
         }
         Notice::Status(row) => status(conn, row).await?,
-        Notice::Elsewhere(list) => {
+        Notice::UnassignedManifests(list) => {
             sqlx::query("INSERT OR REPLACE INTO meta (key, value) VALUES (?1, ?2)")
                 .bind(ELSEWHERE)
                 .bind(rows::json(list))
@@ -215,7 +215,7 @@ pub(super) async fn apply(conn: &mut SqliteConnection, notice: &Notice) -> Resul
 }
 
 /// What manifests are for that is not configured here.
-pub(super) async fn elsewhere(conn: &mut SqliteConnection) -> Result<Vec<Elsewhere>> {
+pub(super) async fn elsewhere(conn: &mut SqliteConnection) -> Result<Vec<UnassignedManifest>> {
     let list: Option<String> = sqlx::query_scalar("SELECT value FROM meta WHERE key = ?1")
         .bind(ELSEWHERE)
         .fetch_optional(conn)

@@ -10,10 +10,11 @@ use super::{
     error::Result,
     events::{self, Verification},
     history, journal, memory, notification,
-    rows::{self, at, hash, ms, parse_json, to_hex},
+    rows::{self, at, hash, ms, parse_json},
     suspension,
     write::APPROVAL_LIFE,
 };
+use data_encoding::HEXLOWER;
 use futures_util::TryStreamExt as _;
 use reconciled_engine::{HealthState, store::Approval};
 use reconciled_provider::{ActionId, Address, ManifestKey, Pattern, ResourceId, Scope, Version};
@@ -269,13 +270,23 @@ async fn scopes(conn: &mut SqliteConnection, is_looked_after: LookedAfter<'_>) -
 }
 
 /// How many resources are as declared and well as far as anybody knows, by scope. Which ones a hold is about is not
-/// remembered, so nothing in its guard domain counts that may be it.
+/// remembered, but how many: so many less count in its guard domain, and more of them may be well where it is about what nobody tracks.
 async fn well(
     conn: &mut SqliteConnection,
     is_looked_after: LookedAfter<'_>,
 ) -> Result<BTreeMap<String, u64>> {
-    let found: Vec<(String, String, i64)> = sqlx::query_as(
-        "SELECT scope, substr(manifest, 1, instr(manifest, '/') - 1), count(*) FROM inventory_now
+    // What is not held yet waits, and each that waits says so itself.
+    let mut held: BTreeMap<Arc<str>, u64> = BTreeMap::new();
+    for hold in memory::holds(conn).await?.into_iter().filter(|hold| hold.once.is_none()) {
+        let [_, updates, replaces, deletes] = hold.counts.map(u64::from);
+        held.insert(hold.domain, updates + replaces + deletes);
+    }
+    let found: Vec<(String, String, Option<String>, i64)> = sqlx::query_as(
+        "SELECT scope, substr(manifest, 1, instr(manifest, '/') - 1),
+                CASE WHEN manifest LIKE '$%' OR (scope, id) IN (SELECT scope, id FROM pin) THEN NULL
+                     WHEN scope IN (SELECT domain FROM hold) THEN scope
+                     ELSE substr(scope, 1, instr(scope, '/') - 1) END,
+                count(*) FROM inventory_now
          WHERE state = 'settled'
              AND scope NOT IN (SELECT scope FROM health WHERE id = ''
               UNION ALL SELECT scope FROM condition WHERE id IS NULL AND reason = 'OutOfDate')
@@ -285,18 +296,24 @@ async fn well(
               UNION ALL SELECT scope, id FROM health WHERE state IN ('Degraded', 'Progressing', 'Missing'))
              AND manifest NOT IN (SELECT id FROM condition WHERE scope LIKE '$sources/%' AND id IS NOT NULL)
              AND 'restored/' || substr(manifest, 1, instr(manifest, '/') - 1) NOT IN (SELECT key FROM meta)
-             AND (manifest LIKE '$%' OR (scope, id) IN (SELECT scope, id FROM pin)
-                  OR scope NOT IN (SELECT domain FROM hold)
-                     AND substr(scope, 1, instr(scope, '/') - 1) NOT IN (SELECT domain FROM hold))
-         GROUP BY 1, 2",
+         GROUP BY 1, 2, 3",
     )
     .fetch_all(conn)
     .await?;
     let mut all = BTreeMap::new();
-    for (scope, source, count) in found {
-        if is_looked_after(&scope, &source) {
-            *all.entry(scope).or_default() += count as u64;
+    for (scope, source, domain, count) in found {
+        if !is_looked_after(&scope, &source) {
+            continue;
         }
+        let mut count = count as u64;
+        if let Some(domain) = domain
+            && let Some(left) = held.get_mut(domain.as_str())
+        {
+            let meant = count.min(*left);
+            *left -= meant;
+            count -= meant;
+        }
+        *all.entry(scope).or_default() += count;
     }
     Ok(all)
 }
@@ -480,7 +497,7 @@ fn event(row: &SqliteRow) -> Result<EventEntry> {
         actor: row.try_get(6)?,
         reason: row.try_get(7)?,
         message: row.try_get(8)?,
-        hash: to_hex(row.try_get(9)?),
+        hash: HEXLOWER.encode(row.try_get(9)?),
     })
 }
 

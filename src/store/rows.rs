@@ -6,6 +6,7 @@ use super::{
     journal::StoredAction,
     seal::{Part, Seal},
 };
+use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use reconciled_engine::{Row, RowState};
 use reconciled_provider::{
     Address, Deletion, Drift, EntryPolicy, Hash, ManifestKey, ResourceId, Scope, Sealed, Tracked,
@@ -208,7 +209,7 @@ impl<'a> StoredRow<'a> {
     pub(super) fn of(row: &'a Row, alike: Option<AlikeRow<'a>>, seal: &Seal) -> Result<StoredRow<'a>> {
         let Tracked { id, remote, private, applied, after: _, outputs } = &row.tracked;
         let sealed = |part, clear| -> Result<_> {
-            Ok(seal.seal(&row.scope, id, part, clear)?.map(|bytes| to_hex(&bytes)))
+            Ok(seal.seal(&row.scope, id, part, clear)?.map(|bytes| HEXLOWER.encode(&bytes)))
         };
         Ok(StoredRow {
             template: row.template,
@@ -230,7 +231,9 @@ impl<'a> StoredRow<'a> {
     ) -> Result<Row> {
         let id = ResourceId::from(&*action.id);
         let opened = |part, text: Option<String>| {
-            let bytes = text.map(|text| from_hex(&text)).transpose()?;
+            let bytes = text.map(|text| HEXLOWER_PERMISSIVE.decode(text.as_bytes())).transpose();
+            let bytes =
+                bytes.map_err(|_| StoreError::Unreadable("sealed value in the journal".to_string()))?;
             unseal(seal, &scope, &id, part, bytes.as_deref())
         };
         let unreadable = || StoreError::Unreadable(format!("row of {scope} {id}"));
@@ -323,25 +326,6 @@ pub(super) fn address(text: &str) -> Address {
 
 pub(super) fn hash(bytes: &[u8]) -> Result<Hash> {
     bytes.try_into().map(Hash).map_err(|_| StoreError::Unreadable(format!("hash of {} bytes", bytes.len())))
-}
-
-pub(super) fn to_hex(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let digits =
-        bytes.iter().flat_map(|byte| [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
-    digits.map(char::from).collect()
-}
-
-fn from_hex(text: &str) -> Result<Vec<u8>> {
-    let fail = || StoreError::Unreadable("sealed value in the journal".to_string());
-    let digit = |c: u8| char::from(c).to_digit(16).ok_or_else(fail);
-    let pairs = text.as_bytes().chunks(2);
-    pairs
-        .map(|pair| match pair {
-            [high, low] => Ok((digit(*high)? * 16 + digit(*low)?) as u8),
-            _ => Err(fail()),
-        })
-        .collect()
 }
 
 pub(super) fn edges(after: &[ManifestKey]) -> Option<String> {

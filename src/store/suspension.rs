@@ -13,6 +13,7 @@ use sqlx::{Row as _, SqliteConnection, sqlite::SqliteRow};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
+    time::Duration,
 };
 
 /// Puts a suspension in place of one of the same id. What is over and left nothing in doubt goes.
@@ -59,13 +60,23 @@ pub(super) async fn end(conn: &mut SqliteConnection, id: &Arc<str>) -> Result<()
     Ok(())
 }
 
-/// A scope was looked at since the suspension was over; with its last scope the suspension goes.
-pub(super) async fn looked(conn: &mut SqliteConnection, id: &Arc<str>, scope: &Scope) -> Result<()> {
-    let gone = sqlx::query("DELETE FROM suspension_scope WHERE suspension = ?1 AND scope = ?2")
-        .bind(id.clone())
-        .bind(scope.to_string())
-        .execute(&mut *conn)
-        .await?;
+/// A scope was looked at since the suspension was over that began `since`; with its last scope the suspension goes. What is said
+/// again has the same id: the race is between that and a pass that saw the one before.
+pub(super) async fn looked(
+    conn: &mut SqliteConnection,
+    id: &Arc<str>,
+    since: Duration,
+    scope: &Scope,
+) -> Result<()> {
+    let gone = sqlx::query(
+        "DELETE FROM suspension_scope WHERE suspension = ?1 AND scope = ?2
+         AND suspension IN (SELECT id FROM suspension WHERE since = ?3)",
+    )
+    .bind(id.clone())
+    .bind(scope.to_string())
+    .bind(ms(since))
+    .execute(&mut *conn)
+    .await?;
     if gone.rows_affected() > 0 {
         sqlx::query(
             "DELETE FROM suspension WHERE id = ?1 AND id NOT IN (SELECT suspension FROM suspension_scope)",

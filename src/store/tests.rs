@@ -261,11 +261,11 @@ async fn rows_read_back_as_they_were_written_and_stay_after_a_restart() {
     let mut rows: Vec<Row> = (0..300).map(|n| row(&format!("h{n:03}/A"))).collect();
     rows.push(rich_row("z/A"));
     rows.push(Row { state: RowState::Applied, written_at: NOW, drift: Drift::Warn, ..row("zz/A") });
-    db.commit(vec![Write::Rows(rows.clone())]).await.unwrap();
+    db.commit(vec![Write::Rows(rows.clone().into())]).await.unwrap();
     assert_eq!(*db.scope(&zone()).await.unwrap().rows, rows);
     let other = rich_row("z/A");
     let other = Row { tracked: Tracked { private: Sealed::default(), ..other.tracked }, ..other };
-    db.commit(vec![Write::Rows(vec![other.clone()]), Write::Settled(zone(), vec!["zz/A".into()])])
+    db.commit(vec![Write::Rows(vec![other.clone()].into()), Write::Settled(zone(), vec!["zz/A".into()])])
         .await
         .unwrap();
     db.commit(vec![Write::Gone(zone(), vec!["h000/A".into(), "unknown".into()])]).await.unwrap();
@@ -285,7 +285,7 @@ async fn dependants_follow_the_edges_of_their_rows() {
     let (_dir, db) = new().await;
     let after = |keys: &[&str]| {
         let tracked = Tracked { after: keys.iter().map(|k| key(k)).collect(), ..row("x").tracked };
-        vec![Write::Rows(vec![Row { tracked, ..row("x") }])]
+        vec![Write::Rows(vec![Row { tracked, ..row("x") }].into())]
     };
     let names = async |k: &str| db.dependants(&key(k)).await.unwrap().len();
     db.commit(after(&["a", "b"])).await.unwrap();
@@ -416,7 +416,7 @@ async fn the_other_words_read_back_as_they_were_written() {
         Write::Consent(zone(), "x".into(), adopt.clone()),
         Write::Consent(zone(), "y".into(), Consent::Barred),
         Write::Consent(zone(), "z".into(), Consent::LetGo),
-        Write::Rows(vec![Row { scope: certs.clone(), ..row("web") }]),
+        Write::Rows(vec![Row { scope: certs.clone(), ..row("web") }].into()),
         Write::Claims(certs.clone(), "web".into(), vec![here.clone(), there.clone()]),
         Write::Version(zone(), Some(known(b"1"))),
         Write::Version(certs.clone(), Some(absent.clone())),
@@ -537,11 +537,11 @@ async fn a_writer_whose_epoch_is_over_writes_nothing() {
     let (dir, first) = new().await;
     let second = Db::open_locked(dir.path(), &existing(), None, Init::New).await.unwrap();
     assert!(second.epoch() > first.epoch());
-    let error = first.commit(vec![Write::Rows(vec![row("a")])]).await.unwrap_err();
+    let error = first.commit(vec![Write::Rows(vec![row("a")].into())]).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Conflict);
     assert!(error.message.contains("epoch"), "{error}");
     assert_eq!(first.recovered().await.unwrap_err().kind, ErrorKind::Conflict);
-    second.commit(vec![Write::Rows(vec![row("b")])]).await.unwrap();
+    second.commit(vec![Write::Rows(vec![row("b")].into())]).await.unwrap();
     let rows = first.scope(&zone()).await.unwrap().rows;
     assert_eq!(*rows, [row("b")], "readers of the old writer see what the new one committed");
 }
@@ -552,7 +552,8 @@ async fn a_commit_that_fails_takes_nobody_of_its_group_along() {
     // On this single-threaded runtime all of them are queued before the writer runs: one group.
     let commits = (0..40).map(|n| {
         let fence = if n % 4 == 0 { vec![(key("none"), 1)] } else { vec![] };
-        let writes = vec![Write::Rows(vec![row(&format!("r{n}"))]), start(vec![intent(n, row("x"))], fence)];
+        let writes =
+            vec![Write::Rows(vec![row(&format!("r{n}"))].into()), start(vec![intent(n, row("x"))], fence)];
         db.commit(writes)
     });
     let answers = join_all(commits).await;
@@ -588,7 +589,7 @@ async fn a_write_that_changes_nothing_touches_no_page() {
             Write::Converged(Ok(Converged { source: "s".into(), commit: "c".into(), inputs: Hash::of(b"") })),
         ]
     };
-    db.commit(vec![Write::Rows(vec![row("a")])]).await.unwrap();
+    db.commit(vec![Write::Rows(vec![row("a")].into())]).await.unwrap();
     db.commit(same()).await.unwrap();
     let size = || fs::metadata(dir.path().join("state.db-wal")).unwrap().len();
     let before = size();

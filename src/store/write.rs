@@ -14,6 +14,7 @@ use super::{
     seal::Seal,
     suspension,
 };
+use data_encoding::HEXLOWER;
 use reconciled_engine::{
     Row, Write,
     store::{Approval, ClaimRow, Condition, ConditionKind, Consent, Converged, Hold, KnownVersion, Revision},
@@ -116,7 +117,7 @@ pub(super) async fn apply(tx: &mut Tx<'_>, write: &Write) -> Result<()> {
         Write::Converged(Err(source)) => no_longer_converged(tx.conn, source).await,
         Write::Suspend(suspension) => suspension::put(tx.conn, suspension).await,
         Write::Resume(id) => suspension::end(tx.conn, id).await,
-        Write::Looked(id, scope) => suspension::looked(tx.conn, id, scope).await,
+        Write::Looked(id, since, scope) => suspension::looked(tx.conn, id, *since, scope).await,
         Write::Pin(pin) => pin::put(tx.conn, pin).await,
         Write::Unpin(scope, id) => pin::end(tx.conn, scope, id).await,
         Write::Drifted(list) => drift::put(tx.conn, list).await,
@@ -541,7 +542,7 @@ pub(super) async fn put_versions(
 ) -> Result<()> {
     let row = |(scope, known): (&Scope, &KnownVersion)| {
         let (state, token) = columns(&known.version);
-        (scope.to_string(), state, token.map(rows::to_hex), known.foreign)
+        (scope.to_string(), state, token.map(|token| HEXLOWER.encode(token)), known.foreign)
     };
     let versions: Vec<_> = versions.map(row).collect();
     sqlx::query(

@@ -40,7 +40,7 @@ pub(super) const QUEUE: usize = 1024;
 pub(super) enum Message {
     Commit(Commit),
     /// A commit may bring these rows soon.
-    Foresee(Vec<Row>),
+    Foresee(Arc<Vec<Row>>),
     /// The recovery is over.
     Recovered(oneshot::Sender<Result<(), Error>>),
     /// Up to which event the trail was exported, and into which file.
@@ -239,7 +239,8 @@ impl Writer {
             // Rows of several scopes may be one write.
             let is_last =
                 touched.peek().is_none_or(|next| (next.commit, next.write) != (one.commit, one.write));
-            let write = if is_last { mem::replace(write, Write::Rows(Vec::new())) } else { write.clone() };
+            let write =
+                if is_last { mem::replace(write, Write::Rows(Arc::default())) } else { write.clone() };
             self.kept.follow(&one, write);
         }
         Ok(answers)

@@ -97,7 +97,7 @@ impl Store for Measured {
     fn epoch(&self) -> u64 {
         self.inner.epoch()
     }
-    fn foresee(&self, rows: Vec<Row>) {
+    fn foresee(&self, rows: Arc<Vec<Row>>) {
         self.inner.foresee(rows);
     }
     async fn scope(&self, scope: &Scope) -> Result<ScopeMemory, Error> {

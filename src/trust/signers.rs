@@ -10,6 +10,7 @@ use super::{
     ssh::{NAMESPACE, Presented, shown},
 };
 use chrono::{DateTime, Local, NaiveDateTime, TimeZone, Utc};
+use reconciled_provider::address::glob_bytes;
 use ssh_key::{PublicKey, public::KeyData};
 
 /// The lines of the file.
@@ -243,35 +244,12 @@ fn matches(text: &str, list: &str) -> bool {
     let mut is_meant = false;
     for pattern in list.split(',').map(str::trim) {
         match pattern.strip_prefix('!') {
-            Some(pattern) if glob(pattern.as_bytes(), text.as_bytes()) => return false,
-            None if glob(pattern.as_bytes(), text.as_bytes()) => is_meant = true,
+            Some(pattern) if glob_bytes(pattern.as_bytes(), text.as_bytes()) => return false,
+            None if glob_bytes(pattern.as_bytes(), text.as_bytes()) => is_meant = true,
             _ => {}
         }
     }
     is_meant
-}
-
-/// `*` stands for any bytes, `?` for one. Goes back to the last `*` only, so it is linear in practice.
-fn glob(pattern: &[u8], text: &[u8]) -> bool {
-    let (mut p, mut t) = (0, 0);
-    let mut star = None;
-    while t < text.len() {
-        match pattern.get(p) {
-            Some(b'*') => {
-                star = Some((p, t));
-                p += 1;
-            }
-            Some(c) if *c == b'?' || *c == text[t] => (p, t) = (p + 1, t + 1),
-            _ => match star {
-                Some((at, from)) => {
-                    star = Some((at, from + 1));
-                    (p, t) = (at + 1, from + 1);
-                }
-                None => return false,
-            },
-        }
-    }
-    pattern[p..].iter().all(|c| *c == b'*')
 }
 
 #[cfg(test)]
@@ -326,6 +304,9 @@ mod tests {
             ("ada@example.com.evil", "*@example.com", false),
             ("", "*", true),
             ("aab", "*ab", true),
+            // A letter of two bytes is two.
+            ("é", "?", false),
+            ("é", "??", true),
         ] {
             assert_eq!(matches(text, list), is_meant, "{text} {list}");
         }

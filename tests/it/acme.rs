@@ -52,7 +52,7 @@ pub(crate) fn is_good(env: &Env, pebble: &Pebble, name: &str) {
 
 /// Nothing is left of what proved names.
 #[track_caller]
-fn is_clean(pdns: &Pdns, zone: &str) {
+pub(crate) fn is_clean(pdns: &Pdns, zone: &str) {
     let left: Vec<_> =
         pdns.rrsets(zone).into_keys().filter(|name| name.contains("_acme-challenge")).collect();
     assert_eq!(left, [""; 0]);

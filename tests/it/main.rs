@@ -8,6 +8,7 @@
 mod acme;
 mod acme2certifier;
 mod acme_late;
+mod acme_waits;
 mod acme_web;
 mod ahead;
 mod answers;
@@ -102,4 +103,5 @@ mod upkeep;
 mod watch;
 mod webhook;
 mod windows;
+mod without_revision;
 mod zones;

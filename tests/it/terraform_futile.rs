@@ -92,6 +92,9 @@ fn consent_to_something_else_is_no_word_for_what_came_to_nothing() {
     env.run(&["sync", "--wait", "Thing/a"]).exits(3);
     env.run(&["sync", "--wait"]).exits(3);
     assert_eq!(halves(), made, "it is held");
+    // A plan says what consent would do, and not what would be without the word.
+    let planned = env.run(&["plan"]).exits(3).says(&["Thing/a", "HELD", "reconciled approve"]);
+    planned.hides(&["made in part 3 times in a row"]);
     approve();
     wait_for("another try", || things(&env) != made);
     daemon.stop();

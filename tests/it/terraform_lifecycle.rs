@@ -49,6 +49,22 @@ fn the_new_one_is_made_before_the_old_one_goes() {
     assert_eq!(state(&env, &left[0])["name"], "b");
 }
 
+#[test]
+fn of_what_was_forgotten_nothing_is_said_to_go_later() {
+    let env = desk("");
+    let config = fs::read_to_string(env.path("config.yaml")).unwrap();
+    env.write("config.yaml", &config.replace("settle: 0s", "settle: 1h"));
+    for name in ["one", "two"] {
+        env.push("a.yaml", &before("a", "createBeforeDestroy: true", &format!("name: {name}")));
+        env.apply();
+    }
+    env.run(&["status"]).exits(0).says(&["Thing/a  StillThere"]);
+    env.run(&["forget", "Thing/a", "--yes"]).exits(0);
+    // No pass was made since.
+    env.run(&["status"]).exits(0).hides(&["StillThere"]);
+    assert_eq!(things(&env).len(), 2);
+}
+
 /// The digest that a person has to approve.
 fn digest(said: &Output) -> String {
     let words: Vec<&str> = said.stderr.split_whitespace().chain(said.stdout.split_whitespace()).collect();

@@ -7,6 +7,7 @@ use crate::{
     running::{Daemon, wait_for},
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD};
+use data_encoding::HEXLOWER;
 use ring::hmac::{HMAC_SHA256, Key, sign};
 use std::{
     fs,
@@ -69,7 +70,7 @@ fn polls(daemon: &Daemon) -> usize {
 
 fn hex(secret: &[u8], body: &[u8]) -> String {
     let tag = sign(&Key::new(HMAC_SHA256, secret), body);
-    tag.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+    HEXLOWER.encode(tag.as_ref())
 }
 
 fn signed(place: &Place, path: &str, body: &[u8]) -> Answer {

@@ -53,6 +53,40 @@ fn a_change_of_an_included_file_alone_is_a_change_by_that_commit() {
 }
 
 #[test]
+fn a_plan_warns_of_a_zone_that_is_made_without_name_servers() {
+    let server = Pdns::start();
+    let env = Env::pdns(&server);
+    let plain = zone(ZONE, "pdns", &["{name: www, type: A, values: [192.0.2.1]}"]);
+    env.push("zone.yaml", &plain);
+    let warning = "the zone is made without an NS record at its name";
+    let hint = "hint: name them in `nameservers` of the entry, or declare them: `apex: true`";
+    env.run(&["plan"]).exits(0).says(&[
+        "warning: Zone/example.com, zone.yaml:",
+        warning,
+        "RFC 1034 §4.2.1",
+        hint,
+    ]);
+    env.run(&["plan", "-o", "json"]).exits(0).says(&["NoNameServers"]);
+    // Declared they may be, or named by the entry.
+    let servers = "{name: '@', type: NS, values: [ns1.example.net., ns2.example.net.]}";
+    let own =
+        plain.replace("  ttl: 300\n  records:\n", &format!("  apex: true\n  records:\n    - {servers}\n"));
+    env.push("zone.yaml", &own);
+    env.run(&["plan"]).exits(0).says(&["+ Zone/example.com"]).hides(&["without an NS record"]);
+    let config = fs::read_to_string(env.path("config.yaml")).unwrap();
+    env.write(
+        "config.yaml",
+        &config.replace("type: powerdns,", "type: powerdns, nameservers: [ns1.example.net.],"),
+    );
+    env.push("zone.yaml", &plain);
+    env.run(&["plan"]).exits(0).says(&["+ Zone/example.com"]).hides(&["without an NS record"]);
+    // It keeps nothing from being done, and is over with that.
+    env.write("config.yaml", &config);
+    env.apply();
+    env.run(&["plan", "--refresh"]).exits(0).hides(&["without an NS record"]);
+}
+
+#[test]
 fn a_plan_points_into_the_file_that_is_included() {
     let env = Env::zonefile();
     write(&env, FILE);

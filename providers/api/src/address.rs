@@ -163,25 +163,40 @@ impl Pattern {
 /// assert!(!glob("*.example.com", "example.com"));
 /// ```
 pub fn glob(pattern: &str, text: &str) -> bool {
-    let (p, t): (Vec<char>, Vec<char>) = (pattern.chars().collect(), text.chars().collect());
-    let (mut pi, mut ti) = (0, 0);
-    let mut star: Option<(usize, usize)> = None;
-    while ti < t.len() {
-        if pi < p.len() && p[pi] == '*' {
-            star = Some((pi, ti));
-            pi += 1;
-        } else if pi < p.len() && (p[pi] == '?' || p[pi] == t[ti]) {
-            pi += 1;
-            ti += 1;
-        } else if let Some((star_pi, star_ti)) = star {
-            pi = star_pi + 1;
-            ti = star_ti + 1;
-            star = Some((star_pi, ti));
-        } else {
-            return false;
+    let (pattern, text): (Vec<char>, Vec<char>) = (pattern.chars().collect(), text.chars().collect());
+    is_meant(&pattern, &text, '*', '?')
+}
+
+/// As [`glob`], where `?` is any one byte, as other programs have it.
+///
+/// ```
+/// use reconciled_provider::address::glob_bytes;
+/// assert!(glob_bytes(b"ad?@example.com", b"ada@example.com"));
+/// assert!(!glob_bytes(b"?", "é".as_bytes()));
+/// ```
+pub fn glob_bytes(pattern: &[u8], text: &[u8]) -> bool {
+    is_meant(pattern, text, b'*', b'?')
+}
+
+/// Goes back to the last `run` only, so it is linear in practice.
+fn is_meant<T: PartialEq>(pattern: &[T], text: &[T], run: T, one: T) -> bool {
+    let (mut p, mut t) = (0, 0);
+    let mut last = None;
+    while t < text.len() {
+        match pattern.get(p) {
+            Some(c) if *c == run => {
+                last = Some((p, t));
+                p += 1;
+            }
+            Some(c) if *c == one || *c == text[t] => (p, t) = (p + 1, t + 1),
+            _ => {
+                let Some((at, from)) = last else { return false };
+                last = Some((at, from + 1));
+                (p, t) = (at + 1, from + 1);
+            }
         }
     }
-    p[pi..].iter().all(|c| *c == '*')
+    pattern[p..].iter().all(|c| *c == run)
 }
 
 #[cfg(test)]

@@ -24,16 +24,16 @@ pub enum Op {
         /// What it shall be.
         desired: Resource,
         /// What `diff` planned, if anything.
-        delta: Delta,
+        delta: Arc<Delta>,
     },
     /// It exists; change it in place.
     Update {
         /// What it shall be.
         desired: Resource,
         /// What differs.
-        delta: Delta,
+        delta: Arc<Delta>,
         /// What it was when the plan was made.
-        observed: Observed,
+        observed: Arc<Observed>,
         /// What the inventory remembers of it; absent when it is being adopted.
         tracked: Option<Tracked>,
     },
@@ -42,16 +42,16 @@ pub enum Op {
         /// What it shall be.
         desired: Resource,
         /// What differs.
-        delta: Delta,
+        delta: Arc<Delta>,
         /// What it was when the plan was made.
-        observed: Observed,
+        observed: Arc<Observed>,
         /// What the inventory remembers of it.
         tracked: Option<Tracked>,
     },
     /// It exists and is no longer desired.
     Delete {
         /// What it was when the plan was made.
-        observed: Observed,
+        observed: Arc<Observed>,
         /// What the inventory remembers of it; absent when a foreign resource goes from an exclusive scope.
         tracked: Option<Tracked>,
     },
@@ -62,7 +62,7 @@ pub enum Op {
         /// What the inventory remembers, with the private state of the last step.
         tracked: Tracked,
         /// What it was when the plan was made, where it was there: a new declaration may overtake a pending one.
-        observed: Option<Observed>,
+        observed: Option<Arc<Observed>>,
         /// How the claims of this resource fare.
         claims: Vec<ClaimState>,
     },
@@ -189,6 +189,13 @@ pub trait Journal: Send + Sync {
     /// How the calls under way end should all of them take effect, in the order of `finished`: it is put together while the
     /// remote is at work. What came of them `finished` says alone, and this need not be told at all; of few it is no use.
     async fn foreseen(&self, _outcomes: &[(ActionId, Outcome)]) {}
+    /// Whether an outcome of `action` may make these claims, whatever their values: for who asks before it does what counts, such as to
+    /// order something that it cannot get without them. No I/O.
+    ///
+    /// Errors: what such an outcome would end with.
+    fn has_place(&self, _action: ActionId, _claims: &[Claim]) -> Result<(), Error> {
+        Ok(())
+    }
     /// The remote answered.
     async fn finished(&self, outcomes: Vec<(ActionId, Outcome)>) -> Result<(), Error>;
 }

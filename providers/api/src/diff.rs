@@ -98,8 +98,31 @@ pub struct Delta {
     /// It is left to others: an [`Op::Update`](crate::Op::Update) with this delta takes our mark away and changes nothing else
     /// ([`Observer::takes_marks_away`](crate::Observer::takes_marks_away)).
     pub leaves: bool,
+    /// What a person should know before it is carried out. It keeps nothing from being done, and is in no digest.
+    pub cautions: Vec<Caution>,
     /// What the provider planned; `apply` carries it out or answers `Conflict`.
     pub planned: Sealed,
+}
+
+/// What is odd about carrying out a change, for the warnings of a plan.
+///
+/// ```
+/// use reconciled_provider::{Caution, Delta};
+/// let caution = Caution {
+///     reason: "NoNameServers",
+///     message: "the zone is made without an NS record (RFC 1034 §4.2.1)".into(),
+///     hint: Some("name them in `nameservers` of the entry".into()),
+/// };
+/// assert!(Delta { cautions: vec![caution], ..Delta::default() }.fields.is_empty());
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Caution {
+    /// One word for machines.
+    pub reason: &'static str,
+    /// What is odd, with the rule that says so.
+    pub message: String,
+    /// What to do if it is not meant.
+    pub hint: Option<String>,
 }
 
 /// True when the path of a field is one of those that are `ignored`, or below one; `*` is every path.

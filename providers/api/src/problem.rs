@@ -2,6 +2,7 @@
 
 use crate::yaml::{SourceFile, Span};
 use std::{borrow::Cow, collections::BTreeSet, fmt, sync::Arc};
+use strsim::osa_distance;
 
 /// How bad a problem is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -248,27 +249,8 @@ pub fn is_unseen(c: char) -> bool {
 /// ```
 pub fn did_you_mean<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let lower = word.to_lowercase();
-    let best = candidates.into_iter().map(|c| (edit_distance(&lower, &c.to_lowercase()), c)).min()?;
+    let best = candidates.into_iter().map(|c| (osa_distance(&lower, &c.to_lowercase()), c)).min()?;
     (best.0 <= 1 + word.len() / 4).then_some(best.1)
-}
-
-/// Optimal string alignment distance: insert, delete, substitute, swap neighbours.
-fn edit_distance(a: &str, b: &str) -> usize {
-    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
-    let mut rows = vec![(0..=b.len()).collect::<Vec<_>>()];
-    for i in 1..=a.len() {
-        let mut row = vec![i];
-        for j in 1..=b.len() {
-            let cost = usize::from(a[i - 1] != b[j - 1]);
-            let mut best = (rows[i - 1][j] + 1).min(row[j - 1] + 1).min(rows[i - 1][j - 1] + cost);
-            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
-                best = best.min(rows[i - 2][j - 2] + 1);
-            }
-            row.push(best);
-        }
-        rows.push(row);
-    }
-    rows[a.len()][b.len()]
 }
 
 #[cfg(test)]

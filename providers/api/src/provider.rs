@@ -367,6 +367,13 @@ pub trait Observer: Send + Sync + fmt::Debug {
         Err(Error::unsupported(format!("provider `{entry}` carries no claim of kind `{kind}`")))
     }
 
+    /// The scopes that would carry a claim in place of `scope`, or where there is none, were they declared: the kind of manifest that
+    /// declares one (`dns/Zone`) and its name, the next best first. While such a manifest may be where nothing can be read, nothing new is
+    /// claimed. Default: there are none.
+    fn would_carry(&self, _claim: &Claim, _scope: Option<&Scope>) -> Vec<(&'static str, String)> {
+        Vec::new()
+    }
+
     /// Unites values that are ours (declared and claimed) with those of others in one resource.
     ///
     /// `tracked.private` tells which of the seen values were ours: what an earlier call returned as

@@ -33,6 +33,7 @@ pub(crate) async fn apply(desk: &Desk<'_>, batch: &Batch, journal: &dyn Journal)
             return Ok(());
         }
         journal.started(&[action.id]).await?;
+        let desk = &Desk { claimant: Some((journal, action.id)), ..*desk };
         let outcome = match &action.op {
             Op::Delete { .. } => desk.delete(&batch.scope.name).await,
             Op::Create { desired, .. }

@@ -1,7 +1,7 @@
 //! What a pass works with, and how far it gets with a certificate.
 
 use crate::{Config, acme::Acme, heirs::Heirs, kept::Keep, served::Sights, sign, watch::Watches};
-use reconciled_provider::{Claim, Cx, Error};
+use reconciled_provider::{ActionId, Claim, Cx, Error, Journal};
 use std::{collections::BTreeSet, time::Duration};
 
 /// What a pass works with.
@@ -14,6 +14,20 @@ pub(crate) struct Desk<'a> {
     pub(crate) watches: &'a Watches,
     pub(crate) heirs: &'a Heirs,
     pub(crate) sights: &'a Sights,
+    /// Whose outcome would make claims, and who knows where these go; none outside of an action.
+    pub(crate) claimant: Option<(&'a dyn Journal, ActionId)>,
+}
+
+impl Desk<'_> {
+    /// Whether there is a place for what proves names, whatever it says.
+    ///
+    /// Errors: what would become of an order without it.
+    pub(crate) fn has_place(&self, claims: &[Claim]) -> Result<(), Error> {
+        match self.claimant {
+            Some((journal, action)) if !claims.is_empty() => journal.has_place(action, claims),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// How far a certificate is.

@@ -223,7 +223,7 @@ impl Provider for Certificates {
     async fn apply(&self, cx: &Cx, batch: &Batch, journal: &dyn Journal) -> Result<(), Error> {
         let Certificates { config, keep, acme, watches, heirs, sights, .. } = self;
         keep.settle()?;
-        let desk = Desk { cx, config, keep, acme, watches, heirs, sights };
+        let desk = Desk { cx, config, keep, acme, watches, heirs, sights, claimant: None };
         apply::apply(&desk, batch, journal).await
     }
 

@@ -1,6 +1,7 @@
 //! Reading certificates: what one says that a pass needs to know.
 
 use crate::wish::KeyKind;
+use data_encoding::HEXLOWER;
 use reconciled_provider::Error;
 use ring::digest;
 use std::{collections::BTreeSet, net::IpAddr};
@@ -160,7 +161,7 @@ pub(crate) fn subject_of(der: &[u8]) -> Option<Vec<u8>> {
 
 /// SHA-256 of a certificate in hexadecimal digits.
 pub fn fingerprint(der: &[u8]) -> String {
-    digest::digest(&digest::SHA256, der).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+    HEXLOWER.encode(digest::digest(&digest::SHA256, der).as_ref())
 }
 
 fn common_name(name: &x509_parser::x509::X509Name<'_>) -> Option<String> {

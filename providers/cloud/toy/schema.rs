@@ -54,8 +54,11 @@ pub(crate) fn thing(version: i64) -> Schema {
     attributes.extend((version > 1).then(|| attribute("color", TEXT, "oc")));
     let rule = vec![attribute("port", NUMBER, "r"), attribute("protocol", TEXT, "oc")];
     let label = vec![attribute("key", TEXT, "r"), attribute("value", TEXT, "oc")];
+    let mut label = nested("label", 3, label);
+    // Others may declare it by now.
+    label.block.iter_mut().for_each(|block| block.deprecated = true);
     let limit = NestedBlock { max_items: 1, ..nested("limit", 2, vec![attribute("most", NUMBER, "r")]) };
-    let block_types = vec![nested("rule", 2, rule), nested("label", 3, label), limit];
+    let block_types = vec![nested("rule", 2, rule), label, limit];
     Schema { version, block: Some(Block { attributes, block_types, ..Block::default() }) }
 }
 
@@ -189,6 +192,6 @@ fn old_block(block: Block) -> v5::Block {
         attributes: block.attributes.into_iter().map(attribute).collect(),
         block_types: block.block_types.into_iter().map(nested).collect(),
         description: block.description,
-        ..v5::Block::default()
+        deprecated: block.deprecated,
     }
 }

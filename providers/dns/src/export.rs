@@ -13,7 +13,7 @@ use crate::{
     route53, strings,
 };
 use bytes::Bytes;
-use reconciled_provider::{Found, Observed, Owner, Scope};
+use reconciled_provider::{Found, Observed, Owner, Scope, yaml::quoted};
 use std::{collections::BTreeMap, fmt::Write};
 
 /// One manifest that declares what was found: a `Zone`, or a `RecordSet` where the zone itself is not among it.
@@ -191,29 +191,6 @@ fn commonest_ttl(scope: &Scope, sets: &[(&Observed, RrSet<'_>)]) -> u32 {
 /// As a manifest writes what it does not want anything put in place of: `$${`.
 fn literal(text: &str) -> String {
     text.replace("${", "$${")
-}
-
-/// A YAML scalar: plain where nothing can be misread, else in double quotes.
-fn quoted(text: &str) -> String {
-    let is_plain = text.starts_with(|c: char| c.is_ascii_alphabetic())
-        && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_'))
-        && !["true", "false", "null", "yes", "no", "on", "off", "y", "n"]
-            .contains(&text.to_ascii_lowercase().as_str());
-    if is_plain {
-        return text.into();
-    }
-    let mut out = String::from("\"");
-    for c in text.chars() {
-        let _ = match c {
-            '"' | '\\' => write!(out, "\\{c}"),
-            ' '..='~' => write!(out, "{c}"),
-            c if c.is_alphanumeric() => write!(out, "{c}"),
-            // Controls, separators and whatever else YAML or an editor may not keep as it is.
-            c => write!(out, "\\U{:08X}", u32::from(c)),
-        };
-    }
-    out.push('"');
-    out
 }
 
 #[cfg(test)]

@@ -126,6 +126,12 @@ impl Failure {
     }
 }
 
+/// Installs the TLS implementation of the process, if nobody did. Without one no client can be made.
+pub fn install_crypto() {
+    // An error says that one is installed already, which is as good.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+}
+
 /// A connection pool to one server, and whether it wants to be left alone.
 #[derive(Debug)]
 pub(crate) struct Client {
@@ -139,7 +145,7 @@ pub(crate) struct Client {
 impl Client {
     /// Prepares calls to `url`; sends nothing.
     pub(crate) fn new(url: &str, timeout: Duration) -> Result<Client, Error> {
-        crate::powerdns::install_crypto();
+        install_crypto();
         let mut builder = reqwest::Client::builder()
             .user_agent(concat!("reconciled/", env!("CARGO_PKG_VERSION")))
             .redirect(reqwest::redirect::Policy::none())

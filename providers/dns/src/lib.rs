@@ -13,7 +13,6 @@
 
 mod batch;
 pub mod cloudflare;
-mod duration;
 pub mod endpoint;
 pub mod export;
 pub mod family;
@@ -39,3 +38,5 @@ mod strings;
 pub mod text;
 pub mod webhook;
 pub mod zonefile;
+
+pub use http::install_crypto;

@@ -7,7 +7,8 @@
 //! where it is cut is the one that was seen of it (`strings`); one of somebody else stays cut as it is.
 
 use crate::{
-    name::Name,
+    name::{Name, zones},
+    normalize::HIDDEN,
     rdata::Type,
     record::{self, RrSet},
     strings,
@@ -72,9 +73,23 @@ pub fn place(entry: &str, claim: &Claim, scopes: &BTreeSet<Scope>) -> Result<(Sc
     let scope = scopes.iter().filter(holds).max_by_key(|scope| scope.name.len());
     let scope = scope.ok_or_else(|| {
         Error::invalid(format!("no zone of provider `{entry}` holds `{name}`"))
-            .hint("declare the zone with a manifest of kind `Zone`, or name another provider")
+            .hint(
+                "declare the zone with a manifest of kind `Zone`, or say in the manifest that claims this that it goes elsewhere; \
+                 the page of its kind says how",
+            )
     })?;
     Ok((scope.clone(), record::id(name.as_str(), Type::Txt.word())))
+}
+
+/// The zones that would carry a claim in place of `scope` were they declared: all longer ones that hold its name, the shortest first.
+pub(crate) fn would_carry(claim: &Claim, scope: Option<&Scope>) -> Vec<(&'static str, String)> {
+    // What is wrong with it `place` says.
+    let Ok((name, _)) = parse(claim) else { return Vec::new() };
+    let length = scope.map_or(0, |scope| scope.name.len());
+    let longer = zones(name.as_str()).take_while(|zone| zone.len() > length);
+    let mut longer: Vec<(&'static str, String)> = longer.map(|zone| (HIDDEN, zone.to_owned())).collect();
+    longer.reverse();
+    longer
 }
 
 /// The type of an RRset that has one value, which nobody can share.
@@ -223,7 +238,7 @@ pub(crate) fn done(action: &Action) -> Outcome {
         Op::Update { observed, tracked, .. } | Op::Replace { observed, tracked, .. } => {
             (Some(observed), tracked.as_ref())
         }
-        Op::Continue { observed, tracked, .. } => (observed.as_ref(), Some(tracked)),
+        Op::Continue { observed, tracked, .. } => (observed.as_deref(), Some(tracked)),
         Op::Create { .. } => (None, None),
         Op::Delete { .. } => return Outcome::Gone,
     };
@@ -403,5 +418,12 @@ mod tests {
         let (scope, id) = place("pdns", &claim, &scopes).unwrap();
         assert_eq!((&*scope.name, &*id.0), ("sub.example.com", "_acme-challenge.a.sub.example.com./TXT"));
         assert!(place("pdns", &claim, &BTreeSet::new()).is_err());
+        let rather = |scope: Option<&Scope>| -> Vec<String> {
+            would_carry(&claim, scope).into_iter().map(|(kind, zone)| format!("{kind} {zone}")).collect()
+        };
+        let own = "dns/Zone _acme-challenge.a.sub.example.com";
+        assert_eq!(rather(Some(&scope)), ["dns/Zone a.sub.example.com", own]);
+        assert_eq!(rather(None)[..2], ["dns/Zone com", "dns/Zone example.com"]);
+        assert_eq!(rather(Some(&Scope::new("pdns", "_acme-challenge.a.sub.example.com"))), [""; 0]);
     }
 }

@@ -4,6 +4,7 @@
 //! RFC 1035 §2.3.4), and printing then parsing gives the same name.
 //! Deliberately not here: which names a host may have. `_acme-challenge` and `0/25` are fine names.
 
+use crate::text::unescape;
 use std::{borrow::Cow, fmt};
 
 /// An absolute name in canonical text: `www.example.com.`
@@ -179,6 +180,13 @@ pub fn parent(name: &str) -> &str {
         Some("") | None => ".",
         Some(rest) => rest,
     }
+}
+
+/// The zones that may hold a canonical name, the longest first, as scopes are called: the name itself, and all above it but the root.
+pub(crate) fn zones(name: &str) -> impl Iterator<Item = &str> {
+    std::iter::successors(Some(name), |name| Some(parent(name)))
+        .map(|zone| zone.strip_suffix('.').unwrap_or(zone))
+        .take_while(|zone| !zone.is_empty())
 }
 
 /// Canonical text of a name in a zone file, completed with `origin` where it is relative.
@@ -417,20 +425,6 @@ pub(crate) fn decode(message: &[u8], mut at: usize, out: &mut String) -> Option<
         out.push('.');
     }
     Some(after.unwrap_or(at + 1))
-}
-
-/// The octet behind a backslash.
-fn unescape(bytes: &mut impl Iterator<Item = u8>) -> Option<u8> {
-    let first = bytes.next()?;
-    if !first.is_ascii_digit() {
-        return Some(first);
-    }
-    let mut value = u16::from(first - b'0');
-    for _ in 0..2 {
-        let digit = bytes.next().filter(u8::is_ascii_digit)?;
-        value = value * 10 + u16::from(digit - b'0');
-    }
-    u8::try_from(value).ok()
 }
 
 /// Octets of a canonical name on the wire: one length octet per label, one for the root.

@@ -19,7 +19,7 @@ use crate::{
         API_VERSION, DNS_ENDPOINT, EXTERNAL_DNS, IgnoreSpec, RECORD_SET, RecordSetSpec, RecordSpec, ZONE,
         ZoneSpec,
     },
-    name::{Name, NameError, parent},
+    name::{Name, NameError, zones},
     rdata::{self, Type},
     record, route53,
 };
@@ -36,7 +36,7 @@ use std::sync::Arc;
 pub const DEFAULT_TTL: u32 = 300;
 
 /// What may hide a zone, as `allow` of a source names kinds.
-const HIDDEN: &str = "dns/Zone";
+pub(crate) const HIDDEN: &str = "dns/Zone";
 
 /// Largest TTL (RFC 2181 §8).
 const MAX_TTL: u32 = i32::MAX as u32;
@@ -275,10 +275,7 @@ fn decoded<T: DeserializeOwned>(manifest: &Manifest) -> (Option<T>, Vec<included
 
 /// The zones that hold `name`, have a name of at least `length` octets, and may be declared where nothing can be read.
 fn hidden<'a>(inputs: &'a dyn Inputs, name: &'a str, length: usize) -> impl Iterator<Item = &'a str> {
-    std::iter::successors(Some(name), |name| Some(parent(name)))
-        .map(|zone| zone.strip_suffix('.').unwrap_or(zone))
-        .take_while(move |zone| !zone.is_empty() && zone.len() >= length)
-        .filter(move |zone| inputs.may_hide(HIDDEN, zone))
+    zones(name).take_while(move |zone| zone.len() >= length).filter(move |zone| inputs.may_hide(HIDDEN, zone))
 }
 
 /// What a zone's own manifest says to records declared elsewhere.

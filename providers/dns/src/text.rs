@@ -209,7 +209,8 @@ pub fn words(text: &str) -> Option<Vec<&str>> {
     (!is_quoted).then_some(words)
 }
 
-fn unescape(bytes: &mut impl Iterator<Item = u8>) -> Option<u8> {
+/// The octet behind a backslash, in strings and in names alike (RFC 1035 §5.1).
+pub(crate) fn unescape(bytes: &mut impl Iterator<Item = u8>) -> Option<u8> {
     let first = bytes.next()?;
     if !first.is_ascii_digit() {
         return Some(first);

@@ -290,7 +290,7 @@ fn done(cx: &Cx, desired: &Resource, left: Option<(Written, SecretMark)>) -> Res
 #[cfg(test)]
 mod tests {
     use super::*;
-    use reconciled_provider::{Delta, Origin, PolicyId, Scope, Spec};
+    use reconciled_provider::{Origin, PolicyId, Scope, Spec};
     use std::sync::Arc;
 
     fn create(id: &str) -> Op {
@@ -301,7 +301,7 @@ mod tests {
             origin: Origin { manifest: 0, line: 1 },
             policy: PolicyId(0),
         };
-        Op::Create { desired, delta: Delta::default() }
+        Op::Create { desired, delta: Default::default() }
     }
 
     #[test]

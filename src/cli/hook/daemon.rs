@@ -4,8 +4,8 @@ use crate::{
     client::Client,
     clock::SystemClock,
     config::GitRef,
+    failure::Failure,
     operation::{KEPT, PushSource, PushTarget, PushTargetAsk},
-    session::Failure,
     source::{Limits, Received},
 };
 use reconciled_provider::Clock as _;

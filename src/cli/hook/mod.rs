@@ -12,7 +12,7 @@ mod pre;
 use super::{Exit, Out};
 use crate::{
     config::Environment,
-    session::Failure,
+    failure::Failure,
     source::{Oid, Received, SourceError},
 };
 use clap::{Args as ClapArgs, Subcommand};

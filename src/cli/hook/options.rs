@@ -2,7 +2,7 @@
 
 use crate::{
     config::{Environment, Period},
-    session::Failure,
+    failure::Failure,
 };
 use reconciled_provider::problem::did_you_mean;
 use std::time::Duration;

@@ -10,8 +10,8 @@ use crate::{
     cli::follow::{counts, held, is_suspended, tell},
     client::Client,
     config::{Approver, Environment},
+    failure::Failure,
     operation::{PushFollow, PushSource, SyncLine, SyncOutcome},
-    session::Failure,
 };
 use std::{path::Path, sync::Arc, time::Duration};
 

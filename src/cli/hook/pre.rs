@@ -9,13 +9,13 @@ use crate::{
     cli::validate,
     client::Client,
     config::{Approver, Environment, OnHold},
+    failure::Failure,
     manifest::SourceRules,
-    operation::{Form, PushAnswer, PushAsk, PushSource, SignedObjects, Upload},
+    operation::{Form, PushAnswer, PushAsk, PushSource, SignedObjects, Upload, plan::State},
     render::{
-        plan::{State, TextOptions, text},
+        plan::{TextOptions, text},
         problems,
     },
-    session::Failure,
     source::{APPROVE, CommitInfo, CommitTree, Limits, Oid, Received},
 };
 use reconciled_provider::Problem;

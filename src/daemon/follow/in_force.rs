@@ -6,9 +6,10 @@
 use super::{AGAIN, Bids, Loaded, Loop, held};
 use crate::{
     daemon::follower::{Following, Left, NotInForce, Told},
+    failure::Failure,
     manifest::KnownSecrets,
     operation::changed,
-    session::{Failure, KnownOutputs, Outlook, Pins, Snapshot, SourceAsk},
+    session::{KnownOutputs, Outlook, Pins, Snapshot, SourceAsk},
 };
 use reconciled_engine::{
     Desired, Store,

@@ -4,7 +4,7 @@ use super::{about, blocking};
 use crate::{
     config::Backups,
     daemon::Instance,
-    session::Failure,
+    failure::Failure,
     store::{Reader, Stamp},
 };
 use std::{

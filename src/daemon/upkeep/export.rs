@@ -1,7 +1,7 @@
 //! The audit trail, appended to a file.
 
 use super::{about, blocking};
-use crate::{daemon::Instance, session::Failure, store::Exported};
+use crate::{daemon::Instance, failure::Failure, store::Exported};
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write},

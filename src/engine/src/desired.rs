@@ -32,6 +32,8 @@ pub struct Desired {
     /// Resources of manifests that do not count now, since something is wrong with their file or source. Somebody declares them:
     /// whoever lets go of one hands it over, and nothing of it goes.
     pub set_aside: BTreeSet<(Scope, ResourceId)>,
+    /// Scopes that may be declared, and of which that is not known.
+    pub hidden: Hidden,
     /// Entries whose manifests were not read, since nobody knows what they can be: nothing of theirs goes. Its manifest may be
     /// there and wait, under whatever name it has by now.
     pub ailing: BTreeSet<Arc<str>>,
@@ -195,6 +197,32 @@ impl Reach {
 impl fmt::Debug for Reach {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.0.is_some() { "Reach(by rules)" } else { "Reach(anywhere)" })
+    }
+}
+
+/// Asked of an entry, a kind of manifest (`GROUP/KIND`) and the name of a scope.
+type Hides = dyn Fn(&str, &str, &str) -> Option<String> + Send + Sync;
+
+/// Scopes that may be declared where nothing can be read, and those that only manifests in error declare: what would be claimed there
+/// is claimed nowhere else meanwhile.
+#[derive(Clone, Default)]
+pub struct Hidden(Option<Arc<Hides>>);
+
+impl Hidden {
+    /// What `hides` says, as [`Hidden::by`] does.
+    pub fn where_said(hides: impl Fn(&str, &str, &str) -> Option<String> + Send + Sync + 'static) -> Hidden {
+        Hidden(Some(Arc::new(hides)))
+    }
+    /// What has to be mended before it is known that no manifest of `kind` (`GROUP/KIND`) declares a scope of this name at the
+    /// entry; none where it is known.
+    pub fn by(&self, entry: &str, kind: &str, name: &str) -> Option<String> {
+        self.0.as_ref().and_then(|hides| hides(entry, kind, name))
+    }
+}
+
+impl fmt::Debug for Hidden {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "Hidden(something)" } else { "Hidden(nothing)" })
     }
 }
 

@@ -22,16 +22,22 @@ use std::{
     future::poll_fn,
     mem,
     pin::pin,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     task::Poll,
     time::Duration,
 };
 use tracing::Span;
 
-/// Where a claim of a manifest lands: provided by the engine, which knows every entry. Fails where the manifest's source
-/// may not write.
-pub(crate) type Place<'a> =
-    &'a (dyn Fn(&Claim, Option<&ManifestKey>) -> Result<(Scope, ResourceId), Error> + Send + Sync);
+/// Where a claim of a manifest lands that a scope carries already, or none does: provided by the engine, which knows every entry. Fails
+/// where the manifest's source may not write, or no scope is known to be the right one.
+pub(crate) type Place<'a> = &'a (
+        dyn Fn(&Claim, Option<&ManifestKey>, Option<&Scope>) -> Result<(Scope, ResourceId), Error>
+            + Send
+            + Sync
+    );
 
 /// The journal of one batch.
 pub(crate) struct BatchJournal<'a> {
@@ -43,6 +49,8 @@ pub(crate) struct BatchJournal<'a> {
     pub(crate) place: Place<'a>,
     /// Claims that resources of the scope made before.
     pub(crate) claims: &'a [ClaimRow],
+    /// A claim found no place.
+    pub(crate) lacks_place: AtomicBool,
     /// The plan that a person consented to, where that was needed.
     pub(crate) consented: Option<Hash>,
     pub(crate) ended: Mutex<Vec<(ActionId, Outcome)>>,
@@ -174,6 +182,19 @@ impl BatchJournal<'_> {
         Ok(())
     }
 
+    fn placed(
+        &self,
+        claim: &Claim,
+        owner: Option<&ManifestKey>,
+        carried: Option<&Scope>,
+    ) -> Result<(Scope, ResourceId), Error> {
+        let placed = (self.place)(claim, owner, carried);
+        if placed.is_err() {
+            self.lacks_place.store(true, Ordering::Relaxed);
+        }
+        placed
+    }
+
     /// The claims of the resource after this outcome, committed with it.
     ///
     /// `Done` ends the claims made while pending; those made for as long as the resource is tracked stay.
@@ -190,7 +211,9 @@ impl BatchJournal<'_> {
         };
         let manifest = step.work.row.as_ref().map(|row| &row.manifest);
         for claim in made {
-            let (scope, id) = (self.place)(claim, manifest)?;
+            let is_same = |row: &&ClaimRow| row.owner == step.id && row.claim.key == claim.key;
+            let carried = self.claims.iter().find(is_same).map(|row| &row.scope);
+            let (scope, id) = self.placed(claim, manifest, carried)?;
             rows.push(ClaimRow {
                 owner_scope: self.scope.clone(),
                 owner: step.id.clone(),
@@ -246,32 +269,21 @@ fn placeholder(scope: &Scope, step: &Step) -> Row {
     }
 }
 
-/// Outcomes that may come, and what follows from them.
+fn goes_well((_, outcome): &(ActionId, Outcome)) -> bool {
+    matches!(outcome, Outcome::Done(_) | Outcome::Gone)
+}
+
+/// What follows from outcomes that may come. What they are can be told from it, so that many of them are not kept twice.
 pub(crate) struct Foreseen {
-    outcomes: Vec<(ActionId, Outcome)>,
-    writes: Writes,
+    rows: Arc<Vec<Row>>,
+    /// All but the rows.
+    rest: Writes,
     /// What the rows say of when they were written.
     at: Duration,
 }
 
 /// For so long it is no matter which side of a call a row says that it was written on: caches of others are counted from then.
 const MOMENT: Duration = Duration::from_secs(2);
-
-impl Foreseen {
-    /// True when it all came so, and soon.
-    fn came(&self, outcomes: &[(ActionId, Outcome)], now: Duration) -> bool {
-        let is_same = |((action, outcome), (id, foreseen)): (&(ActionId, Outcome), &(ActionId, Outcome))| {
-            let both = match (outcome, foreseen) {
-                (Outcome::Done(tracked), Outcome::Done(foreseen)) => tracked == foreseen,
-                (Outcome::Gone, Outcome::Gone) => true,
-                _ => false,
-            };
-            both && action == id
-        };
-        let is_soon = now.checked_sub(self.at).is_some_and(|since| since <= MOMENT);
-        is_soon && outcomes.len() == self.outcomes.len() && outcomes.iter().zip(&self.outcomes).all(is_same)
-    }
-}
 
 #[derive(Default)]
 struct Writes {
@@ -307,19 +319,25 @@ impl Journal for BatchJournal<'_> {
         let (step, _) = self.step(action)?;
         let now = self.clock.now();
         let row = self.row(step, tracked, RowState::Pending { recheck_at: now }, now);
-        self.commit(vec![Write::Rows(row.into_iter().collect())]).await
+        self.commit(vec![Write::Rows(Arc::new(row.into_iter().collect()))]).await
     }
 
     async fn foreseen(&self, outcomes: &[(ActionId, Outcome)]) {
-        if !self.is_seen_at_once {
+        if !self.is_seen_at_once || !outcomes.iter().all(goes_well) {
             return;
         }
         let at = self.clock.now();
         // What cannot be put together is told as an error where it is needed.
-        let Ok(writes) = self.follow(outcomes, at).await else { return };
-        self.store.foresee(writes.rows.clone());
-        let foreseen = Foreseen { outcomes: outcomes.to_vec(), writes, at };
+        let Ok(mut writes) = self.follow(outcomes, at).await else { return };
+        let rows = Arc::new(mem::take(&mut writes.rows));
+        self.store.foresee(rows.clone());
+        let foreseen = Foreseen { rows, rest: writes, at };
         *self.foreseen.lock().unwrap_or_else(PoisonError::into_inner) = Some(foreseen);
+    }
+
+    fn has_place(&self, action: ActionId, claims: &[Claim]) -> Result<(), Error> {
+        let owner = self.step(action)?.0.work.row.as_ref().map(|row| &row.manifest);
+        claims.iter().try_for_each(|claim| self.placed(claim, owner, None).map(drop))
     }
 
     async fn finished(&self, outcomes: Vec<(ActionId, Outcome)>) -> Result<(), Error> {
@@ -361,14 +379,38 @@ impl BatchJournal<'_> {
         Ok(writes)
     }
 
+    /// True when it all came so, and soon: each outcome is the one that the next row, or the next of what is gone, follows from.
+    fn came(&self, foreseen: &Foreseen, outcomes: &[(ActionId, Outcome)], now: Duration) -> bool {
+        let (mut rows, mut gone) = (foreseen.rows.iter(), foreseen.rest.gone.iter());
+        let is_so = |(action, outcome): &(ActionId, Outcome)| {
+            let Ok((step, _)) = self.step(*action) else { return false };
+            match (outcome, &step.work.row) {
+                (Outcome::Done(tracked), Some(row)) => rows.next().is_some_and(|foreseen| {
+                    let Tracked { id, remote, private, outputs, .. } = &foreseen.tracked;
+                    *id == step.id
+                        && *remote == tracked.remote
+                        && *outputs == tracked.outputs
+                        && (row.merge || *private == tracked.private)
+                }),
+                (Outcome::Gone, _) => gone.next() == Some(&step.id),
+                _ => false,
+            }
+        };
+        let is_soon = now.checked_sub(foreseen.at).is_some_and(|since| since <= MOMENT);
+        is_soon && outcomes.iter().all(is_so) && rows.next().is_none() && gone.next().is_none()
+    }
+
     /// What is written down of these outcomes.
     async fn writes(&self, outcomes: &[(ActionId, Outcome)]) -> Result<Vec<Write>, Error> {
         let foreseen = self.foreseen.lock().unwrap_or_else(PoisonError::into_inner).take();
         // One time for all of them: what was answered together was written together.
         let now = self.clock.now();
-        let writes = match foreseen.filter(|foreseen| foreseen.came(outcomes, now)) {
-            Some(foreseen) => foreseen.writes,
-            None => self.follow(outcomes, now).await?,
+        let (rows, writes) = match foreseen.filter(|foreseen| self.came(foreseen, outcomes, now)) {
+            Some(foreseen) => (foreseen.rows, foreseen.rest),
+            None => {
+                let mut writes = self.follow(outcomes, now).await?;
+                (Arc::new(mem::take(&mut writes.rows)), writes)
+            }
         };
         let mut endings = Vec::with_capacity(outcomes.len());
         let mut events = Vec::new();
@@ -389,8 +431,8 @@ impl BatchJournal<'_> {
             events.push(self.summary(outcomes));
         }
         let mut all = vec![Write::End(endings)];
-        if !writes.rows.is_empty() {
-            all.push(Write::Rows(writes.rows));
+        if !rows.is_empty() {
+            all.push(Write::Rows(rows));
         }
         if !writes.gone.is_empty() {
             all.push(Write::Gone(self.scope.clone(), writes.gone));
@@ -482,9 +524,7 @@ impl BatchJournal<'_> {
     /// True when nothing of the batch is under way after these outcomes, which went well.
     fn is_over(&self, last: &[(ActionId, Outcome)]) -> bool {
         let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner).len();
-        let went_well =
-            |(_, outcome): &(ActionId, Outcome)| matches!(outcome, Outcome::Done(_) | Outcome::Gone);
-        ended + last.len() == self.steps.len() && last.iter().all(went_well)
+        ended + last.len() == self.steps.len() && last.iter().all(goes_well)
     }
 }
 

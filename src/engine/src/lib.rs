@@ -22,7 +22,7 @@ pub mod survey;
 pub mod suspension;
 pub mod telemetry;
 
-pub use desired::{Desired, ManifestMeta, Pinned, PutOut, Reach, SourceState};
+pub use desired::{Desired, Hidden, ManifestMeta, Pinned, PutOut, Reach, SourceState};
 pub use drift::{DriftEnd, DriftField, Drifted};
 pub use health::HealthState;
 pub use pin::Pin;

@@ -400,7 +400,7 @@ pub enum Write {
     /// Intents that have an answer.
     End(Vec<Ending>),
     /// Rows put or replaced, by scope and id.
-    Rows(Vec<Row>),
+    Rows(Arc<Vec<Row>>),
     /// Rows gone, with all that they claimed.
     Gone(Scope, Vec<ResourceId>),
     /// Rows seen to be as written: only their state becomes [`RowState::Settled`].
@@ -446,8 +446,9 @@ pub enum Write {
     Suspend(Suspension),
     /// The suspension of this id is over because a person said so.
     Resume(Arc<str>),
-    /// A scope was looked at since the suspension of this id was over. It goes with the last of its scopes.
-    Looked(Arc<str>, Scope),
+    /// A scope was looked at since the suspension of this id that began at this time was over. It goes with the last of its scopes; one
+    /// that a person put in its place since stays.
+    Looked(Arc<str>, Duration, Scope),
     /// A pin put or replaced, by scope and id. Raises the generation of its manifest.
     Pin(Pin),
     /// The pin of this resource is over. Raises the generation of its manifest.
@@ -519,7 +520,7 @@ pub trait Store: Send + Sync {
     async fn commit(&self, writes: Vec<Write>) -> Result<(), Error>;
     /// Rows that a commit is about to bring, should all go well: what can be done ahead of it is done. Nothing of it is seen, and
     /// nothing of it is kept, before that commit.
-    fn foresee(&self, _rows: Vec<Row>) {}
+    fn foresee(&self, _rows: Arc<Vec<Row>>) {}
     /// What is remembered of one scope.
     async fn scope(&self, scope: &Scope) -> Result<ScopeMemory, Error>;
     /// What is remembered of every scope that has rows, open intents, claims, consents or conditions.

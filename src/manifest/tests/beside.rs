@@ -283,6 +283,30 @@ fn an_endpoint_goes_into_no_other_zone_while_its_own_may_be_declared_where_nothi
 }
 
 #[test]
+fn who_asks_where_a_claim_goes_is_told_what_may_declare_a_zone_for_it_and_has_to_be_mended() {
+    let sub = zone("").replace("z.test", "sub.z.test");
+    let told = |text: &str| {
+        let mut desk = setup("", &set(X));
+        desk.sources[0].1 = folder(&[("z.yaml", &zone("")), ("sub.yaml", text)]);
+        let hidden = desk.once().desired.hidden;
+        ["z.test", "sub.z.test", "other.test"].map(|name| hidden.by("one", "dns/Zone", name))
+    };
+    let file = || Some("sub.yaml of source `infra`, which has errors".to_owned());
+    assert_eq!(told(&sub), [None, None, None]);
+    assert_eq!(told("a: [\n"), [file(), file(), file()], "anything may be in it");
+    for provider in ["provider: oen", "provider: one, tttl: 3"] {
+        let text = sub.replace("provider: one", provider);
+        assert_eq!(told(&text), [None, file(), None], "{text}");
+    }
+    let mut desk = setup("", &set(X));
+    desk.lacking = vec![only(Some("*.other.test"), None)];
+    let hidden = desk.once().desired.hidden;
+    let afar = Some("source `afar`, of which nothing is known".to_owned());
+    assert_eq!(hidden.by("one", "dns/Zone", "a.other.test"), afar);
+    assert_eq!(hidden.by("one", "dns/Zone", "sub.z.test"), None);
+}
+
+#[test]
 fn what_is_kept_of_an_endpoint_does_not_outlive_what_may_be_hidden() {
     let mut cache = Cache::default();
     let mut desk = setup("", &endpoint(&["x.sub.z.test"]));

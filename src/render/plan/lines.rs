@@ -1,9 +1,12 @@
 //! What text and Markdown share: symbols, one-line values, changed lines of long values, counts in words.
 
-use super::document::*;
 use crate::{
+    operation::plan::{
+        Action, Approval, Blocked, ConditionKind, Document, Field, ForeignResource, Frozen, GuardDomain,
+        ResourceChange, State, Summary, Unassigned,
+    },
     render::{clean, counted, cut},
-    store::Elsewhere,
+    store::UnassignedManifest,
 };
 use std::{borrow::Cow, sync::Arc};
 
@@ -24,7 +27,8 @@ pub(super) fn frozen(document: &Document) -> Vec<String> {
 
 /// What is for sources and entries that are not configured here.
 pub(super) fn unassigned(document: &Document) -> Vec<String> {
-    let manifests: Vec<String> = document.unassigned_manifests.iter().map(Elsewhere::to_string).collect();
+    let manifests: Vec<String> =
+        document.unassigned_manifests.iter().map(UnassignedManifest::to_string).collect();
     let named = (!manifests.is_empty())
         .then(|| format!("{}: for providers that are not configured here", first(&manifests)));
     let line = |one: &Unassigned| {
@@ -257,25 +261,6 @@ pub(super) fn approved(domain: &GuardDomain) -> Vec<(&Approval, &str, String)> {
         Some((foreseen.approval.as_ref()?, &*foreseen.digest, once))
     });
     now.into_iter().chain(later).collect()
-}
-
-/// How many of each there are, and how many of any kind do not come by themselves.
-pub(super) fn tally<'a>(changes: impl IntoIterator<Item = &'a ResourceChange>) -> Summary {
-    let mut summary = Summary::default();
-    for change in changes {
-        *match change.change.actions[..] {
-            _ if change.is_suspended() => &mut summary.suspended,
-            _ if change.is_stalled() => &mut summary.stalled,
-            [Action::Create] => &mut summary.create,
-            [Action::Update] => &mut summary.update,
-            [Action::Delete] => &mut summary.delete,
-            [Action::Adopt] => &mut summary.adopt,
-            [Action::Move] => &mut summary.r#move,
-            [Action::Forget] => &mut summary.forget,
-            _ => &mut summary.replace,
-        } += 1;
-    }
-    summary
 }
 
 /// `3 to create, 1 to update; 1 suspended`: what there is, or with `always` also how little of the first kinds there is.

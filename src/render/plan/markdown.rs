@@ -3,8 +3,11 @@
 //! Whatever comes from a repository or a remote stands in fenced blocks, or is escaped, so that a record can
 //! neither draw a heading, nor link, nor call a person by name.
 
-use super::{document::*, lines};
-use crate::render::{clean, cut};
+use super::lines;
+use crate::{
+    operation::plan::{ConditionKind, Document, ResourceChange, Summary},
+    render::{clean, cut},
+};
 use std::{borrow::Cow, fmt::Write};
 
 /// Most characters: GitHub takes 65,536 in a comment.
@@ -161,7 +164,7 @@ fn scopes(document: &Document, out: &mut String) -> usize {
     let mut rest = 0;
     for changes in document.resource_changes.chunk_by(|a, b| a.scope == b.scope) {
         let name = code(cut(&changes[0].scope, LINE));
-        let words = lines::words(&lines::tally(changes), false);
+        let words = lines::words(&Summary::of(changes), false);
         let head = format!("<details><summary>{name}: {words}</summary>\n\n");
         // Fence, its language, its end and the closing tag; fences grow with the longest run inside.
         let room = (MOST - TAIL).saturating_sub(out.len() + head.len() + 100);

@@ -1,7 +1,10 @@
 //! A plan for a terminal, or for a pipe.
 
-use super::{document::*, lines};
-use crate::render::{clean, cut};
+use super::lines;
+use crate::{
+    operation::plan::{Action, Condition, ConditionKind, Document, Field, ResourceChange, State, Summary},
+    render::{clean, cut},
+};
 use reconciled_engine::plan::STILL_THERE;
 use std::{
     collections::{HashMap, HashSet},
@@ -138,7 +141,7 @@ impl Text {
             document.domains.iter().filter(|d| d.state == State::Held).map(|d| &*d.name).collect();
         for changes in document.resource_changes.chunk_by(|a, b| a.scope == b.scope) {
             self.painted(paint::BOLD, &clean(&changes[0].scope));
-            let _ = write!(self.out, "  {}", lines::words(&lines::tally(changes), false));
+            let _ = write!(self.out, "  {}", lines::words(&Summary::of(changes), false));
             if held.contains(&*changes[0].domain) {
                 self.out.push_str("  ");
                 self.painted(paint::YELLOW, "HELD");
@@ -151,7 +154,7 @@ impl Text {
                 self.change(change, column);
             }
             let rest = &changes[shown.len()..];
-            self.more(rest.len(), &format!(" ({})", lines::words(&lines::tally(rest), false)));
+            self.more(rest.len(), &format!(" ({})", lines::words(&Summary::of(rest), false)));
             self.out.push('\n');
         }
     }

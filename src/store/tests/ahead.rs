@@ -96,13 +96,13 @@ async fn rows_that_came_as_foreseen_are_as_if_they_had_not_been() {
         let endings = || numbers.clone().map(|number| ending(number, "done")).collect();
         let ended = || {
             let batch = Write::Event(event("batch", "600"));
-            vec![Write::End(endings()), Write::Rows(many(revision)), batch]
+            vec![Write::End(endings()), Write::Rows(many(revision).into()), batch]
         };
         one.commit(begun()).await;
         other.commit(begun()).await;
 
         let before = rows(&one.dir).await;
-        one.writer.foresee(many(revision)).await;
+        one.writer.foresee(many(revision).into()).await;
         assert!(one.writer.ahead.is_some() && is_open(&one.dir).await);
         assert_eq!(rows(&one.dir).await, before, "of what is foreseen nobody sees anything");
         one.commit(ended()).await;
@@ -123,30 +123,30 @@ async fn rows_that_came_as_foreseen_are_as_if_they_had_not_been() {
 async fn what_did_not_come_as_foreseen_is_written_as_it_came() {
     let mut desk = Desk::new().await;
     let foreseen = async |desk: &mut Desk| {
-        desk.writer.foresee(many("foreseen")).await;
+        desk.writer.foresee(many("foreseen").into()).await;
         assert!(desk.writer.ahead.is_some());
     };
     foreseen(&mut desk).await;
-    desk.commit(vec![Write::Rows(many("other"))]).await;
+    desk.commit(vec![Write::Rows(many("other").into())]).await;
     assert_eq!(rows(&desk.dir).await, many("other"));
 
     foreseen(&mut desk).await;
     let fewer = many("foreseen").split_off(1);
-    desk.commit(vec![Write::Rows(fewer.clone())]).await;
+    desk.commit(vec![Write::Rows(fewer.clone().into())]).await;
     let all: Vec<Row> = many("other").into_iter().take(1).chain(fewer).collect();
     assert_eq!(rows(&desk.dir).await, all);
 
     // What comes before rows may be about them.
     foreseen(&mut desk).await;
     let gone = Write::Gone(zone(), many("foreseen").into_iter().map(|row| row.tracked.id).collect());
-    desk.commit(vec![gone, Write::Rows(many("foreseen"))]).await;
+    desk.commit(vec![gone, Write::Rows(many("foreseen").into())]).await;
     assert_eq!(rows(&desk.dir).await, many("foreseen"));
 
     // Others take the place of those before.
     foreseen(&mut desk).await;
-    desk.writer.foresee(many("last")).await;
+    desk.writer.foresee(many("last").into()).await;
     assert!(desk.writer.ahead.is_some());
-    desk.commit(vec![Write::Rows(many("last"))]).await;
+    desk.commit(vec![Write::Rows(many("last").into())]).await;
     assert_eq!(rows(&desk.dir).await, many("last"));
     desk.is_as_opened().await;
 }
@@ -156,7 +156,7 @@ async fn whoever_waits_for_an_answer_comes_before_what_is_foreseen() {
     let mut desk = Desk::new().await;
     let (reply, _answer) = oneshot::channel();
     assert!(desk.queue.try_send(Message::Recovered(reply)).is_ok());
-    desk.writer.foresee(many("foreseen")).await;
+    desk.writer.foresee(many("foreseen").into()).await;
     assert!(desk.writer.ahead.is_none() && !is_open(&desk.dir).await);
     desk.is_as_opened().await;
 
@@ -165,18 +165,18 @@ async fn whoever_waits_for_an_answer_comes_before_what_is_foreseen() {
     let mut other = SqliteConnection::connect(&format!("sqlite:{}", file.display())).await.unwrap();
     sqlx::query("BEGIN IMMEDIATE").execute(&mut other).await.unwrap();
     assert!(desk.writer.next().await.is_some());
-    desk.writer.foresee(many("foreseen")).await;
+    desk.writer.foresee(many("foreseen").into()).await;
     assert!(desk.writer.ahead.is_none());
     other.close().await.unwrap();
     desk.is_as_opened().await;
-    desk.commit(vec![Write::Rows(many("foreseen"))]).await;
+    desk.commit(vec![Write::Rows(many("foreseen").into())]).await;
     assert_eq!(rows(&desk.dir).await, many("foreseen"));
 }
 
 #[tokio::test]
 async fn a_commit_that_does_not_come_keeps_nobody_from_the_file() {
     let mut desk = Desk::new().await;
-    desk.writer.foresee(many("foreseen")).await;
+    desk.writer.foresee(many("foreseen").into()).await;
     assert!(desk.writer.ahead.is_some());
     let Desk { dir, mut writer, queue } = desk;
     let others = async {
@@ -198,17 +198,17 @@ async fn a_commit_that_does_not_come_keeps_nobody_from_the_file() {
 async fn the_state_as_it_is_opened_forgets_what_is_foreseen_for_all_else() {
     let (dir, db) = new().await;
     for round in 0..20 {
-        db.foresee(many("foreseen"));
+        db.foresee(many("foreseen").into());
         tokio::task::yield_now().await;
         match round % 3 {
-            0 => db.commit(vec![Write::Rows(many("foreseen"))]).await.unwrap(),
+            0 => db.commit(vec![Write::Rows(many("foreseen").into())]).await.unwrap(),
             1 => db.recovered().await.unwrap(),
             _ => db.commit(vec![Write::Event(event("batch", "other"))]).await.unwrap(),
         }
         assert!(!is_open(&dir).await);
         assert_eq!(rows(&dir).await, many("foreseen"));
     }
-    db.foresee(many("never"));
+    db.foresee(many("never").into());
     db.close().await;
     assert_eq!(rows(&dir).await, many("foreseen"));
 }

@@ -31,7 +31,7 @@ fn write(step: usize, part: usize) -> Write {
                 let rich = rich_row(&id.0);
                 Row { scope: scope.clone(), state, written_at: time, ..rich }
             };
-            Write::Rows(ids.into_iter().map(fresh).collect())
+            Write::Rows(ids.into_iter().map(fresh).collect::<Vec<_>>().into())
         }
     }
 }
@@ -74,11 +74,11 @@ async fn what_is_kept_of_rows_is_what_the_database_holds() {
 async fn rows_that_another_writer_changed_are_read_again() {
     let (dir, db) = new().await;
     db.keep_rows(1_000);
-    db.commit(vec![Write::Rows(vec![row("a"), row("b")])]).await.unwrap();
+    db.commit(vec![Write::Rows(vec![row("a"), row("b")].into())]).await.unwrap();
     assert_eq!(db.scope(&zone()).await.unwrap().rows.len(), 2);
     tamper(&dir, "DELETE FROM inventory WHERE id = 'a'; UPDATE inventory_stamp SET stamp = stamp + 1").await;
     assert_eq!(*db.scope(&zone()).await.unwrap().rows, [row("b")]);
-    db.commit(vec![Write::Rows(vec![row("c")])]).await.unwrap();
+    db.commit(vec![Write::Rows(vec![row("c")].into())]).await.unwrap();
     assert_eq!(*db.scope(&zone()).await.unwrap().rows, [row("b"), row("c")]);
 }
 
@@ -86,7 +86,7 @@ async fn rows_that_another_writer_changed_are_read_again() {
 async fn rows_of_a_new_scope_are_kept_as_they_were_written() {
     let (dir, db) = new().await;
     db.keep_rows(1_000);
-    db.commit(vec![Write::Rows(vec![row("b"), row("a")])]).await.unwrap();
+    db.commit(vec![Write::Rows(vec![row("b"), row("a")].into())]).await.unwrap();
     tamper(&dir, "DELETE FROM inventory").await;
     assert_eq!(*db.scope(&zone()).await.unwrap().rows, [row("a"), row("b")]);
 }
@@ -94,17 +94,17 @@ async fn rows_of_a_new_scope_are_kept_as_they_were_written() {
 #[tokio::test]
 async fn rows_from_before_there_were_stamps_are_read_with_the_first_that_is_written() {
     let (dir, db) = new().await;
-    db.commit(vec![Write::Rows(vec![row("a")])]).await.unwrap();
+    db.commit(vec![Write::Rows(vec![row("a")].into())]).await.unwrap();
     tamper(&dir, "DELETE FROM inventory_stamp").await;
     db.keep_rows(1_000);
-    db.commit(vec![Write::Rows(vec![row("b")])]).await.unwrap();
+    db.commit(vec![Write::Rows(vec![row("b")].into())]).await.unwrap();
     assert_eq!(*db.scope(&zone()).await.unwrap().rows, [row("a"), row("b")]);
 }
 
 #[tokio::test]
 async fn a_write_that_changes_no_row_gives_no_new_stamp() {
     let (dir, db) = new().await;
-    db.commit(vec![Write::Rows(vec![row("a")])]).await.unwrap();
+    db.commit(vec![Write::Rows(vec![row("a")].into())]).await.unwrap();
     let stamp = async || {
         let mut conn = open::connect(&dir.path().join(DATABASE)).await.unwrap();
         let stamp = inventory::stamp(&mut conn, &zone().to_string()).await.unwrap();

@@ -10,7 +10,7 @@ async fn ids_that_look_like_sql_or_glob_are_only_texts() {
         odd.iter().map(|id| Row { address: "Zone/a".parse().unwrap(), ..row(id) }).collect();
     rows.sort_by(|a, b| a.tracked.id.cmp(&b.tracked.id));
     db.commit(vec![
-        Write::Rows(rows.clone()),
+        Write::Rows(rows.clone().into()),
         start(rows.iter().map(|r| intent(1, r.clone())).collect(), vec![]),
     ])
     .await
@@ -37,19 +37,35 @@ async fn suspensions_read_back_as_they_were_put_and_go_with_their_last_scope() {
         .collect();
     db.commit(put.iter().cloned().map(Write::Suspend).collect()).await.unwrap();
     assert_eq!(db.suspensions().await.unwrap(), put);
-    db.commit(vec![Write::Resume("1".into()), Write::Looked("0".into(), zone())]).await.unwrap();
+    db.commit(vec![Write::Resume("1".into()), Write::Looked("0".into(), NOW, zone())]).await.unwrap();
     let left = db.suspensions().await.unwrap();
     assert_eq!(
         left.iter().map(|s| (&*s.id, s.scopes.len())).collect::<Vec<_>>(),
         [("0", 1), ("2", 2), ("3", 2), ("4", 2)]
     );
-    db.commit(vec![Write::Looked("0".into(), Scope::new("pdns", "other.example"))]).await.unwrap();
+    db.commit(vec![Write::Looked("0".into(), NOW, Scope::new("pdns", "other.example"))]).await.unwrap();
     assert_eq!(db.suspensions().await.unwrap(), put[2..]);
     // Said again, it is another in its place; what is over and left nothing in doubt goes meanwhile.
     let again = Suspension { scopes: [].into(), ..suspension("2", Some(NOW)) };
     let other = Suspension { since: NOW + Duration::from_secs(1), ..suspension("9", None) };
     db.commit(vec![Write::Suspend(again), Write::Suspend(other.clone())]).await.unwrap();
     assert_eq!(db.suspensions().await.unwrap(), [put[3].clone(), put[4].clone(), other]);
+}
+
+#[tokio::test]
+async fn who_saw_that_a_suspension_is_over_ends_none_that_is_said_in_its_place() {
+    let (_dir, db) = new().await;
+    let over = suspension("0", Some(NOW));
+    let again = Suspension { since: NOW + Duration::from_secs(1), ..suspension("0", None) };
+    let looked = |since| {
+        let of = |scope: &Scope| Write::Looked("0".into(), since, scope.clone());
+        over.scopes.iter().map(of).collect::<Vec<_>>()
+    };
+    db.commit(vec![Write::Suspend(over.clone()), Write::Suspend(again.clone())]).await.unwrap();
+    db.commit(looked(over.since)).await.unwrap();
+    assert_eq!(db.suspensions().await.unwrap(), std::slice::from_ref(&again));
+    db.commit(looked(again.since)).await.unwrap();
+    assert_eq!(db.suspensions().await.unwrap(), []);
 }
 
 #[tokio::test]
@@ -144,7 +160,7 @@ async fn what_is_not_healthy_is_remembered_until_it_is_and_nothing_of_what_is() 
     let whole = Ailment { id: None, ..ailment("a", HealthState::Unknown) };
     let list = vec![whole, ailment("a", HealthState::Degraded)];
     let looked = Write::LookedAt(zone(), 3);
-    let writes = vec![Write::Rows(vec![settled]), Write::Ailments(zone(), list.clone()), looked];
+    let writes = vec![Write::Rows(vec![settled].into()), Write::Ailments(zone(), list.clone()), looked];
     db.commit(writes).await.unwrap();
     let memory = db.reader().scope(&zone()).await.unwrap();
     assert_eq!((memory.ailments, memory.looked_at), (list, 3));

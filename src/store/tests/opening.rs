@@ -6,7 +6,7 @@ use super::*;
 async fn sealed_bytes_are_nowhere_on_the_disk_in_clear() {
     let (dir, db) = new().await;
     let intents = vec![intent(1, rich_row("open")), intent(2, rich_row("closed"))];
-    db.commit(vec![start(intents, vec![]), Write::Rows(vec![rich_row("a")])]).await.unwrap();
+    db.commit(vec![start(intents, vec![]), Write::Rows(vec![rich_row("a")].into())]).await.unwrap();
     db.commit(vec![Write::End(vec![ending(2, "done")])]).await.unwrap();
     db.reader().backup(&dir.path().join("backup")).await.unwrap();
     let contains = |bytes: &[u8], text: &[u8]| bytes.windows(text.len()).any(|window| window == text);
@@ -52,7 +52,7 @@ async fn files_are_for_their_owner_only() {
     let parent = tempfile::tempdir().unwrap();
     let dir = parent.path().join("state");
     let db = Db::open_writer(&dir, create()).await.unwrap();
-    db.commit(vec![Write::Rows(vec![row("a")])]).await.unwrap();
+    db.commit(vec![Write::Rows(vec![row("a")].into())]).await.unwrap();
     db.reader().backup(&dir.join("backup")).await.unwrap();
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(&dir), 0o700);
@@ -85,7 +85,7 @@ async fn a_writer_that_is_dropped_lets_go_of_the_lock() {
 #[tokio::test]
 async fn after_close_commits_fail_and_the_wal_is_folded_in() {
     let (dir, db) = new().await;
-    db.commit(vec![Write::Rows(vec![row("a")])]).await.unwrap();
+    db.commit(vec![Write::Rows(vec![row("a")].into())]).await.unwrap();
     db.close().await;
     assert_eq!(db.commit(vec![Write::Release("x".into())]).await.unwrap_err().kind, ErrorKind::Unavailable);
     assert_eq!(db.scope(&zone()).await.unwrap_err().kind, ErrorKind::Unavailable);
@@ -103,9 +103,9 @@ async fn a_reader_creates_nothing_and_reads_beside_a_writer() {
     assert!(!dir.exists());
     let db = Db::open_writer(&dir, create()).await.unwrap();
     let reader = Reader::open(&dir, clock).await.unwrap();
-    db.commit(vec![Write::Rows(vec![rich_row("a")])]).await.unwrap();
+    db.commit(vec![Write::Rows(vec![rich_row("a")].into())]).await.unwrap();
     assert_eq!(*reader.scope(&zone()).await.unwrap().rows, [rich_row("a")]);
-    let refused = reader.commit(vec![Write::Rows(vec![row("b")])]).await.unwrap_err();
+    let refused = reader.commit(vec![Write::Rows(vec![row("b")].into())]).await.unwrap_err();
     assert_eq!(refused.kind, ErrorKind::PermissionDenied);
     let mut conn = reader.conn().await.unwrap();
     assert!(sqlx::query("DELETE FROM inventory").execute(&mut *conn).await.is_err());
@@ -147,7 +147,7 @@ async fn newer_and_foreign_databases_are_left_alone() {
 #[tokio::test]
 async fn an_older_database_is_copied_before_it_is_migrated_and_refused_for_reading() {
     let (dir, db) = new().await;
-    db.commit(vec![Write::Rows(vec![row("a")])]).await.unwrap();
+    db.commit(vec![Write::Rows(vec![row("a")].into())]).await.unwrap();
     db.close().await;
     tamper(&dir, "PRAGMA user_version = 0").await;
     let error = Reader::open(dir.path(), Arc::new(At(NOW))).await.unwrap_err();
@@ -162,8 +162,8 @@ async fn an_older_database_is_copied_before_it_is_migrated_and_refused_for_readi
 #[tokio::test]
 async fn damage_is_found_at_the_start_and_told_with_a_way_out() {
     let (dir, db) = new().await;
-    let rows = (0..2000).map(|n| row(&format!("h{n:04}/A"))).collect();
-    db.commit(vec![Write::Rows(rows)]).await.unwrap();
+    let rows: Vec<_> = (0..2000).map(|n| row(&format!("h{n:04}/A"))).collect();
+    db.commit(vec![Write::Rows(rows.into())]).await.unwrap();
     db.close().await;
     let file = dir.path().join(DATABASE);
     let good = fs::read(&file).unwrap();
@@ -219,7 +219,7 @@ async fn a_directory_that_cannot_be_written_is_a_clear_error() {
 #[tokio::test]
 async fn a_full_disk_leaves_nothing_half_written_and_ends_when_there_is_space() {
     let (dir, db) = new().await;
-    db.commit(vec![Write::Rows(vec![row("a")])]).await.unwrap();
+    db.commit(vec![Write::Rows(vec![row("a")].into())]).await.unwrap();
     let (epoch, seal) = (db.epoch(), db.seal().clone());
     db.close().await;
     let file = dir.path().join(DATABASE);
@@ -228,7 +228,7 @@ async fn a_full_disk_leaves_nothing_half_written_and_ends_when_there_is_space() 
     let limit = format!("PRAGMA max_page_count = {}", pages + 8);
     sqlx::query(AssertSqlSafe(limit)).execute(&mut conn).await.unwrap();
     let db = Db::begin(conn, seal, epoch, &file, &existing(), None).await.unwrap();
-    let many = || Write::Rows((0..2000).map(|n| row(&format!("h{n:04}/A"))).collect());
+    let many = || Write::Rows((0..2000).map(|n| row(&format!("h{n:04}/A"))).collect::<Vec<_>>().into());
     let too_much = || vec![Write::Release("x".into()), start(vec![intent(1, row("x"))], vec![]), many()];
     let error = db.commit(too_much()).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Unavailable);
@@ -236,7 +236,7 @@ async fn a_full_disk_leaves_nothing_half_written_and_ends_when_there_is_space() 
     assert!(error.hint.is_some());
     let memory = db.scope(&zone()).await.unwrap();
     assert_eq!((&**memory.rows, memory.open.len()), (&[row("a")][..], 0));
-    let small = || db.commit(vec![Write::Rows(vec![row("b")])]);
+    let small = || db.commit(vec![Write::Rows(vec![row("b")].into())]);
     let (first, full, last) = futures_util::join!(small(), db.commit(too_much()), small());
     assert!(first.is_ok() && full.is_err() && last.is_ok(), "a small commit in the same group goes through");
     assert_eq!(*db.scope(&zone()).await.unwrap().rows, [row("a"), row("b")]);
@@ -250,9 +250,9 @@ async fn a_full_disk_leaves_nothing_half_written_and_ends_when_there_is_space() 
 async fn a_restore_brings_back_the_backup_and_fences_who_knew_the_old_state() {
     let (dir, db) = new().await;
     let file = dir.path().join("backup.db");
-    db.commit(vec![Write::Rows(vec![rich_row("a")])]).await.unwrap();
+    db.commit(vec![Write::Rows(vec![rich_row("a")].into())]).await.unwrap();
     db.reader().backup(&file).await.unwrap();
-    db.commit(vec![Write::Rows(vec![row("b")])]).await.unwrap();
+    db.commit(vec![Write::Rows(vec![row("b")].into())]).await.unwrap();
     let locked = restore(dir.path(), &file, &At(NOW)).await.unwrap_err();
     assert!(matches!(locked, StoreError::Locked { .. }), "{locked:?}");
     db.close().await;
@@ -275,7 +275,7 @@ async fn a_restore_brings_back_the_backup_and_fences_who_knew_the_old_state() {
 #[tokio::test]
 async fn what_cannot_be_restored_replaces_nothing() {
     let (dir, db) = new().await;
-    db.commit(vec![Write::Rows(vec![row("a")])]).await.unwrap();
+    db.commit(vec![Write::Rows(vec![row("a")].into())]).await.unwrap();
     db.close().await;
     let file = dir.path().join("backup.db");
     let missing = restore(dir.path(), &file, &At(NOW)).await.unwrap_err();
@@ -294,7 +294,7 @@ async fn what_cannot_be_restored_replaces_nothing() {
 async fn a_restore_into_a_new_directory_needs_no_database_there() {
     let (dir, db) = new().await;
     let file = dir.path().join("backup.db");
-    db.commit(vec![Write::Rows(vec![row("a")])]).await.unwrap();
+    db.commit(vec![Write::Rows(vec![row("a")].into())]).await.unwrap();
     db.reader().backup(&file).await.unwrap();
     let other = dir.path().join("other");
     assert_eq!(restore(&other, &file, &At(NOW)).await.unwrap().replaced, None);

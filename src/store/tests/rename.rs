@@ -13,7 +13,7 @@ async fn what_is_known_of_an_entry_goes_along_and_can_be_opened() {
     let settled = Row { state: RowState::Settled, ..rich_row("a") };
     let unwell = Condition { id: None, ..condition("unavailable", "away", NOW) };
     db.commit(vec![
-        Write::Rows(vec![settled.clone()]),
+        Write::Rows(vec![settled.clone()].into()),
         Write::Conditions(zone(), vec![unwell]),
         Write::Ailments(zone(), vec![Ailment { id: None, ..ailment("", HealthState::Unknown) }]),
         Write::Hold(hold("x")),
@@ -55,7 +55,7 @@ async fn what_is_known_of_a_source_goes_along() {
     let (_dir, db) = new().await;
     let outputs = rich_row("a").tracked.outputs;
     let row = Row { tracked: Tracked { after: [key("b")].into(), outputs, ..row("a").tracked }, ..row("a") };
-    db.commit(vec![in_force("c1", &[("example.com", "1")]), Write::Rows(vec![row])]).await.unwrap();
+    db.commit(vec![in_force("c1", &[("example.com", "1")]), Write::Rows(vec![row].into())]).await.unwrap();
     db.rename(&[renamed(Named::Source, "infra", "main")]).await.unwrap();
     let new = |name: &str| ManifestKey::new("main", "dns", "Zone", "", name);
     let rows = db.rows_with_outputs(&new("example.com")).await.unwrap();
@@ -72,13 +72,13 @@ async fn a_write_without_an_answer_and_two_names_for_one_resource_are_refused() 
     let (_dir, db) = new().await;
     db.commit(vec![start(vec![intent(1, row("a"))], vec![])]).await.unwrap();
     for rename in [renamed(Named::Provider, "pdns", "dns"), renamed(Named::Source, "infra", "main")] {
-        db.commit(vec![Write::Rows(vec![row("known")])]).await.unwrap();
+        db.commit(vec![Write::Rows(vec![row("known")].into())]).await.unwrap();
         let error = db.rename(std::slice::from_ref(&rename)).await.unwrap_err();
         assert!(error.message.contains("has no answer yet"), "{error}");
     }
     db.commit(vec![Write::End(vec![ending(1, "done")])]).await.unwrap();
     let twin = Row { scope: Scope::new("dns", "example.com"), ..row("known") };
-    db.commit(vec![Write::Rows(vec![twin])]).await.unwrap();
+    db.commit(vec![Write::Rows(vec![twin].into())]).await.unwrap();
     let error = db.rename(&[renamed(Named::Provider, "pdns", "dns")]).await.unwrap_err();
     assert!(error.message.contains("both names track the same"), "{error}");
 }

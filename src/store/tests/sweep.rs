@@ -22,7 +22,7 @@ async fn a_scope_that_is_gone_leaves_nothing_behind_and_one_that_is_tracked_keep
     let content = Hash::of(b"1");
     db.commit(vec![
         in_force("one", &[("example.com", "1")]),
-        Write::Rows(vec![row("a")]),
+        Write::Rows(vec![row("a")].into()),
         Write::Documents(zone(), vec![(key("example.com"), Some(content))]),
         Write::LookedAt(zone(), 1),
         ailment(&zone()),
@@ -51,7 +51,7 @@ async fn what_was_claimed_goes_with_the_last_word_of_who_claimed_it() {
         let claim = ClaimRow { owner: id.into(), ..claim("a", &zone(), &certs) };
         Write::Claims(certs.clone(), id.into(), vec![claim])
     };
-    db.commit(vec![Write::Rows(vec![tracked("web"), tracked("api")]), claims("web"), claims("api")])
+    db.commit(vec![Write::Rows(vec![tracked("web"), tracked("api")].into()), claims("web"), claims("api")])
         .await
         .unwrap();
     db.commit(vec![Write::Gone(certs.clone(), vec!["web".into()])]).await.unwrap();

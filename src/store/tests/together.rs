@@ -44,7 +44,7 @@ fn write(scope: &Scope, seed: (usize, usize, usize)) -> Write {
             let word = ["done", "unknown", "failed"][dice(("word", seed), 3)];
             Write::End((0..4).map(|index| ending(before(index), word)).collect())
         }
-        4 | 5 => Write::Rows((0..2).map(|n| row_of(scope, (seed, n))).collect()),
+        4 | 5 => Write::Rows((0..2).map(|n| row_of(scope, (seed, n))).collect::<Vec<_>>().into()),
         6 => Write::Settled(scope.clone(), ids()),
         7 => {
             let content = (dice(("content", seed), 2) == 0).then(hash);

@@ -118,11 +118,10 @@ async fn status_counts_what_is_tracked_and_names_what_is_in_force() {
             commit: "c1".into(),
             inputs: Hash::of(b""),
         })),
-        Write::Rows(vec![
-            row("a"),
-            rich_row("b"),
-            Row { state: RowState::Applied, written_at: NOW, ..row("c") },
-        ]),
+        Write::Rows(
+            vec![row("a"), rich_row("b"), Row { state: RowState::Applied, written_at: NOW, ..row("c") }]
+                .into(),
+        ),
         Write::Version(zone(), Some(KnownVersion { version: Version::Absent, foreign: 9 })),
         Write::Conditions(zone(), vec![condition("Conflict", "differs", NOW)]),
         Write::Hold(hold("one")),
@@ -148,7 +147,7 @@ async fn the_views_for_people_can_all_be_read() {
     let (_dir, db) = new().await;
     db.commit(vec![
         in_force("c1", &[("a", "1")]),
-        Write::Rows(vec![row("a")]),
+        Write::Rows(vec![row("a")].into()),
         start(vec![intent(1, row("a"))], vec![]),
         Write::End(vec![ending(1, "done")]),
         Write::Conditions(zone(), vec![condition("Conflict", "differs", NOW)]),

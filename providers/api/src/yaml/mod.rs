@@ -15,4 +15,5 @@ mod typed;
 
 pub use node::{Node, NodeValue, ScalarKind, SourceFile, Span};
 pub use parse::{Limits, Parsed, parse, parse_all};
+pub use scalar::quoted;
 pub use typed::{At, Each, TextListOr, TextOr, TextOrList, unshown};

@@ -1,7 +1,10 @@
-//! What a plain scalar is: a boolean, a number, nothing, or text.
+//! What a plain scalar is: a boolean, a number, nothing, or text; and how text is written so that it is read as text.
 
 use super::node::ScalarKind;
-use std::borrow::Cow;
+use std::{borrow::Cow, fmt::Write as _};
+
+/// Words that some readers of YAML take for a boolean or for nothing.
+const WORDS: [&str; 9] = ["true", "false", "null", "yes", "no", "on", "off", "y", "n"];
 
 /// What the core schema of YAML 1.2 makes of a plain scalar.
 pub(super) enum Resolved {
@@ -58,4 +61,36 @@ fn is_integer(text: &str, unsigned: &str) -> bool {
         false => u64::from_str_radix(&digits, radix).is_ok(),
         true => i64::from_str_radix(&format!("-{digits}"), radix).is_ok(),
     }
+}
+
+/// A text as a scalar, in any style of collection: plain where nothing can be misread, else in double quotes.
+///
+/// ```
+/// use reconciled_provider::yaml::quoted;
+/// assert_eq!(quoted("dns/v1"), "dns/v1");
+/// assert_eq!(quoted("192.0.2.1"), "\"192.0.2.1\"");
+/// assert_eq!(quoted("no"), "\"no\"");
+/// assert_eq!(quoted("a: \"b\"\n"), r#""a: \"b\"\n""#);
+/// ```
+pub fn quoted(text: &str) -> String {
+    let is_plain = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '/')
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_' | b'/'))
+        && !WORDS.contains(&text.to_ascii_lowercase().as_str());
+    if is_plain {
+        return text.into();
+    }
+    let mut out = String::from("\"");
+    for c in text.chars() {
+        let _ = match c {
+            '"' | '\\' => write!(out, "\\{c}"),
+            '\n' => write!(out, "\\n"),
+            '\t' => write!(out, "\\t"),
+            ' '..='~' => write!(out, "{c}"),
+            c if c.is_alphanumeric() => write!(out, "{c}"),
+            // Controls, separators and whatever else YAML or an editor may not keep as it is.
+            c => write!(out, "\\U{:08X}", u32::from(c)),
+        };
+    }
+    out.push('"');
+    out
 }

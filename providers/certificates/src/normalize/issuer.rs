@@ -315,7 +315,7 @@ impl Reader<'_> {
 }
 
 impl Reader<'_> {
-    /// Warns of names whose record goes into no zone that is declared: an order would be made, and come to nothing.
+    /// Warns of names whose record goes into no zone that is declared: nothing is ordered until there is one.
     fn check_zones(&mut self, span: Span, solvers: &[(String, Solver)]) {
         let record = |(name, solver): &(String, Solver)| {
             let Solver::Dns(provider, delegated) = solver else { return None };
@@ -337,8 +337,7 @@ impl Reader<'_> {
         };
         for (provider, record) in records.iter().filter(|(provider, record)| !is_held(provider, record)) {
             let message = format!(
-                "no zone of provider `{provider}` that is declared holds `{record}`: an order would be made, and come to \
-                 nothing"
+                "no zone of provider `{provider}` that is declared holds `{record}`: nothing is ordered until one does"
             );
             let hint = "declare the zone with a manifest of kind `Zone`, or, where that name is a CNAME, write \
                         delegatedTo: NAME at the solver";

@@ -9,7 +9,7 @@ use reconciled_certificates::{
     wish::{Issue, Renew, Solver},
     x509,
 };
-use reconciled_provider::{Cx, Hash, Health, Outcome, SecretRef};
+use reconciled_provider::{Cx, ErrorKind, Hash, Health, Outcome, SecretRef};
 use reconciled_testkit::context::TableSecrets;
 use serde_json::{Value, json};
 use std::{
@@ -51,6 +51,41 @@ async fn a_record_is_put_where_it_is_delegated_to() {
         assert_eq!((claims.len(), &*claims[0].provider, &spec["name"]), (1, "zones", &json!(place)));
         assert_eq!(authority.calls("challenge"), 0, "it is not there yet");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_ordered_while_no_zone_takes_the_record_that_proves_a_name() {
+    for (name, delegated, place) in [
+        ("a.example", None, "_acme-challenge.a.example."),
+        ("*.a.example", None, "_acme-challenge.a.example."),
+        ("a.example", Some("a.dyn.example"), "a.dyn.example."),
+    ] {
+        let authority = Authority::start();
+        authority.offer("dns-01");
+        let mut desk = Desk::new(&authority);
+        desk.wish.names = [name.to_owned()].into();
+        prove_by(&mut desk, name, Solver::Dns("zones".into(), delegated.map(String::from)));
+        desk.lacks_place = true;
+        let outcome = desk.pass().await;
+        let error = outcome.error().unwrap();
+        assert!(
+            error.message.starts_with("nothing is ordered: ") && error.message.contains(place),
+            "{error}"
+        );
+        assert_eq!((error.kind, error.hint.as_deref()), (ErrorKind::Invalid, Some("declare one")));
+        assert_eq!(authority.counts(), (0, 0));
+        desk.lacks_place = false;
+        assert!(matches!(desk.pass().await, Outcome::Pending { .. }));
+        assert_eq!(authority.counts(), (1, 0));
+        // What was ordered is not ordered anew for that.
+        desk.lacks_place = true;
+        assert!(matches!(desk.pass().await, Outcome::Pending { .. }));
+        assert_eq!(authority.counts(), (1, 0));
+    }
+    let authority = Authority::start();
+    let mut desk = Desk::new(&authority);
+    desk.lacks_place = true;
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)), "over HTTP nothing is claimed");
 }
 
 /// True where a text has a hash that stands for a secret.

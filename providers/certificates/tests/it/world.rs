@@ -36,6 +36,8 @@ pub(crate) struct Desk {
     pub(crate) records: Arc<Mutex<BTreeMap<String, String>>>,
     /// Whose limits are kept.
     pub(crate) limits: Option<Limits>,
+    /// No zone takes the record that proves a name.
+    pub(crate) lacks_place: bool,
     /// Told the name of each place at which the process may die.
     pub(crate) passed: fn(&str),
     /// Who puts certificates in place.
@@ -49,7 +51,10 @@ pub(crate) struct Desk {
 }
 
 #[derive(Default)]
-struct Notes(Mutex<Option<Outcome>>);
+struct Notes {
+    outcome: Mutex<Option<Outcome>>,
+    lacks_place: bool,
+}
 
 #[async_trait]
 impl Journal for Notes {
@@ -60,8 +65,17 @@ impl Journal for Notes {
         Ok(())
     }
     async fn finished(&self, outcomes: Vec<(ActionId, Outcome)>) -> Result<(), Error> {
-        *self.0.lock().unwrap() = outcomes.into_iter().next().map(|(_, outcome)| outcome);
+        *self.outcome.lock().unwrap() = outcomes.into_iter().next().map(|(_, outcome)| outcome);
         Ok(())
+    }
+    fn has_place(&self, _: ActionId, claims: &[Claim]) -> Result<(), Error> {
+        match claims.first() {
+            Some(claim) if self.lacks_place => {
+                let spec = String::from_utf8(claim.spec.to_vec()).unwrap();
+                Err(Error::invalid(format!("no zone holds {spec}")).hint("declare one"))
+            }
+            _ => Ok(()),
+        }
     }
 }
 
@@ -125,6 +139,7 @@ impl Desk {
             listen_tls,
             records,
             limits,
+            lacks_place: false,
             passed: |_| {},
             place,
             reload: None,
@@ -253,7 +268,7 @@ impl Desk {
             None => Op::Create { desired, delta: Default::default() },
             Some(observed) => {
                 let delta = self.provider.compare(&desired, &observed).unwrap_or_default();
-                Op::Update { desired, delta, observed, tracked: None }
+                Op::Update { desired, delta: delta.into(), observed: observed.into(), tracked: None }
             }
         };
         self.carry_out(op).await
@@ -271,13 +286,14 @@ impl Desk {
     /// A pass once nothing is declared.
     pub(crate) async fn delete(&self) -> Outcome {
         let observed = self.look("web", false).await.unwrap();
-        self.carry_out(Op::Delete { observed, tracked: None }).await
+        self.carry_out(Op::Delete { observed: observed.into(), tracked: None }).await
     }
 
     /// A pass once the certificate `name` is not declared any more, of which nothing but a wait is there.
     pub(crate) async fn delete_of(&self, name: &str) -> Outcome {
         let observed = Observed::new(name.into(), Vec::new());
-        self.carry_out_in(Scope::new("cert", name), Op::Delete { observed, tracked: None }).await
+        self.carry_out_in(Scope::new("cert", name), Op::Delete { observed: observed.into(), tracked: None })
+            .await
     }
 
     /// A step after an outcome that was `Pending`, with a record that is there.
@@ -327,9 +343,9 @@ impl Desk {
     async fn carry_out_in(&self, scope: Scope, op: Op) -> Outcome {
         let actions = vec![Action { id: ActionId(1), token: "token".into(), op }];
         let batch = Batch { scope, base: Version::Unknown, actions };
-        let notes = Notes::default();
+        let notes = Notes { lacks_place: self.lacks_place, ..Notes::default() };
         self.provider.apply(&self.cx, &batch, &notes).await.unwrap();
-        notes.0.into_inner().unwrap().unwrap()
+        notes.outcome.into_inner().unwrap().unwrap()
     }
 
     /// As [`Desk::passes`], with what it claims carried out between them, as the engine does it: what stands was claimed by

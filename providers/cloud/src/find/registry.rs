@@ -6,12 +6,8 @@
 //! as something else is refused. A provider without keys needs a checksum in the host configuration. Over https, no answer
 //! leads to plain http; plain http is for this machine alone, or for checksums that are configured.
 
-use super::{
-    Found, Wanted,
-    address::platform,
-    blocking, installed, signature,
-    sums::{hex, listed},
-};
+use super::{Found, Wanted, address::platform, blocking, installed, signature, sums::listed};
+use data_encoding::HEXLOWER;
 use reconciled_provider::{Answers, Error};
 use reqwest::{Client, Response, StatusCode};
 use ring::digest::{Context, SHA256};
@@ -217,7 +213,7 @@ impl<'a> Registry<'a> {
             file.write_all(&chunk).await.map_err(unwritten)?;
         }
         file.flush().await.map_err(unwritten)?;
-        Ok(hex(context.finish().as_ref()))
+        Ok(HEXLOWER.encode(context.finish().as_ref()))
     }
 
     async fn get(&self, url: &Url) -> Result<Response, Error> {

@@ -2,6 +2,7 @@
 
 use super::address::Address;
 use base64::{Engine, engine::general_purpose::STANDARD};
+use data_encoding::HEXLOWER;
 use reconciled_provider::Error;
 use ring::digest::{Context, SHA256};
 use serde::{Deserialize, Serialize};
@@ -115,14 +116,10 @@ pub(super) fn sha256(mut from: impl Read) -> io::Result<String> {
     let mut buffer = vec![0; 64 << 10];
     loop {
         match from.read(&mut buffer)? {
-            0 => return Ok(hex(context.finish().as_ref())),
+            0 => return Ok(HEXLOWER.encode(context.finish().as_ref())),
             read => context.update(&buffer[..read]),
         }
     }
-}
-
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The checksum of a file in a list as `sha256sum` writes it.

@@ -97,6 +97,8 @@ pub struct NestedBlock {
     pub min: usize,
     /// At most as many; 0 is no limit.
     pub max: usize,
+    /// It goes away one day.
+    pub deprecated: bool,
 }
 
 impl Nesting {
@@ -135,9 +137,11 @@ impl Block {
         let mut block = Block { description: message.description, ..Block::default() };
         block.attributes = attributes(message.attributes)?;
         for nested in message.block_types {
+            let inner = nested.block.unwrap_or_default();
             let inner = NestedBlock {
                 nesting: Nesting::of(nested.nesting)?,
-                block: Block::of(nested.block.unwrap_or_default())?,
+                deprecated: inner.deprecated,
+                block: Block::of(inner)?,
                 min: usize::try_from(nested.min_items).unwrap_or(0),
                 max: usize::try_from(nested.max_items).unwrap_or(0),
             };

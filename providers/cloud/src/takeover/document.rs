@@ -1,5 +1,6 @@
 //! Manifests as text: YAML in block style, every text as it is read back. Pure.
 
+use reconciled_provider::yaml::quoted;
 use serde_json::{Map, Value as Json};
 use std::fmt::Write as _;
 
@@ -66,31 +67,6 @@ fn object(fields: &Map<String, Json>, depth: usize, out: &mut String) {
         let _ = write!(out, "{}{}:", "  ".repeat(depth), quoted(name));
         below(value, depth + 1, out);
     }
-}
-
-/// A scalar: plain where nothing can be misread, else in double quotes.
-fn quoted(text: &str) -> String {
-    const WORDS: [&str; 9] = ["true", "false", "null", "yes", "no", "on", "off", "y", "n"];
-    let is_plain = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '/')
-        && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_' | b'/'))
-        && !WORDS.contains(&text.to_ascii_lowercase().as_str());
-    if is_plain {
-        return text.into();
-    }
-    let mut out = String::from("\"");
-    for c in text.chars() {
-        let _ = match c {
-            '"' | '\\' => write!(out, "\\{c}"),
-            '\n' => write!(out, "\\n"),
-            '\t' => write!(out, "\\t"),
-            ' '..='~' => write!(out, "{c}"),
-            c if c.is_alphanumeric() => write!(out, "{c}"),
-            // Controls, separators and whatever else YAML or an editor may not keep as it is.
-            c => write!(out, "\\U{:08X}", u32::from(c)),
-        };
-    }
-    out.push('"');
-    out
 }
 
 #[cfg(test)]

@@ -39,14 +39,16 @@ impl Look {
 
 /// Attributes and blocks that a manifest leaves to others, as far as its provider lets it.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Elsewhere {
+pub(super) struct LeftToOthers {
     /// Others say all of it.
     pub(super) said: BTreeSet<Arc<str>>,
     /// It was empty in the file, so it was not declared here.
     pub(super) since: BTreeSet<Arc<str>>,
+    /// Others name it: what its provider has given up there may be what they say, in words that nobody can compare.
+    pub(super) is_named: bool,
 }
 
-impl Elsewhere {
+impl LeftToOthers {
     pub(super) fn has(&self, name: &str) -> bool {
         self.said.contains(name) || self.since.contains(name)
     }
@@ -60,7 +62,7 @@ struct Naming<'a> {
 }
 
 /// Finds out for each.
-pub(super) fn find(all: &[Look]) -> Vec<Elsewhere> {
+pub(super) fn find(all: &[Look]) -> Vec<LeftToOthers> {
     let words: Vec<BTreeSet<String>> = all.iter().map(|look| said(&look.now)).collect();
     let mut naming: BTreeMap<&str, Vec<Naming<'_>>> =
         all.iter().filter_map(Look::id).map(|id| (id, Vec::new())).collect();
@@ -76,10 +78,11 @@ pub(super) fn find(all: &[Look]) -> Vec<Elsewhere> {
         }
     }
     let of_one = |look: &Look| {
-        let mut out = Elsewhere::default();
+        let mut out = LeftToOthers::default();
         let Some(others) = look.id().and_then(|id| naming.get(id)).filter(|others| !others.is_empty()) else {
             return out;
         };
+        out.is_named = true;
         for (name, now) in look.now.as_object().into_iter().flatten() {
             let Some(elements) = now.as_array().filter(|_| !is_empty(now)) else { continue };
             let name: Arc<str> = (&**name).into();
@@ -255,13 +258,13 @@ mod tests {
         let both = [ingress(&["10.0.0.0/8"], 80), ingress(&["192.0.2.0/24"], 22)];
         let elsewhere = |said: &[&str], since: &[&str]| {
             let names = |all: &[&str]| all.iter().map(|name| Arc::from(*name)).collect();
-            Elsewhere { said: names(said), since: names(since) }
+            LeftToOthers { said: names(said), since: names(since), is_named: true }
         };
         let rules = [rule("sg-1", "10.0.0.0/8", 80)];
         assert_eq!(since(&[], &both[..1], &rules), elsewhere(&["ingress"], &[]));
         assert_eq!(since(&[], &both, &rules), elsewhere(&[], &["ingress"]));
         // What was there is declared, and what nobody else names may be.
-        assert_eq!(since(&both[1..], &both, &rules), Elsewhere::default());
-        assert_eq!(since(&[], &both, &[]), Elsewhere::default());
+        assert_eq!(since(&both[1..], &both, &rules), elsewhere(&[], &[]));
+        assert_eq!(since(&[], &both, &[]), LeftToOthers::default());
     }
 }

@@ -1,7 +1,7 @@
 //! What exists in the cloud, as declarations that leave it as it is: one resource by its id, or all of a type that its
 //! provider can list.
 
-use super::{AT_ONCE, Elsewhere, Fit, Marked, fit, written};
+use super::{AT_ONCE, Fit, LeftToOthers, Marked, fit, written};
 use crate::{
     catalog::Catalog,
     config::Places,
@@ -210,7 +210,7 @@ async fn find(
         return Err(nowhere());
     }
     let Fit { config, ignore, secrets, left: _ } =
-        fit(plugin, of, &found, &Marked::default(), &Elsewhere::default()).await?;
+        fit(plugin, of, &found, &Marked::default(), &LeftToOthers::default()).await?;
     let mut attributes = written(&of.schema.block, &config);
     if let Some(mark) = mark {
         mark.leave_out(&of.schema.block, &mut attributes);

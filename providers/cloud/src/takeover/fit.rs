@@ -4,7 +4,7 @@
 //! apart. So everything that may be declared and says something is, then what the provider refuses is left out, and the
 //! provider's own plan tells what else is needed.
 
-use super::{elsewhere::Elsewhere, marked::Marked};
+use super::{elsewhere::LeftToOthers, marked::Marked};
 use crate::{
     change,
     cty::{Value, write_json},
@@ -45,7 +45,7 @@ pub(super) async fn fit(
     of: &ResourceType,
     known: &Known,
     marked: &Marked,
-    elsewhere: &Elsewhere,
+    elsewhere: &LeftToOthers,
 ) -> Result<Fit, Error> {
     let state = &known.state;
     let block = &of.schema.block;
@@ -55,8 +55,12 @@ pub(super) async fn fit(
     let open = |name: &&Arc<str>| is_declarable(block, name);
     let may_be: BTreeSet<Arc<str>> =
         names.clone().filter(open).filter(|name| !ignore.contains(*name)).cloned().collect();
+    // The versioning of a bucket is a flag in a block of old, and a word in the resource that took its place.
+    let is_theirs = |name: &Arc<str>| {
+        elsewhere.has(name) || elsewhere.is_named && block.blocks.get(name).is_some_and(|b| b.deprecated)
+    };
     let theirs: BTreeSet<Arc<str>> =
-        may_be.iter().filter(|name| elsewhere.has(name) && !is_zero(state.get(name))).cloned().collect();
+        may_be.iter().filter(|name| is_theirs(name) && !is_zero(state.get(name))).cloned().collect();
     // Whether a provider fills in blocks, no schema says: its plan does.
     let is_given =
         |name: &Arc<str>| GIVEN.contains(&&**name) && is_computed(block, name) || theirs.contains(name);

@@ -26,7 +26,7 @@ use crate::{
     },
 };
 use document::{Head, document};
-use elsewhere::{Elsewhere, Look};
+use elsewhere::{LeftToOthers, Look};
 use fit::{Fit, fit};
 use futures_util::{StreamExt as _, stream};
 use marked::Marked;
@@ -47,6 +47,9 @@ const SAID: &str = "which resources of their own declare";
 
 /// Why it does not declare what came about after the file was written.
 const SINCE: &str = "which was empty in the state file, while other resources name this one";
+
+/// Why it does not declare what its provider calls deprecated.
+const OLD: &str = "which is deprecated, while other resources name this one";
 
 /// So many resources are looked at at a time.
 const AT_ONCE: usize = 10;
@@ -99,7 +102,7 @@ struct Read {
 /// One resource, with all that its manifest says.
 struct Found {
     held: Held,
-    elsewhere: Elsewhere,
+    elsewhere: LeftToOthers,
     entry: Arc<str>,
     form: Form,
     import: String,
@@ -268,7 +271,8 @@ pub async fn take_over(
             text.push_str("---\n");
         }
         text.push_str(&document(&head, &spec));
-        for (why, names) in [(SAID, &one.elsewhere.said), (SINCE, &one.elsewhere.since)] {
+        let old = one.fit.left.iter().filter(|name| !one.elsewhere.has(name)).cloned().collect();
+        for (why, names) in [(SAID, &one.elsewhere.said), (SINCE, &one.elsewhere.since), (OLD, &old)] {
             let left = names.iter().filter(|name| one.fit.left.contains(*name));
             let left: Vec<String> = left.map(|name| format!("`{name}`")).collect();
             if !left.is_empty() {
@@ -354,7 +358,7 @@ async fn declare(
     hosts: &BTreeMap<&Arc<str>, Host>,
     held: Held,
     Read { entry, known, marked, id, .. }: Read,
-    elsewhere: Elsewhere,
+    elsewhere: LeftToOthers,
     with_secrets: bool,
 ) -> Result<Found, Error> {
     let (_, host) = entry_of(hosts, &held)?;

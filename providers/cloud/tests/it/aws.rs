@@ -273,7 +273,7 @@ impl Cloud {
     async fn create(&self, desired: &Resource) -> Tracked {
         let (_, delta, _) = self.plan(desired, None).await;
         let delta = delta.expect("a creation");
-        self.done(desired, Op::Create { desired: desired.clone(), delta }).await
+        self.done(desired, Op::Create { desired: desired.clone(), delta: delta.into() }).await
     }
 
     /// Brings it to what is desired; `touched` is among what differs.
@@ -282,7 +282,12 @@ impl Cloud {
         assert!(names.iter().any(|name| name == touched), "{}: {names:?}", desired.id);
         let (observed, delta) = (observed.expect("it is there"), delta.expect("a difference"));
         assert!(!delta.replace, "{}: {names:?}", desired.id);
-        let op = Op::Update { desired: desired.clone(), delta, observed, tracked: Some(tracked) };
+        let op = Op::Update {
+            desired: desired.clone(),
+            delta: delta.into(),
+            observed: observed.into(),
+            tracked: Some(tracked),
+        };
         self.done(desired, op).await
     }
 
@@ -325,8 +330,8 @@ impl Cloud {
         assert!(!is_queue || tags().await.contains(Mark::KEY));
         let op = Op::Update {
             desired: Resource { spec: Spec::known(before.bytes.to_vec()), ..desired.clone() },
-            delta: Delta::leaving(),
-            observed: before.clone(),
+            delta: Delta::leaving().into(),
+            observed: before.clone().into(),
             tracked: Some(tracked.clone()),
         };
         self.done(desired, op).await;
@@ -356,13 +361,14 @@ impl Cloud {
             by_hand(&self.server, life.type_name, &remote, Hand::Deletes).await;
             let (observed, delta, _) = self.plan(now, Some(&tracked)).await;
             assert!(observed.is_none(), "{} is gone", now.id);
-            let op = Op::Create { desired: now.clone(), delta: delta.expect("it is made again") };
+            let op = Op::Create { desired: now.clone(), delta: delta.expect("it is made again").into() };
             tracked = self.done(now, op).await;
             self.in_sync(now, &tracked).await;
         }
         self.abandon(now, &tracked).await;
         let (observed, ..) = self.plan(now, Some(&tracked)).await;
-        let op = Op::Delete { observed: observed.expect("it is there"), tracked: Some(tracked.clone()) };
+        let op =
+            Op::Delete { observed: observed.expect("it is there").into(), tracked: Some(tracked.clone()) };
         let outcome = self.carry_out(&now.scope, op).await;
         assert!(matches!(outcome, Outcome::Gone), "{}: {outcome:?}", now.id);
         assert!(self.plan(now, Some(&tracked)).await.0.is_none(), "{} is still there", now.id);

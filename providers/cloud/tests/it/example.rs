@@ -138,8 +138,9 @@ async fn a_note_lives(book: &Notebook) {
     let one = Notebook::desired("one", "hello");
     let (_, delta, words) = book.plan(&one, &[]).await;
     assert_eq!(words, "id text title");
-    let tracked =
-        done(book.carry_out(Op::Create { desired: one.clone(), delta: delta.expect("a difference") }).await);
+    let tracked = done(
+        book.carry_out(Op::Create { desired: one.clone(), delta: delta.expect("a difference").into() }).await,
+    );
     assert_eq!(book.note("one").as_deref(), Some("hello"));
     let (_, delta, _) = book.plan(&one, std::slice::from_ref(&tracked)).await;
     assert!(delta.is_none(), "{delta:?}");
@@ -148,7 +149,8 @@ async fn a_note_lives(book: &Notebook) {
     let (observed, delta, words) = book.plan(&one, std::slice::from_ref(&tracked)).await;
     assert_eq!(words, "text");
     let (observed, delta) = (observed.expect("it is there"), delta.expect("a difference"));
-    let heal = Op::Update { desired: one, delta, observed, tracked: Some(tracked) };
+    let heal =
+        Op::Update { desired: one, delta: delta.into(), observed: observed.into(), tracked: Some(tracked) };
     let tracked = done(book.carry_out(heal).await);
     assert_eq!(book.note("one").as_deref(), Some("hello"));
 
@@ -156,12 +158,18 @@ async fn a_note_lives(book: &Notebook) {
     let (observed, delta, words) = book.plan(&two, std::slice::from_ref(&tracked)).await;
     assert_eq!(words, "id title replace");
     let (observed, delta) = (observed.expect("it is there"), delta.expect("a difference"));
-    let replace = Op::Replace { desired: two.clone(), delta, observed, tracked: Some(tracked) };
+    let replace = Op::Replace {
+        desired: two.clone(),
+        delta: delta.into(),
+        observed: observed.into(),
+        tracked: Some(tracked),
+    };
     let tracked = done(book.carry_out(replace).await);
     assert_eq!((book.note("one"), book.note("two").as_deref()), (None, Some("hello")));
 
     let (observed, ..) = book.plan(&two, std::slice::from_ref(&tracked)).await;
-    let delete = Op::Delete { observed: observed.expect("it is there"), tracked: Some(tracked.clone()) };
+    let delete =
+        Op::Delete { observed: observed.expect("it is there").into(), tracked: Some(tracked.clone()) };
     assert!(matches!(book.carry_out(delete).await, Outcome::Gone));
     assert_eq!(book.note("two"), None);
     // What is gone is told so.

@@ -38,7 +38,12 @@ async fn credentials_that_expire_lose_nothing_and_new_ones_go_on() {
 
     // Between the plan and the change.
     fs::write(desk.world.path().join("expired"), "").unwrap();
-    let op = Op::Update { desired: Desk::desired(&changed), delta, observed, tracked: Some(tracked.clone()) };
+    let op = Op::Update {
+        desired: Desk::desired(&changed),
+        delta: delta.into(),
+        observed: observed.into(),
+        tracked: Some(tracked.clone()),
+    };
     let outcome = carry_out(&desk, &desk.cx, op, None).await;
     assert!(word(&outcome).starts_with("failed: update toy_thing.a: ExpiredToken"), "{outcome:?}");
     assert_eq!(outcome.error().unwrap().kind, ErrorKind::PermissionDenied);
@@ -52,7 +57,12 @@ async fn credentials_that_expire_lose_nothing_and_new_ones_go_on() {
 
     desk.cx = with_token("fresh");
     let (tracked, observed, delta) = replan(&desk, &changed, tracked).await;
-    let op = Op::Update { desired: Desk::desired(&changed), delta, observed, tracked: Some(tracked) };
+    let op = Op::Update {
+        desired: Desk::desired(&changed),
+        delta: delta.into(),
+        observed: observed.into(),
+        tracked: Some(tracked),
+    };
     let outcome = carry_out(&desk, &desk.cx, op, None).await;
     assert_eq!(word(&outcome), "done");
     assert!(remembered(&outcome)["state"].as_str().unwrap().contains(r#""content":"x""#));
@@ -130,7 +140,12 @@ async fn what_reaches_the_cloud_waits_for_its_turn_and_nothing_else_does() {
     let changed = json!({ "config": { "name": "a", "content": "x" } });
     let (tracked, observed, delta) = replan(&desk, &changed, tracked).await;
     assert_eq!(turns.since(), 1, "a read");
-    let op = Op::Update { desired: Desk::desired(&changed), delta, observed, tracked: Some(tracked) };
+    let op = Op::Update {
+        desired: Desk::desired(&changed),
+        delta: delta.into(),
+        observed: observed.into(),
+        tracked: Some(tracked),
+    };
     let Outcome::Done(tracked) = carry_out(&desk, &desk.cx, op, None).await else { panic!("an update") };
     assert_eq!(turns.since(), 1, "an update");
 
@@ -139,7 +154,12 @@ async fn what_reaches_the_cloud_waits_for_its_turn_and_nothing_else_does() {
     let (tracked, observed, delta) = replan(&desk, &moved, tracked).await;
     assert!(delta.replace);
     turns.since();
-    let op = Op::Replace { desired: Desk::desired(&moved), delta, observed, tracked: Some(tracked) };
+    let op = Op::Replace {
+        desired: Desk::desired(&moved),
+        delta: delta.into(),
+        observed: observed.into(),
+        tracked: Some(tracked),
+    };
     let Outcome::Done(tracked) = carry_out(&desk, &desk.cx, op, None).await else { panic!("a replacement") };
     assert_eq!(turns.since(), 2, "a deletion and a creation");
 
@@ -158,7 +178,7 @@ async fn what_reaches_the_cloud_waits_for_its_turn_and_nothing_else_does() {
     let told = desk.provider.observe(&desk.cx, &want).await.unwrap();
     assert_eq!((told.resources.len(), turns.since()), (1, 1), "data");
 
-    let op = Op::Delete { observed: seen.resources[0].clone(), tracked: Some(tracked) };
+    let op = Op::Delete { observed: seen.resources[0].clone().into(), tracked: Some(tracked) };
     assert_eq!(word(&carry_out(&desk, &desk.cx, op, None).await), "gone");
     assert_eq!(turns.since(), 1, "a deletion");
 }
@@ -182,7 +202,12 @@ async fn who_wishes_to_stop_keeps_no_half_of_a_replacement_waiting_for_its_turn(
     let declared = json!({ "config": { "name": "b" } });
     let (tracked, observed, delta) = planned(&desk, &declared).await;
     assert!(delta.replace);
-    let op = Op::Replace { desired: Desk::desired(&declared), delta, observed, tracked: Some(tracked) };
+    let op = Op::Replace {
+        desired: Desk::desired(&declared),
+        delta: delta.into(),
+        observed: observed.into(),
+        tracked: Some(tracked),
+    };
     let cx = Cx { pace: Pace::of(OneTurn::default()), ..desk.cx.clone() };
     let outcome = carry_out(&desk, &cx, op, Some(cx.stop.clone())).await;
     assert_eq!(word(&outcome), "done");

@@ -42,7 +42,12 @@ async fn an_identity_comes_along_with_all_that_is_done_with_its_thing() {
 
     let declared = json!({ "config": { "name": "a", "content": "x" } });
     let (tracked, observed, delta) = replan(&desk, &declared, tracked).await;
-    let op = Op::Update { desired: Desk::desired(&declared), delta, observed, tracked: Some(tracked) };
+    let op = Op::Update {
+        desired: Desk::desired(&declared),
+        delta: delta.into(),
+        observed: observed.into(),
+        tracked: Some(tracked),
+    };
     let changed = carry_out(&desk, &cx, op, None).await;
     assert_eq!(word(&changed), "done");
     // The provider did not say it again.
@@ -52,12 +57,17 @@ async fn an_identity_comes_along_with_all_that_is_done_with_its_thing() {
     let declared = json!({ "config": { "name": "b" } });
     let (tracked, observed, delta) = replan(&desk, &declared, tracked).await;
     assert!(delta.replace);
-    let op = Op::Replace { desired: Desk::desired(&declared), delta, observed, tracked: Some(tracked) };
+    let op = Op::Replace {
+        desired: Desk::desired(&declared),
+        delta: delta.into(),
+        observed: observed.into(),
+        tracked: Some(tracked),
+    };
     let replaced = carry_out(&desk, &cx, op, None).await;
     assert_eq!(word(&replaced), "done");
     let Outcome::Done(tracked) = replaced else { panic!("{replaced:?}") };
     let (mut seen, _) = desk.look(&declared, std::slice::from_ref(&tracked)).await.unwrap();
-    let op = Op::Delete { observed: seen.resources.remove(0), tracked: Some(tracked) };
+    let op = Op::Delete { observed: seen.resources.remove(0).into(), tracked: Some(tracked) };
     assert_eq!(word(&carry_out(&desk, &cx, op, None).await), "gone");
 }
 
@@ -74,7 +84,9 @@ async fn a_thing_without_its_identity_is_refused_by_who_wants_it() {
     let mut without = kept(&observed.private);
     without.as_object_mut().unwrap().remove("identity");
     observed.private = Sealed(without.to_string().into_bytes().into());
-    let outcome = carry_out(&desk, &desk.cx, Op::Delete { observed, tracked: Some(tracked) }, None).await;
+    let outcome =
+        carry_out(&desk, &desk.cx, Op::Delete { observed: observed.into(), tracked: Some(tracked) }, None)
+            .await;
     assert_eq!(word(&outcome), "failed: plan a toy_thing: the identity is lost");
 }
 

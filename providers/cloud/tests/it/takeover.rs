@@ -233,6 +233,34 @@ async fn what_others_made_after_the_file_was_written_is_left_to_them() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_its_provider_has_given_up_is_left_to_others_that_may_declare_it() {
+    let label = json!([{ "key": "k", "value": "v" }]);
+    let of = |of: &str| json!({ "name": "n", "tags": { "of": of, "status": "enabled" } });
+    let (taken, _) = taken(&[
+        ("named", json!({ "name": "kept-a", "label": label }), json!([])),
+        // What nobody else may declare is declared here.
+        ("alone", json!({ "name": "kept-b", "label": label }), json!([])),
+        // And so is what its provider would take away.
+        ("fixed", json!({ "name": "f", "label": label }), json!([])),
+        ("first", of("thing-1"), json!([])),
+        ("third", of("thing-3"), json!([])),
+    ])
+    .await;
+    assert_eq!(taken.count, 5, "{:?}", taken.left.iter().map(|left| &left.error).collect::<Vec<_>>());
+    let documents: Vec<&str> = taken.files["Thing.yaml"].split("---\n").collect();
+    let of = |name: &str| documents.iter().find(|text| text.contains(&format!("name: {name}\n"))).unwrap();
+    assert!(!of("named").contains("label"), "{}", of("named"));
+    assert!(
+        of("alone").contains("label") && of("fixed").contains("label"),
+        "{} {}",
+        of("alone"),
+        of("fixed")
+    );
+    let why = "which is deprecated, while other resources name this one";
+    assert_eq!(taken.elsewhere, [("toy_thing.named".to_owned(), "`label`".to_owned(), why)]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn many_are_taken_over_in_the_order_of_their_file() {
     let names: Vec<String> = (0..25).map(|number| format!("n{number:02}")).collect();
     let all: Vec<(&str, Json, Json)> =

@@ -72,7 +72,7 @@ pub(crate) async fn carry_out(desk: &Desk, cx: &Cx, op: Op, stop: Option<Stop>) 
 pub(crate) async fn create(desk: &Desk, declared: &Json) -> Op {
     let (_, mut deltas) = desk.look(declared, &[]).await.expect("a plan");
     let delta = deltas.remove(&"toy_thing.a".into()).expect("a difference").expect("a plan");
-    Op::Create { desired: Desk::desired(declared), delta }
+    Op::Create { desired: Desk::desired(declared), delta: delta.into() }
 }
 
 /// The thing `thing-1`, tracked, and what `declared` comes to then.
@@ -195,7 +195,8 @@ async fn a_successor_that_is_its_predecessor_is_not_deleted() {
         let (tracked, observed, delta) = planned(&desk, &declared).await;
         assert!(delta.replace);
         let desired = Desk::desired(&declared);
-        let op = Op::Replace { desired, delta, observed, tracked: Some(tracked) };
+        let op =
+            Op::Replace { desired, delta: delta.into(), observed: observed.into(), tracked: Some(tracked) };
         let cx = Cx { clock: Arc::new(StillClock::default()), ..desk.cx.clone() };
         carry_out(&desk, &cx, op, None).await
     };
@@ -215,7 +216,12 @@ async fn a_change_that_fails_loses_nothing() {
     let desk = Desk::new("");
     let declared = json!({ "config": { "name": "a", "content": "x", "fault": "lose" } });
     let (tracked, observed, delta) = planned(&desk, &declared).await;
-    let op = Op::Update { desired: Desk::desired(&declared), delta, observed, tracked: Some(tracked) };
+    let op = Op::Update {
+        desired: Desk::desired(&declared),
+        delta: delta.into(),
+        observed: observed.into(),
+        tracked: Some(tracked),
+    };
     let outcome = carry_out(&desk, &desk.cx.clone(), op, None).await;
     assert_eq!(word(&outcome), "failed: update toy_thing.a: it went wrong");
 }
@@ -245,7 +251,12 @@ async fn what_has_to_go_still_has_to_after_a_deletion_in_part() {
     let declared = json!({ "config": { "name": "a" }, "lifecycle": { "triggers": ["after"] } });
     let (tracked, observed, delta) = replan(&desk, &declared, tracked).await;
     assert!(delta.replace);
-    let op = Op::Replace { desired: Desk::desired(&declared), delta, observed, tracked: Some(tracked) };
+    let op = Op::Replace {
+        desired: Desk::desired(&declared),
+        delta: delta.into(),
+        observed: observed.into(),
+        tracked: Some(tracked),
+    };
     let outcome = carry_out(&desk, &desk.cx.clone(), op, None).await;
     assert_eq!(word(&outcome), "partial: replace toy_thing.a: only half of it is gone");
     let kept = remembered(&outcome);
@@ -261,7 +272,7 @@ async fn a_plan_is_given_up_by_who_wishes_to_stop() {
     let declared = json!({ "config": { "name": "a" }, "import": "thing-1" });
     let (mut seen, _) = desk.look(&declared, &[]).await.unwrap();
     let tracked = Desk::tracked(&seen);
-    let op = Op::Delete { observed: seen.resources.remove(0), tracked: Some(tracked) };
+    let op = Op::Delete { observed: seen.resources.remove(0).into(), tracked: Some(tracked) };
     let notes = Notes::default();
     let action = Action { id: ActionId(1), token: "t".into(), op };
     let batch = Batch { scope: Desk::scope(), base: Version::Unknown, actions: vec![action] };
@@ -385,7 +396,12 @@ async fn what_is_abandoned_loses_our_mark_and_nothing_else() {
         assert_eq!(observed.owner, Owner::Ours);
         let spec = Spec::known(observed.bytes.to_vec());
         let desired = Resource { spec, ..Desk::desired(&found) };
-        let op = Op::Update { desired, delta: Delta::leaving(), observed, tracked: Some(tracked) };
+        let op = Op::Update {
+            desired,
+            delta: Delta::leaving().into(),
+            observed: observed.into(),
+            tracked: Some(tracked),
+        };
         let outcome = carry_out(&desk, &desk.cx, op, None).await;
         assert!(word(&outcome).starts_with(expect), "{fault}: {}", word(&outcome));
         if expect == "done" {

@@ -172,7 +172,7 @@ pub(crate) fn observed(action: &Action) -> Option<&Observed> {
         Op::Update { observed, .. } | Op::Replace { observed, .. } | Op::Delete { observed, .. } => {
             Some(observed)
         }
-        Op::Continue { observed, .. } => observed.as_ref(),
+        Op::Continue { observed, .. } => observed.as_deref(),
         Op::Create { .. } => None,
     }
 }

@@ -89,7 +89,7 @@ impl Api {
     /// Prepares calls; sends nothing.
     pub(crate) fn new(config: &Config, token: SecretRef) -> Result<Api, Error> {
         let base = config.api()?;
-        let client = Client::new(&base, config.timeout)?;
+        let client = Client::new(&base, config.options.timeout)?;
         Ok(Api { client, base, token, account: config.account.clone() })
     }
 

@@ -3,7 +3,6 @@
 use crate::{family::Options, http::base_url};
 use reconciled_provider::Error;
 use serde::Deserialize;
-use std::time::Duration;
 
 /// Keys of the entry besides those every entry has; the token (`token`) is handed over apart.
 #[derive(Clone, Debug, Deserialize, schemars::JsonSchema)]
@@ -17,11 +16,7 @@ pub struct Config {
     /// Write who owns a record into its comment.
     #[serde(default = "default_marks")]
     pub marks: bool,
-    /// How long one call may take in all, such as `30s`.
-    #[serde(default = "default_timeout", deserialize_with = "crate::duration::deserialize")]
-    #[schemars(with = "String")]
-    pub timeout: Duration,
-    /// What the entry knows of marks in TXT records; handed over apart.
+    /// What every DNS entry may say; handed over apart.
     #[serde(skip)]
     #[schemars(skip)]
     pub options: Options,
@@ -35,19 +30,9 @@ fn default_marks() -> bool {
     true
 }
 
-fn default_timeout() -> Duration {
-    Duration::from_secs(30)
-}
-
 impl Default for Config {
     fn default() -> Config {
-        Config {
-            url: default_url(),
-            account: None,
-            marks: default_marks(),
-            timeout: default_timeout(),
-            options: Options::default(),
-        }
+        Config { url: default_url(), account: None, marks: default_marks(), options: Options::default() }
     }
 }
 

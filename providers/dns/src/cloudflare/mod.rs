@@ -74,24 +74,13 @@ pub fn connect(
     }
     let api = Api::new(&config, token)?;
     let options = config.options.of(instance);
-    let (entry, instance) = (entry.into(), instance.into());
-    family::serve(Backend { entry, instance, config, api, zones: Zones::default() }, options)
+    let (name, instance) = (entry.into(), instance.into());
+    let backend = Backend { entry: name, instance, config, api, zones: Zones::default() };
+    family::serve(entry, &INFO, &SERVED, backend, options)
 }
 
 #[async_trait]
 impl family::Backend for Backend {
-    fn info(&self) -> &'static ProviderInfo {
-        &INFO
-    }
-
-    fn entry(&self) -> &str {
-        &self.entry
-    }
-
-    fn served(&self) -> &'static Served {
-        &SERVED
-    }
-
     async fn versions(&self, cx: &Cx, scopes: &[Scope]) -> Result<BTreeMap<Scope, Version>, Error> {
         observe::versions(self, cx, scopes).await
     }

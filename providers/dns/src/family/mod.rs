@@ -1,13 +1,14 @@
 //! What is the same for every DNS backend, once: kinds, manifests, names, claims, marks, lint, health.
 //!
-//! A backend is a [`Backend`]: it says what it serves, reads, and writes. [`serve`] makes a provider of it.
+//! A backend is a [`Backend`]: it reads and writes. [`serve`] is told what else it is, and makes a provider of it.
 
+pub(crate) mod bare;
 mod gap;
 mod provider;
 
 use crate::{
     keep, kind,
-    normalize::{self, Served},
+    normalize::Served,
     ownership::{Marker, Ownership},
     record,
     served::{Verify, Watch},
@@ -16,9 +17,8 @@ use crate::{
 use async_trait::async_trait;
 use provider::Family;
 use reconciled_provider::{
-    Batch, Cx, Delta, Deltas, Error, Fencing, Found, GuardDomain, Identity, Inputs, Journal, Manifest,
-    Marking, Normalized, Observation, Observed, Provider, ProviderInfo, Resource, Scope, Version, Want,
-    diff_by_compare,
+    Batch, Cx, Delta, Deltas, Error, Fencing, Found, GuardDomain, Identity, Journal, Marking, Normalized,
+    Observation, Observed, Provider, ProviderInfo, Resource, Scope, Version, Want, diff_by_compare,
 };
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
@@ -42,26 +42,13 @@ pub(crate) const INFO: ProviderInfo = ProviderInfo {
     normalizer: 2,
 };
 
-/// One entry with its server or service: what differs from one backend to the other.
+/// One entry with its server or service: what differs from one backend to the other, besides what is told to [`serve`].
 ///
 /// The laws are those of [`reconciled_provider::Observer`] and [`Provider`].
 #[async_trait]
 pub(crate) trait Backend: Send + Sync + fmt::Debug {
-    /// Static facts.
-    fn info(&self) -> &'static ProviderInfo;
-
-    /// Name of the entry.
-    fn entry(&self) -> &str;
-
-    /// What cannot be declared here, and what only this backend knows.
-    fn served(&self) -> &'static Served {
-        &Served::ALL
-    }
-
-    /// Manifests → canonical resources. Pure.
-    fn normalize(&self, manifest: &Manifest, inputs: &dyn Inputs) -> Normalized {
-        normalize::normalize_for(manifest, inputs, self.served())
-    }
+    /// Fits what was normalized to what this backend can hold. The same in gives the same out.
+    fn refine(&self, _: &mut Normalized) {}
 
     /// Change tokens of many zones in as few calls as possible.
     async fn versions(&self, cx: &Cx, scopes: &[Scope]) -> Result<BTreeMap<Scope, Version>, Error>;
@@ -85,6 +72,11 @@ pub(crate) trait Backend: Send + Sync + fmt::Debug {
         Ok(diff_by_compare(|desired, observed| self.compare(desired, observed), want, seen))
     }
 
+    /// True where a zone that it makes has no name servers but those that are declared.
+    fn makes_bare_zones(&self) -> bool {
+        false
+    }
+
     /// Zones that exist, for import.
     async fn discover(&self, cx: &Cx, query: &str) -> Result<Vec<Found>, Error>;
 
@@ -103,12 +95,20 @@ pub(crate) trait Backend: Send + Sync + fmt::Debug {
 }
 
 /// What every DNS entry may say, besides what only its backend understands.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Options {
     /// Whose records are, where TXT records say it.
     pub ownership: Ownership,
     /// Whether name servers are asked if they serve what was written.
     pub verify: Option<Verify>,
+    /// How long one call, answer or command may take in all.
+    pub timeout: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { ownership: Ownership::default(), verify: None, timeout: Duration::from_secs(30) }
+    }
 }
 
 impl Options {
@@ -118,16 +118,24 @@ impl Options {
     }
 }
 
-/// A provider of `backend`, as `options` say.
+/// A provider of `backend`, which is called `entry` in the configuration, as `options` say. `served` is what cannot be declared
+/// there, and what it alone knows.
 ///
 /// Errors: `Invalid` when the instance has no form in a mark.
-pub(crate) fn serve(backend: impl Backend + 'static, options: Options) -> Result<Arc<dyn Provider>, Error> {
-    let mut info = backend.info().clone();
+pub(crate) fn serve(
+    entry: &str,
+    info: &ProviderInfo,
+    served: &'static Served,
+    backend: impl Backend + 'static,
+    options: Options,
+) -> Result<Arc<dyn Provider>, Error> {
+    let (entry, mut info) = (entry.into(), info.clone());
     if options.ownership.marks.is_some() {
         info.marking = Marking::Companion;
     }
     let (marker, kinds) = (Marker::new(options.ownership)?, Arc::new(kind::kinds()));
     let verifies = options.verify.is_some();
     let watch = Watch::new(options.verify.unwrap_or_default());
-    Ok(Arc::new(Family { backend: Box::new(backend), info, kinds, marker, watch, verifies }))
+    let backend = Box::new(backend);
+    Ok(Arc::new(Family { entry, info, served, backend, kinds, marker, watch, verifies }))
 }

@@ -1,7 +1,14 @@
 //! A backend as a provider of the contract.
 
-use super::{Backend, gap};
-use crate::{export, ignore, merge, ownership::Marker, record, served::Watch, strings};
+use super::{Backend, bare, gap};
+use crate::{
+    export, ignore, merge,
+    normalize::{Served, normalize_for},
+    ownership::Marker,
+    record,
+    served::Watch,
+    strings,
+};
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_core::stream::BoxStream;
@@ -19,8 +26,10 @@ use std::{
 /// A backend with all that backends have in common.
 #[derive(Debug)]
 pub(super) struct Family {
-    pub(super) backend: Box<dyn Backend>,
+    pub(super) entry: Arc<str>,
     pub(super) info: ProviderInfo,
+    pub(super) served: &'static Served,
+    pub(super) backend: Box<dyn Backend>,
     pub(super) kinds: Arc<Kinds>,
     pub(super) marker: Marker,
     /// Asks name servers.
@@ -40,7 +49,9 @@ impl Observer for Family {
     }
 
     fn normalize(&self, _: &Kinds, manifest: &Manifest, inputs: &dyn Inputs) -> Normalized {
-        self.backend.normalize(manifest, inputs)
+        let mut normalized = normalize_for(manifest, inputs, self.served);
+        self.backend.refine(&mut normalized);
+        normalized
     }
 
     fn lint(&self, scope: &Scope, declared: &[Linted<'_>], around: Around<'_>) -> Vec<Finding> {
@@ -65,6 +76,9 @@ impl Observer for Family {
         let mut deltas = self.backend.diff(cx, want, seen).await?;
         if !self.info.atomic_batch {
             gap::tell(want, seen, &mut deltas);
+        }
+        if self.backend.makes_bare_zones() {
+            bare::tell(want, seen, &mut deltas);
         }
         self.marker.refuse(want, seen, &mut deltas);
         if self.verifies {
@@ -128,7 +142,7 @@ impl Observer for Family {
     }
 
     fn export(&self, found: &Found) -> Result<Vec<Bytes>, Error> {
-        Ok(export::export(self.backend.entry(), found))
+        Ok(export::export(&self.entry, found))
     }
 
     fn undeclarable(&self, found: &Found) -> Vec<String> {
@@ -160,7 +174,11 @@ impl Observer for Family {
     }
 
     fn place(&self, claim: &Claim, scopes: &BTreeSet<Scope>) -> Result<(Scope, ResourceId), Error> {
-        merge::place(self.backend.entry(), claim, scopes)
+        merge::place(&self.entry, claim, scopes)
+    }
+
+    fn would_carry(&self, claim: &Claim, scope: Option<&Scope>) -> Vec<(&'static str, String)> {
+        merge::would_carry(claim, scope)
     }
 
     fn merge(

@@ -4,7 +4,8 @@ use super::{Collector, Taken};
 use crate::{
     name::Name,
     rdata::{self, Type},
-    record, zonefile,
+    record,
+    zonefile::{self, Wrong},
 };
 use reconciled_provider::{Problem, SourceFile, Span};
 use std::collections::BTreeMap;
@@ -28,7 +29,8 @@ pub fn master(zone: &Name, file: &SourceFile) -> Taken {
         let (line, entry) = match found {
             Ok(found) => found,
             Err(error) => {
-                leave(error.line, error.message);
+                leave(error.line, error.what.to_string());
+                out.has_outside |= matches!(error.what, Wrong::Outside { .. });
                 continue;
             }
         };
@@ -71,5 +73,16 @@ example.com.\t\t86400\tIN\tSOA\tns1.example.com. h.example.com. 7 10800 3600 604
         assert_eq!(String::from_utf8_lossy(&soa.bytes).lines().count(), 2, "one value");
         let manifest = String::from_utf8(export("", &taken.found).remove(0).to_vec()).unwrap();
         assert!(!manifest.contains("SOA") && !manifest.contains("ttl"), "{manifest}");
+    }
+
+    #[test]
+    fn a_name_outside_of_the_zone_is_told_from_another_mistake() {
+        let check = |line: &str, has_outside: bool| {
+            let file = SourceFile::new("f", &*format!("{line}\n"));
+            let taken = master(&Name::zone("example.com").unwrap(), &file);
+            assert_eq!((taken.left_out.len(), taken.has_outside), (1, has_outside), "{line}");
+        };
+        check("www.example.org. 60 A 192.0.2.1", true);
+        check("www 60 A 192.0.2", false);
     }
 }

@@ -20,6 +20,8 @@ pub struct Taken {
     pub found: Found,
     /// What is left out, with the reason.
     pub left_out: Vec<Problem>,
+    /// Names are left out that are none of the zone: the file may be of another.
+    pub has_outside: bool,
 }
 
 /// Collects the RRsets of one zone.
@@ -27,16 +29,18 @@ struct Collector {
     scope: Scope,
     sets: BTreeMap<ResourceId, Vec<u8>>,
     left_out: Vec<Problem>,
+    has_outside: bool,
 }
 
 impl Collector {
     fn new(zone: &Name) -> Collector {
         let scope = record::scope("", zone);
         let sets = BTreeMap::from([(record::zone_id(&scope), record::ZONE.to_vec())]);
-        Collector { scope, sets, left_out: Vec::new() }
+        Collector { scope, sets, left_out: Vec::new(), has_outside: false }
     }
     fn finish(self) -> Taken {
         let resources = self.sets.into_iter().map(|(id, bytes)| Observed::new(id, bytes)).collect();
-        Taken { found: Found::new(self.scope, resources), left_out: self.left_out }
+        let found = Found::new(self.scope, resources);
+        Taken { found, left_out: self.left_out, has_outside: self.has_outside }
     }
 }

@@ -115,7 +115,7 @@ pub(super) fn add(
         match found {
             Err(error) => {
                 let line = u32::try_from(error.line).unwrap_or(u32::MAX);
-                problems.push(site(line).error(error.message));
+                problems.push(site(line).error(error.what.to_string()));
             }
             Ok((_, entry)) if rdata::is_signer_type(&entry.kind) => {
                 *signed.entry(entry.kind).or_default() += 1;

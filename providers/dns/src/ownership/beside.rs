@@ -16,9 +16,7 @@ use crate::{
     normalize::DEFAULT_TTL,
     record::{self, RrSet},
 };
-use reconciled_provider::{
-    Action, ActionId, Batch, Delta, Error, Op, PolicyId, Resource, ResourceId, Scope, Spec,
-};
+use reconciled_provider::{Action, ActionId, Batch, Error, Op, PolicyId, Resource, ResourceId, Scope, Spec};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -183,7 +181,7 @@ fn operation(txt: &ResourceId, edit: &Edit, marks: &Marks, scope: &Scope) -> Opt
         return None;
     }
     if next.is_empty() {
-        return Some(Op::Delete { observed: observed?.clone(), tracked: None });
+        return Some(Op::Delete { observed: observed?.clone().into(), tracked: None });
     }
     // What else the provider knows of it, such as a note, stays.
     let extra = before.as_ref().map_or("", |set| set.extra);
@@ -197,7 +195,9 @@ fn operation(txt: &ResourceId, edit: &Edit, marks: &Marks, scope: &Scope) -> Opt
         policy: PolicyId::default(),
     };
     Some(match observed {
-        Some(observed) => Op::Update { desired, delta, observed: observed.clone(), tracked: None },
-        None => Op::Create { desired, delta: Delta::default() },
+        Some(observed) => {
+            Op::Update { desired, delta: delta.into(), observed: observed.clone().into(), tracked: None }
+        }
+        None => Op::Create { desired, delta: Default::default() },
     })
 }

@@ -360,7 +360,7 @@ mod tests {
         let waiting = || Spec::waiting(Hash::of(b"a"), Vec::new());
         let cname = Observed::new("x.example.com./CNAME".into(), b"300\na.example.net.".to_vec());
         let ops = vec![
-            Op::Delete { observed: cname, tracked: None },
+            Op::Delete { observed: cname.into(), tracked: None },
             create("x.example.com./A", waiting()),
             create("y.example.com./A", Spec::known(b"300\n192.0.2.1".to_vec())),
             create("y.example.com./AAAA", waiting()),

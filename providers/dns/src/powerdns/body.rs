@@ -132,13 +132,10 @@ mod tests {
         rdata::{Type, tests::canonical_values},
     };
     use proptest::prelude::*;
-    use reconciled_provider::{
-        Action, ActionId, Delta, Op, Origin, PolicyId, Resource, Scope, SecretRef, Spec,
-    };
+    use reconciled_provider::{Action, ActionId, Op, Origin, PolicyId, Resource, Scope, SecretRef, Spec};
     use std::sync::Arc;
 
     fn backend() -> Backend {
-        crate::powerdns::install_crypto();
         let config = Config::new("http://127.0.0.1:8081");
         let client = Client::new(&config, SecretRef::Env("KEY".into())).unwrap();
         Backend {
@@ -166,7 +163,7 @@ mod tests {
                 policy: PolicyId::default(),
                 origin: Origin { manifest: 0, line: 1 },
             };
-            let op = Op::Create { desired, delta: Delta::default() };
+            let op = Op::Create { desired, delta: Default::default() };
             let action = Action { id: ActionId(1), token: "t".into(), op };
             let (backend, mut sent) = (backend(), Vec::new());
             let encoder = Encoder { backend: &backend, serial: 7 };

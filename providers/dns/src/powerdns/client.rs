@@ -90,7 +90,7 @@ impl Client {
     /// Prepares calls; sends nothing.
     pub(crate) fn new(config: &Config, key: SecretRef) -> Result<Client, Error> {
         let api = config.api()?;
-        let client = http::Client::new(&api, config.timeout)?.unreachable(UNREACHABLE);
+        let client = http::Client::new(&api, config.options.timeout)?.unreachable(UNREACHABLE);
         Ok(Client { client, api, key })
     }
 

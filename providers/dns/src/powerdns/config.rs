@@ -3,7 +3,6 @@
 use crate::{family::Options, http};
 use reconciled_provider::Error;
 use serde::Deserialize;
-use std::time::Duration;
 use url::Url;
 
 /// Keys of the entry besides those every entry has; the API key (`apiKey`) is handed over apart.
@@ -15,10 +14,6 @@ pub struct Config {
     /// Name of the server in the API; PowerDNS itself knows only `localhost`.
     #[serde(default = "default_server")]
     pub server: String,
-    /// How long one call may take in all, such as `30s`.
-    #[serde(default = "default_timeout", deserialize_with = "crate::duration::deserialize")]
-    #[schemars(with = "String")]
-    pub timeout: Duration,
     /// Write who owns a record into its comments.
     #[serde(default = "default_marks")]
     pub marks: bool,
@@ -28,7 +23,7 @@ pub struct Config {
     /// Name servers of zones created here whose manifest does not manage the apex.
     #[serde(default)]
     pub nameservers: Vec<String>,
-    /// What the entry knows of marks in TXT records; handed over apart.
+    /// What every DNS entry may say; handed over apart.
     #[serde(skip)]
     #[schemars(skip)]
     pub options: Options,
@@ -36,10 +31,6 @@ pub struct Config {
 
 fn default_server() -> String {
     "localhost".into()
-}
-
-fn default_timeout() -> Duration {
-    Duration::from_secs(30)
 }
 
 fn default_marks() -> bool {
@@ -56,7 +47,6 @@ impl Config {
         Config {
             url: url.into(),
             server: default_server(),
-            timeout: default_timeout(),
             marks: default_marks(),
             max_body: default_max_body(),
             nameservers: Vec::new(),

@@ -17,7 +17,7 @@ mod zone;
 
 pub use config::Config;
 
-use crate::family;
+use crate::{family, normalize::Served};
 use async_trait::async_trait;
 use client::Client;
 use reconciled_provider::{
@@ -93,27 +93,16 @@ pub fn connect(
     let (limit, most) = (AtomicUsize::new(config.max_body), AtomicUsize::new(config.max_body));
     let lost = AtomicUsize::new(0);
     let options = config.options.of(instance);
-    let (entry, instance) = (entry.into(), instance.into());
-    family::serve(
-        Backend { entry, instance, config, client, limit, most, lost, turn: Mutex::default() },
-        options,
-    )
-}
-
-/// Installs the TLS implementation of the process, if nobody did. Called by [`connect`].
-pub fn install_crypto() {
-    // An error says that one is installed already, which is as good.
-    let _ = rustls::crypto::ring::default_provider().install_default();
+    let (name, instance) = (entry.into(), instance.into());
+    let backend =
+        Backend { entry: name, instance, config, client, limit, most, lost, turn: Mutex::default() };
+    family::serve(entry, &INFO, &Served::ALL, backend, options)
 }
 
 #[async_trait]
 impl family::Backend for Backend {
-    fn info(&self) -> &'static ProviderInfo {
-        &INFO
-    }
-
-    fn entry(&self) -> &str {
-        &self.entry
+    fn makes_bare_zones(&self) -> bool {
+        self.config.nameservers.is_empty()
     }
 
     async fn versions(&self, cx: &Cx, scopes: &[Scope]) -> Result<BTreeMap<Scope, Version>, Error> {

@@ -6,6 +6,7 @@
 use super::{Refusal, Type, svcb};
 use crate::text;
 use base64::{Engine, engine::general_purpose::STANDARD};
+use data_encoding::HEXLOWER;
 use std::fmt::Write;
 
 /// One field of record data.
@@ -147,23 +148,8 @@ fn join(field: Field, words: &[&str], out: &mut String) -> Option<()> {
         }
         _ => {
             let digits = words.concat().to_ascii_lowercase();
-            let octets = unhex(&digits)?;
+            let octets = HEXLOWER.decode(digits.as_bytes()).ok()?;
             (!octets.is_empty()).then(|| *out += &digits)
         }
-    }
-}
-
-/// Octets of hexadecimal digits.
-pub(crate) fn unhex(digits: &str) -> Option<Vec<u8>> {
-    let (pairs, []) = digits.as_bytes().as_chunks::<2>() else { return None };
-    let digit = |byte: u8| char::from(byte).to_digit(16);
-    pairs.iter().map(|[high, low]| u8::try_from(digit(*high)? << 4 | digit(*low)?).ok()).collect()
-}
-
-/// Hexadecimal digits of octets.
-pub(crate) fn hex(octets: &[u8], out: &mut String) {
-    for octet in octets {
-        // Writing into a text cannot fail.
-        let _ = write!(out, "{octet:02x}");
     }
 }

@@ -13,6 +13,7 @@ use crate::{
     text::{self, Strings},
 };
 use base64::{Engine, engine::general_purpose::STANDARD};
+use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Types by their number, besides those that can be declared: what is found in zones.
@@ -98,7 +99,8 @@ pub fn word(number: u16) -> std::borrow::Cow<'static, str> {
 pub fn encode(kind: &str, value: &str, serial: u32) -> Option<Vec<u8>> {
     if let Some(generic) = value.strip_prefix("\\# ") {
         let (length, digits) = generic.split_once(' ').unwrap_or((generic, ""));
-        return field::unhex(digits).filter(|octets| length.parse() == Ok(octets.len()));
+        let octets = HEXLOWER_PERMISSIVE.decode(digits.as_bytes()).ok();
+        return octets.filter(|octets| length.parse() == Ok(octets.len()));
     }
     let kind = Type::of(kind)?;
     let mut out = Vec::with_capacity(value.len());
@@ -135,7 +137,7 @@ fn encode_field(field: Field, words: &[&str], out: &mut Vec<u8>) -> Option<()> {
         Field::Tag => string(first()?.as_bytes(), out)?,
         Field::Text => string(&text::unquote(first()?)?, out)?,
         Field::LongText => out.extend(text::unquote(first()?)?),
-        Field::Hex => out.extend(field::unhex(&words.concat())?),
+        Field::Hex => out.extend(HEXLOWER_PERMISSIVE.decode(words.concat().as_bytes()).ok()?),
         Field::Base64 => out.extend(STANDARD.decode(words.concat()).ok()?),
         Field::Params => out.extend(svcb::encode(words)?),
     }
@@ -162,7 +164,7 @@ pub fn decode(number: u16, message: &[u8], start: usize, end: usize) -> String {
     out += &format!("\\# {}", data.len());
     if !data.is_empty() {
         out.push(' ');
-        field::hex(data, &mut out);
+        HEXLOWER.encode_append(data, &mut out);
     }
     out
 }
@@ -245,7 +247,7 @@ fn decode_field(field: Field, message: &[u8], at: usize, end: usize, out: &mut S
         }
         Field::Hex | Field::Base64 if rest.is_empty() => None,
         Field::Hex => {
-            field::hex(rest, out);
+            HEXLOWER.encode_append(rest, out);
             Some(end)
         }
         Field::Base64 => {

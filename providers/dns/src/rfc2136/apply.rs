@@ -432,7 +432,7 @@ mod tests {
         };
         let before = b"60\n(ttl 3600) ns1.example.net.\n(ttl 3600) ns3.example.net.\nns2.example.net.";
         let observed = Observed::new("example.com./NS".into(), before.to_vec());
-        let op = Op::Update { desired, delta, observed, tracked: None };
+        let op = Op::Update { desired, delta, observed: observed.into(), tracked: None };
         let action = Action { id: ActionId(1), token: "t".into(), op };
         let changes = changes(&action, "example.com.", ("example.com.", "NS"), 1, false).unwrap();
         assert_eq!((changes.deletes.len(), changes.adds.len(), changes.removes.len()), (0, 2, 1));
@@ -446,7 +446,7 @@ mod tests {
     fn half_a_swap_is_held_back_and_what_else_is_at_the_name_of_a_refusal_is_not() {
         let cname = Observed::new("x.example.com./CNAME".into(), b"300\na.example.net.".to_vec());
         let ops = vec![
-            Op::Delete { observed: cname, tracked: None },
+            Op::Delete { observed: cname.into(), tracked: None },
             create("x.example.com./ALIAS", b"300\nb.example.net."),
             create("y.example.com./A", b"300\n192.0.2.1"),
             create("y.example.com./ALIAS", b"300\nb.example.net."),

@@ -12,6 +12,7 @@ use super::{
     transfer::{Form, Sink, Transfer, Unfit},
     tsig::{Doubt, Key, Verifier},
 };
+use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use hickory_proto::{
     op::Message,
     rr::{Name, Record, RecordType, rdata::tsig::TsigError},
@@ -31,7 +32,7 @@ impl Soa {
     /// The token of this state: the serial to be read by people, and the data.
     pub(crate) fn version(&self) -> Version {
         let mut text = format!("s:{}:", self.serial);
-        crate::rdata::field::hex(&self.data, &mut text);
+        HEXLOWER.encode_append(&self.data, &mut text);
         Version::At(text.into())
     }
     /// True when nobody but an update of ours that changed something, and leaves SOA data like `kept`, can have written
@@ -47,7 +48,7 @@ impl Soa {
     pub(crate) fn of(version: &Version) -> Option<Soa> {
         let Version::At(token) = version else { return None };
         let (serial, data) = std::str::from_utf8(token).ok()?.strip_prefix("s:")?.split_once(':')?;
-        Some(Soa { serial: serial.parse().ok()?, data: crate::rdata::field::unhex(data)? })
+        Some(Soa { serial: serial.parse().ok()?, data: HEXLOWER_PERMISSIVE.decode(data.as_bytes()).ok()? })
     }
 }
 

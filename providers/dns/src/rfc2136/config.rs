@@ -12,10 +12,6 @@ use std::time::Duration;
 pub struct Config {
     /// The primary server of the zones: `127.0.0.1:53`, `ns1.example.com` or `[2001:db8::53]:5353`. Default port: 53.
     pub server: String,
-    /// How long one answer may take, such as `30s`.
-    #[serde(default = "default_timeout", deserialize_with = "crate::duration::deserialize")]
-    #[schemars(with = "String")]
-    pub timeout: Duration,
     /// Largest message in octets, at most 65535. What does not fit is sent in several.
     #[serde(default = "default_max_message")]
     pub max_message: usize,
@@ -23,7 +19,7 @@ pub struct Config {
     #[serde(skip, default = "default_patience")]
     #[schemars(skip)]
     pub patience: Duration,
-    /// What the entry knows of marks in TXT records; handed over apart.
+    /// What every DNS entry may say; handed over apart.
     #[serde(skip)]
     #[schemars(skip)]
     pub options: Options,
@@ -36,10 +32,6 @@ pub struct Keys {
     pub update: Key,
     /// For reading: transfers and serials.
     pub transfer: Key,
-}
-
-fn default_timeout() -> Duration {
-    Duration::from_secs(30)
 }
 
 fn default_patience() -> Duration {
@@ -55,7 +47,6 @@ impl Config {
     pub fn new(server: impl Into<String>) -> Config {
         Config {
             server: server.into(),
-            timeout: default_timeout(),
             max_message: default_max_message(),
             patience: default_patience(),
             options: Options::default(),

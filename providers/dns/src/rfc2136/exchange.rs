@@ -32,7 +32,7 @@ impl Broken {
 /// The addresses of the server.
 async fn addresses(config: &Config, doing: &str) -> Result<Vec<SocketAddr>, Error> {
     let address = config.address()?;
-    let found = timeout(config.timeout, lookup_host(address))
+    let found = timeout(config.options.timeout, lookup_host(address))
         .await
         .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
     let found: Vec<SocketAddr> = found
@@ -59,7 +59,7 @@ pub(crate) struct Tcp<'c> {
 impl<'c> Tcp<'c> {
     /// Connects; every wait on the connection ends after the timeout of the entry.
     pub(crate) async fn connect(config: &'c Config, cx: &Cx, doing: &str) -> Result<Tcp<'c>, Error> {
-        let limit = config.timeout.min(cx.deadline);
+        let limit = config.options.timeout.min(cx.deadline);
         let mut last = None;
         for address in addresses(config, doing).await? {
             match timeout(limit, TcpStream::connect(address)).await {

@@ -79,7 +79,8 @@ pub fn connect(entry: &str, config: Config, keys: Keys) -> Result<Arc<dyn Provid
     keys.transfer.validate()?;
     let options = config.options.clone();
     let (written, by_sets, zones) = Default::default();
-    family::serve(Backend { entry: entry.into(), config, keys, written, by_sets, zones }, options)
+    let backend = Backend { entry: entry.into(), config, keys, written, by_sets, zones };
+    family::serve(entry, &INFO, &SERVED, backend, options)
 }
 
 impl Backend {
@@ -124,18 +125,6 @@ impl Backend {
 
 #[async_trait]
 impl family::Backend for Backend {
-    fn info(&self) -> &'static ProviderInfo {
-        &INFO
-    }
-
-    fn entry(&self) -> &str {
-        &self.entry
-    }
-
-    fn served(&self) -> &'static Served {
-        &SERVED
-    }
-
     async fn versions(&self, cx: &Cx, scopes: &[Scope]) -> Result<BTreeMap<Scope, Version>, Error> {
         observe::versions(self, cx, scopes).await
     }

@@ -59,7 +59,7 @@ impl Api {
     /// Prepares calls; sends nothing.
     pub(crate) fn new(config: &Config, login: Login) -> Result<Api, Error> {
         let base = config.base()?;
-        let client = Client::new(&base, config.timeout)?;
+        let client = Client::new(&base, config.options.timeout)?;
         Ok(Api {
             client,
             base,

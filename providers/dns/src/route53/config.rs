@@ -3,7 +3,7 @@
 use crate::family::Options;
 use reconciled_provider::{Error, SecretRef};
 use serde::Deserialize;
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
 
 /// Keys of the entry besides those every entry has; the credentials are handed over apart.
 #[derive(Clone, Debug, Deserialize, schemars::JsonSchema)]
@@ -27,11 +27,7 @@ pub struct Config {
     /// A change counts as done when every name server has it, and not when the API has taken it.
     #[serde(default)]
     pub insync: bool,
-    /// How long one call may take in all, such as `30s`.
-    #[serde(default = "default_timeout", deserialize_with = "crate::duration::deserialize")]
-    #[schemars(with = "String")]
-    pub timeout: Duration,
-    /// What the entry knows of marks in TXT records; handed over apart.
+    /// What every DNS entry may say; handed over apart.
     #[serde(skip)]
     #[schemars(skip)]
     pub options: Options,
@@ -45,10 +41,6 @@ fn default_region() -> String {
     "us-east-1".into()
 }
 
-fn default_timeout() -> Duration {
-    Duration::from_secs(30)
-}
-
 impl Default for Config {
     fn default() -> Config {
         Config {
@@ -58,7 +50,6 @@ impl Default for Config {
             zone_ids: BTreeMap::new(),
             create_zones: false,
             insync: false,
-            timeout: default_timeout(),
             options: Options::default(),
         }
     }

@@ -84,37 +84,22 @@ pub(crate) struct Backend {
 /// Errors: `Invalid` when the configuration cannot work.
 pub fn connect(entry: &str, config: Config, login: impl Into<Login>) -> Result<Arc<dyn Provider>, Error> {
     let (api, chosen) = (Api::new(&config, login.into())?, config.zones()?);
-    let entry = entry.into();
     let options = config.options.clone();
-    family::serve(
-        Backend {
-            entry,
-            config,
-            api,
-            chosen,
-            zones: Mutex::default(),
-            misses: Misses::default(),
-            sizes: Mutex::default(),
-            open: insync::Open::default(),
-        },
-        options,
-    )
+    let backend = Backend {
+        entry: entry.into(),
+        config,
+        api,
+        chosen,
+        zones: Mutex::default(),
+        misses: Misses::default(),
+        sizes: Mutex::default(),
+        open: insync::Open::default(),
+    };
+    family::serve(entry, &INFO, &SERVED, backend, options)
 }
 
 #[async_trait]
 impl family::Backend for Backend {
-    fn info(&self) -> &'static ProviderInfo {
-        &INFO
-    }
-
-    fn entry(&self) -> &str {
-        &self.entry
-    }
-
-    fn served(&self) -> &'static Served {
-        &SERVED
-    }
-
     async fn versions(&self, cx: &Cx, scopes: &[Scope]) -> Result<BTreeMap<Scope, Version>, Error> {
         observe::versions(self, cx, scopes).await
     }

@@ -3,6 +3,7 @@
 //!
 //! Rules: <https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html>.
 
+use data_encoding::HEXLOWER;
 use ring::{digest, hmac};
 use std::{fmt::Write, time::Duration};
 use time::OffsetDateTime;
@@ -38,15 +39,16 @@ pub(crate) fn sign(request: &Request<'_>, key: &Key<'_>, now: Duration) -> (Stri
     for (name, value) in &headers {
         let _ = writeln!(canonical, "{name}:{}", value.trim());
     }
-    let _ = write!(canonical, "\n{names}\n{}", hex(digest::digest(&digest::SHA256, request.body).as_ref()));
+    let body = HEXLOWER.encode(digest::digest(&digest::SHA256, request.body).as_ref());
+    let _ = write!(canonical, "\n{names}\n{body}");
     let scope = format!("{day}/{}/{}/aws4_request", key.region, key.service);
-    let hash = hex(digest::digest(&digest::SHA256, canonical.as_bytes()).as_ref());
+    let hash = HEXLOWER.encode(digest::digest(&digest::SHA256, canonical.as_bytes()).as_ref());
     let text = format!("AWS4-HMAC-SHA256\n{stamp}\n{scope}\n{hash}");
     let mut derived = mac(format!("AWS4{}", key.secret).as_bytes(), &day);
     for word in [key.region, key.service, "aws4_request"] {
         derived = mac(derived.as_ref(), word);
     }
-    let signature = hex(mac(derived.as_ref(), &text).as_ref());
+    let signature = HEXLOWER.encode(mac(derived.as_ref(), &text).as_ref());
     let id = key.id;
     let header =
         format!("AWS4-HMAC-SHA256 Credential={id}/{scope}, SignedHeaders={names}, Signature={signature}");
@@ -55,14 +57,6 @@ pub(crate) fn sign(request: &Request<'_>, key: &Key<'_>, now: Duration) -> (Stri
 
 fn mac(key: &[u8], text: &str) -> hmac::Tag {
     hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), text.as_bytes())
-}
-
-fn hex(bytes: &[u8]) -> String {
-    let mut out = String::with_capacity(bytes.len() * 2);
-    for byte in bytes {
-        let _ = write!(out, "{byte:02x}");
-    }
-    out
 }
 
 /// Day and second in the basic form of ISO 8601.

@@ -40,7 +40,7 @@ impl Remote {
     /// Prepares calls; sends nothing.
     pub(crate) fn new(config: &Config) -> Result<Remote, Error> {
         let base = config.base()?;
-        let client = Client::new(&base, config.timeout)?;
+        let client = Client::new(&base, config.options.timeout)?;
         Ok(Remote { client, base })
     }
 

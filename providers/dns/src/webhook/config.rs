@@ -3,7 +3,6 @@
 use crate::family::Options;
 use reconciled_provider::Error;
 use serde::Deserialize;
-use std::time::Duration;
 
 /// How TXT data are written into `targets`, of which the protocol says nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
@@ -29,11 +28,7 @@ pub struct Config {
     /// Most records changed by one request.
     #[serde(default = "default_max_changes")]
     pub max_changes: usize,
-    /// How long one call may take in all, such as `30s`.
-    #[serde(default = "default_timeout", deserialize_with = "crate::duration::deserialize")]
-    #[schemars(with = "String")]
-    pub timeout: Duration,
-    /// What the entry knows of marks in TXT records; handed over apart.
+    /// What every DNS entry may say; handed over apart.
     #[serde(skip)]
     #[schemars(skip)]
     pub options: Options,
@@ -47,10 +42,6 @@ fn default_max_changes() -> usize {
     1_000
 }
 
-fn default_timeout() -> Duration {
-    Duration::from_secs(30)
-}
-
 impl Config {
     /// A configuration that says only where the provider is.
     pub fn new(url: impl Into<String>) -> Config {
@@ -58,7 +49,6 @@ impl Config {
             url: url.into(),
             txt: TxtForm::default(),
             max_changes: default_max_changes(),
-            timeout: default_timeout(),
             options: Options::default(),
         }
     }

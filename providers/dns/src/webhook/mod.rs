@@ -34,8 +34,8 @@ use declared::Declared;
 use endpoint::ROUTED;
 use observe::Snapshot;
 use reconciled_provider::{
-    At, Batch, Cx, Delta, Deltas, Error, Found, Inputs, Journal, Manifest, Marking, Normalized, Observation,
-    Observed, Provider, ProviderInfo, Resource, Scope, Span, Spec, Version, Want,
+    At, Batch, Cx, Delta, Deltas, Error, Found, Journal, Marking, Normalized, Observation, Observed,
+    Provider, ProviderInfo, Resource, Scope, Span, Spec, Version, Want,
 };
 use std::{
     collections::{BTreeMap, HashSet},
@@ -78,9 +78,9 @@ pub fn connect(entry: &str, config: Config) -> Result<Arc<dyn Provider>, Error> 
     let remote = Remote::new(&config)?;
     let (heard, declared, snapshot) = (Mutex::default(), Mutex::default(), Mutex::default());
     let options = config.options.clone();
-    let entry = entry.into();
     let empty_since = Mutex::default();
-    family::serve(Backend { entry, config, remote, heard, declared, snapshot, empty_since }, options)
+    let backend = Backend { entry: entry.into(), config, remote, heard, declared, snapshot, empty_since };
+    family::serve(entry, &INFO, &SERVED, backend, options)
 }
 
 /// What the protocol does not name is refused, whatever the provider behind it could hold.
@@ -132,31 +132,17 @@ fn strings_of(record: &RecordSpec) -> Option<Span> {
 
 #[async_trait]
 impl family::Backend for Backend {
-    fn info(&self) -> &'static ProviderInfo {
-        &INFO
-    }
-
-    fn entry(&self) -> &str {
-        &self.entry
-    }
-
-    fn served(&self) -> &'static Served {
-        &SERVED
-    }
-
-    fn normalize(&self, manifest: &Manifest, inputs: &dyn Inputs) -> Normalized {
-        let mut out = normalize::normalize_for(manifest, inputs, self.served());
+    fn refine(&self, normalized: &mut Normalized) {
         // The protocol has no zones: what stands for one can be neither seen nor made.
-        out.resources.retain(|resource| record::parts(&resource.id).is_some());
+        normalized.resources.retain(|resource| record::parts(&resource.id).is_some());
         // Nor has it strings: what a zone file cuts is a text.
-        for resource in &mut out.resources {
+        for resource in &mut normalized.resources {
             let bytes = resource.spec.bytes().and_then(|bytes| strings::without_cuts(&resource.id, bytes));
             if let Some(bytes) = bytes {
                 resource.spec = Spec::known(bytes);
             }
         }
-        self.hear(&out.resources);
-        out
+        self.hear(&normalized.resources);
     }
 
     async fn versions(&self, cx: &Cx, scopes: &[Scope]) -> Result<BTreeMap<Scope, Version>, Error> {

@@ -23,6 +23,7 @@ use super::{
     write,
 };
 use crate::{
+    family::bare::NEEDS_SERVERS,
     merge, ownership,
     rdata::soa_serial,
     record::{self, RrSet},
@@ -158,7 +159,7 @@ impl ZoneFile<'_> {
         let place = draft_path(&self.place);
         store(&place, &self.place, text)?;
         let ZoneFile { backend, zone, .. } = self;
-        let said = command::run(&backend.config.check, zone, &place, backend.config.timeout).await;
+        let said = command::run(&backend.config.check, zone, &place, backend.config.options.timeout).await;
         let _ = fs::remove_file(&place);
         let error = said.err().filter(|error| error.kind == ErrorKind::Invalid);
         let text = format!("zone {zone} has no name server, and was not made");
@@ -169,7 +170,8 @@ impl ZoneFile<'_> {
     async fn replace(&self, draft: &Path, text: &str) -> Result<(), Error> {
         let ZoneFile { backend, zone, path, place, old } = self;
         store(draft, place, text)?;
-        command::run(&backend.config.check, zone, draft, backend.config.timeout).await.map_err(|error| {
+        let said = command::run(&backend.config.check, zone, draft, backend.config.options.timeout).await;
+        said.map_err(|error| {
             error.hint(if old.is_some() { "the old file is untouched" } else { "no file was made" })
         })?;
         // The race that is left is between this read and the rename below.
@@ -264,9 +266,6 @@ fn new_zone(backend: &Backend, zone: &str, serial: u32) -> Vec<Entry> {
     entries.extend(hosts.iter().map(|host| entry("NS", host, 3_600)));
     entries
 }
-
-/// What makes a zone one that a server takes.
-const NEEDS_SERVERS: &str = "name them in `nameservers` of the entry, or declare them: `apex: true` in the zone and NS records at `@`";
 
 /// The serial of a zone with these records.
 fn serial_of(entries: &[Entry]) -> Option<u32> {
@@ -424,7 +423,7 @@ fn sync_directory(path: &Path) -> Result<(), Error> {
 }
 
 async fn reload(backend: &Backend, zone: &str, path: &Path) -> Result<(), Error> {
-    command::run(&backend.config.reload, zone, path, backend.config.timeout).await.map_err(|error| {
+    command::run(&backend.config.reload, zone, path, backend.config.options.timeout).await.map_err(|error| {
         Error::unavailable(format!("{} is written, but not loaded by the server", path.display()))
             .hint("`reload` of the entry is tried again, ever less often; `reconciled sync`, or without a daemon `reconciled apply`, has it tried at once")
             .caused_by(error)

@@ -3,7 +3,7 @@
 use crate::family::Options;
 use reconciled_provider::Error;
 use serde::Deserialize;
-use std::{path::PathBuf, time::Duration};
+use std::path::PathBuf;
 
 /// Keys of the entry besides those every entry has.
 #[derive(Clone, Debug, Deserialize, schemars::JsonSchema)]
@@ -24,11 +24,7 @@ pub struct Config {
     /// Name servers of zones created here whose manifest does not manage the apex.
     #[serde(default)]
     pub nameservers: Vec<String>,
-    /// How long `check` and `reload` may each take, such as `30s`.
-    #[serde(default = "default_timeout", deserialize_with = "crate::duration::deserialize")]
-    #[schemars(with = "String")]
-    pub timeout: Duration,
-    /// What the entry knows of marks in TXT records; handed over apart.
+    /// What every DNS entry may say; handed over apart.
     #[serde(skip)]
     #[schemars(skip)]
     pub options: Options,
@@ -36,10 +32,6 @@ pub struct Config {
 
 fn default_marks() -> bool {
     true
-}
-
-fn default_timeout() -> Duration {
-    Duration::from_secs(30)
 }
 
 impl Config {
@@ -51,7 +43,6 @@ impl Config {
             reload: Vec::new(),
             marks: default_marks(),
             nameservers: Vec::new(),
-            timeout: default_timeout(),
             options: Options::default(),
         }
     }

@@ -110,7 +110,7 @@ impl<'b> Search<'b> {
         let draft = draft_path(self.place);
         store(&draft, self.place, &text)?;
         let config = &self.backend.config;
-        let said = command::run(&config.check, self.zone, &draft, config.timeout).await;
+        let said = command::run(&config.check, self.zone, &draft, config.options.timeout).await;
         let _ = fs::remove_file(&draft);
         match said {
             Ok(()) => Ok(None),

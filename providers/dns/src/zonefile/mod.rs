@@ -14,7 +14,7 @@ mod parse;
 mod write;
 
 pub use config::Config;
-pub(crate) use parse::{Entry, included};
+pub(crate) use parse::{Entry, Wrong, included};
 
 use crate::{family, normalize::Served};
 use async_trait::async_trait;
@@ -37,7 +37,6 @@ pub(crate) struct Backend {
     entry: Arc<str>,
     instance: Arc<str>,
     config: Config,
-    served: &'static Served,
     /// One batch after the other: all of them are for one directory.
     writing: tokio::sync::Mutex<Serials>,
 }
@@ -68,9 +67,9 @@ fn serve(
     served: &'static Served,
 ) -> Result<Arc<dyn Provider>, Error> {
     let options = config.options.of(instance);
-    let (entry, instance, writing) = (entry.into(), instance.into(), Default::default());
-    let backend = Backend { entry, instance, config, served, writing };
-    family::serve(Files(Arc::new(backend)), options)
+    let (name, instance, writing) = (entry.into(), instance.into(), Default::default());
+    let backend = Backend { entry: name, instance, config, writing };
+    family::serve(entry, &INFO, served, Files(Arc::new(backend)), options)
 }
 
 /// The provider; what it holds is shared with the threads that read files.
@@ -91,16 +90,8 @@ impl Files {
 
 #[async_trait]
 impl family::Backend for Files {
-    fn info(&self) -> &'static ProviderInfo {
-        &INFO
-    }
-
-    fn entry(&self) -> &str {
-        &self.0.entry
-    }
-
-    fn served(&self) -> &'static Served {
-        self.0.served
+    fn makes_bare_zones(&self) -> bool {
+        self.0.config.nameservers.is_empty()
     }
 
     async fn versions(&self, _: &Cx, scopes: &[Scope]) -> Result<BTreeMap<Scope, Version>, Error> {

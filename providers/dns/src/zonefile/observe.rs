@@ -106,7 +106,7 @@ pub(crate) fn read(backend: &Backend, zone: &str) -> Result<Option<File>, Error>
 pub(crate) fn entries(backend: &Backend, zone: &str, file: &File) -> Result<Vec<Entry>, Error> {
     parse(&format!("{zone}."), &file.text).map_err(|error| {
         let path = path(backend, zone);
-        Error::invalid(format!("{}:{}: {}", path.display(), error.line, error.message))
+        Error::invalid(format!("{}:{}: {}", path.display(), error.line, error.what))
             .hint("mend the file by hand; nothing is read from or written to it before")
     })
 }

@@ -7,8 +7,9 @@
 
 use crate::{
     name::{complete, escape_for_master as escape, is_within},
-    rdata::{self, Type, field, octets},
+    rdata::{self, Type, octets},
 };
+use data_encoding::HEXLOWER_PERMISSIVE;
 use std::borrow::Cow;
 
 /// One record of a file.
@@ -30,12 +31,40 @@ pub(crate) struct Entry {
 
 /// What is wrong with a file, and where.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("line {line}: {message}")]
+#[error("line {line}: {what}")]
 pub(crate) struct ParseError {
     /// Line, from 1.
     pub(crate) line: usize,
     /// What is wrong.
-    pub(crate) message: String,
+    pub(crate) what: Wrong,
+}
+
+/// What is wrong with a line.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Wrong {
+    /// The name it begins with, as it is written, is none of the zone.
+    #[error("`{name}` lies outside zone {zone}")]
+    Outside {
+        /// The name.
+        name: String,
+        /// The zone.
+        zone: String,
+    },
+    /// Anything else.
+    #[error("{0}")]
+    Other(String),
+}
+
+impl From<String> for Wrong {
+    fn from(message: String) -> Wrong {
+        Wrong::Other(message)
+    }
+}
+
+impl From<&str> for Wrong {
+    fn from(message: &str) -> Wrong {
+        Wrong::Other(message.into())
+    }
 }
 
 /// Word before the instance in a comment at the end of a line.
@@ -50,25 +79,25 @@ pub(crate) fn parse(zone: &str, text: &str) -> Result<Vec<Entry>, ParseError> {
     let mut lexer = Lexer { rest: text, line: 1 };
     while let Some(line) = lexer.next_line()? {
         let number = line.number;
-        let error = |message| ParseError { line: number, message };
+        let error = |what: Wrong| ParseError { line: number, what };
         let Some(entry) = state.read(line).map_err(error)? else { continue };
         if &*entry.kind == "SOA" {
             if &*entry.name != zone {
-                return Err(error(format!("a SOA stands only at the zone itself, {zone}")));
+                return Err(error(format!("a SOA stands only at the zone itself, {zone}").into()));
             }
             let content = rdata::observed("SOA", &entry.content).into_owned();
             match &soa {
                 // As a transfer that was printed ends with it once more.
                 Some((_, first)) if *first == content => continue,
-                Some((first, _)) => return Err(error(format!("another SOA is in line {first}"))),
+                Some((first, _)) => return Err(error(format!("another SOA is in line {first}").into())),
                 None => soa = Some((number, content)),
             }
         }
         entries.push(entry);
     }
     if soa.is_none() {
-        let message = format!("the file ends without a SOA record of {zone}");
-        return Err(ParseError { line: lexer.line, message });
+        let what = format!("the file ends without a SOA record of {zone}").into();
+        return Err(ParseError { line: lexer.line, what });
     }
     Ok(entries)
 }
@@ -98,7 +127,7 @@ pub(crate) fn included(zone: &str, text: &str, ttl: u32) -> Vec<Result<(u32, Ent
                 let line = u32::try_from(number).unwrap_or(u32::MAX);
                 found.extend(entry.map(|entry| Ok((line, entry))));
             }
-            Err(message) => found.push(Err(ParseError { line: number, message })),
+            Err(what) => found.push(Err(ParseError { line: number, what })),
         }
     }
 }
@@ -115,16 +144,17 @@ struct State<'a> {
 }
 
 impl State<'_> {
-    fn read(&mut self, line: Line<'_>) -> Result<Option<Entry>, String> {
+    fn read(&mut self, line: Line<'_>) -> Result<Option<Entry>, Wrong> {
         let mut tokens = line.tokens.into_iter();
         if line.has_owner {
             let first = tokens.next().unwrap_or_default();
             if first.starts_with('$') {
-                return self.directive(&first, tokens.next().as_deref()).map(|()| None);
+                self.directive(&first, tokens.next().as_deref())?;
+                return Ok(None);
             }
             let name = complete(&first, &self.origin).map_err(|error| error.to_string())?;
             if !is_within(&name, self.zone) {
-                return Err(format!("`{first}` lies outside zone {}", self.zone));
+                return Err(Wrong::Outside { name: first.into_owned(), zone: self.zone.into() });
             }
             self.owner = Some(name);
         }
@@ -135,7 +165,7 @@ impl State<'_> {
                 continue;
             }
             if ["CH", "HS", "CS", "ANY"].iter().any(|class| token.eq_ignore_ascii_case(class)) {
-                return Err(format!("class {token} is not supported"));
+                return Err(format!("class {token} is not supported").into());
             }
             match seconds(&token) {
                 Some(seconds) if ttl.is_none() => ttl = Some(seconds),
@@ -147,7 +177,7 @@ impl State<'_> {
         }
         let kind = kind.ok_or_else(|| format!("the record of {name} has no type"))?;
         if !kind.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-') {
-            return Err(format!("`{kind}` is not a record type"));
+            return Err(format!("`{kind}` is not a record type").into());
         }
         // RFC 3597 §5: whoever wrote the file may not know the type by the word that we know it by.
         let kind = match kind.strip_prefix("TYPE").and_then(|number| number.parse().ok()) {
@@ -156,7 +186,7 @@ impl State<'_> {
         };
         let data: Vec<Cow<'_, str>> = tokens.collect();
         if data.is_empty() {
-            return Err(format!("the {kind} record of {name} has no data"));
+            return Err(format!("the {kind} record of {name} has no data").into());
         }
         let (content, origin) = self.content(&kind, data)?;
         let soa_minimum = || (kind == "SOA").then(|| content.rsplit(' ').next()?.parse().ok()).flatten();
@@ -217,7 +247,8 @@ impl State<'_> {
 
 /// Data of a type that is known, written as octets (RFC 3597 §5).
 fn generic(kind: &str, length: &str, digits: &str) -> Result<String, String> {
-    let data = field::unhex(digits).filter(|data| length.parse() == Ok(data.len()));
+    let data =
+        HEXLOWER_PERMISSIVE.decode(digits.as_bytes()).ok().filter(|data| length.parse() == Ok(data.len()));
     let data =
         data.ok_or_else(|| format!("`\\#` is not followed by {length} octets in hexadecimal digits"))?;
     match octets::number(kind) {
@@ -286,7 +317,7 @@ impl<'a> Lexer<'a> {
     }
 
     fn fill(&mut self, line: &mut Line<'a>) -> Result<(), ParseError> {
-        let fail = |line: usize, message: &str| ParseError { line, message: message.into() };
+        let fail = |line: usize, message: &str| ParseError { line, what: message.into() };
         let mut depth = 0usize;
         loop {
             let Some(first) = self.rest.bytes().next() else {
@@ -386,7 +417,7 @@ mod tests {
     fn refuse(text: &str, line: usize, part: &str) {
         let error = parse("example.com.", &format!("{SOA}{text}")).unwrap_err();
         assert_eq!(error.line, line, "{error}");
-        assert!(error.message.contains(part), "{error}");
+        assert!(error.what.to_string().contains(part), "{error}");
     }
 
     #[test]
@@ -463,9 +494,9 @@ mod tests {
         refuse("@ 60 SOA ns2 hostmaster 2026 3h 1h 1w 5m\n", 4, "another SOA is in line 1");
         refuse("x 60 SOA ns1 hostmaster 2026 3h 1h 1w 5m\n", 4, "only at the zone itself");
         let error = parse("example.com.", "").unwrap_err();
-        assert!(error.message.contains("without a SOA"), "an empty file is no empty zone: {error}");
+        assert!(error.what.to_string().contains("without a SOA"), "an empty file is no empty zone: {error}");
         let error = parse("example.com.", "x A 192.0.2.1\n").unwrap_err();
-        assert!(error.message.contains("no TTL"), "{error}");
+        assert!(error.what.to_string().contains("no TTL"), "{error}");
     }
 
     proptest! {

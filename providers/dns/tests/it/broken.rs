@@ -11,7 +11,7 @@ use std::{net::TcpListener, sync::Arc, time::Duration};
 const ZONE: &str = "example.com";
 
 fn through(relay: &Relay) -> Arc<dyn Provider> {
-    provider_with(&relay.address, |config, _| config.timeout = Duration::from_secs(2))
+    provider_with(&relay.address, |config, _| config.options.timeout = Duration::from_secs(2))
 }
 
 /// As [`through`], for counting: a machine that stalls makes no question be asked twice.
@@ -139,7 +139,7 @@ async fn a_server_that_is_down_is_unavailable_and_no_zone_is_absent() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     drop(listener);
-    let provider = provider_with(&address, |config, _| config.timeout = Duration::from_secs(1));
+    let provider = provider_with(&address, |config, _| config.options.timeout = Duration::from_secs(1));
     let cx = crate::world::cx_now(crate::dnsd::SECRET, 0);
     for error in [
         observe(&*provider, &cx, ZONE).await.unwrap_err(),

@@ -153,7 +153,8 @@ pub(crate) fn provider_with(address: &str, change: impl FnOnce(&mut Config, &mut
         secret: SecretRef::Named("tsig".into()),
         fudge: FUDGE,
     };
-    let mut config = Config { timeout: Duration::from_secs(10), ..Config::new(address) };
+    let mut config = Config::new(address);
+    config.options.timeout = Duration::from_secs(10);
     let mut keys = Keys { update: key.clone(), transfer: key };
     change(&mut config, &mut keys);
     connect("test", config, keys).unwrap()

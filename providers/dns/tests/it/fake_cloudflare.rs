@@ -23,7 +23,8 @@ pub(crate) fn provider_with(
     change: impl FnOnce(&mut Config),
 ) -> Arc<dyn Provider> {
     let (url, account) = (fake.url.clone(), Some(ACCOUNT.into()));
-    let mut config = Config { url, account, timeout: fake::PATIENCE, ..Config::default() };
+    let mut config = Config { url, account, ..Config::default() };
+    config.options.timeout = fake::PATIENCE;
     change(&mut config);
     connect("test", instance, config, SecretRef::Named("token".into())).unwrap()
 }

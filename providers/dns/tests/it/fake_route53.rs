@@ -19,7 +19,8 @@ pub(crate) fn provider(fake: &Fake<Route53>) -> Arc<dyn Provider> {
 /// A provider whose configuration `change` changes.
 pub(crate) fn provider_with(fake: &Fake<Route53>, change: impl FnOnce(&mut Config)) -> Arc<dyn Provider> {
     let url = fake.url.clone();
-    let mut config = Config { url, create_zones: true, timeout: fake::PATIENCE, ..Config::default() };
+    let mut config = Config { url, create_zones: true, ..Config::default() };
+    config.options.timeout = fake::PATIENCE;
     change(&mut config);
     let key = || SecretRef::Named("key".into());
     let credentials = Credentials { access_key_id: key(), secret_access_key: key(), session_token: None };

@@ -57,7 +57,8 @@ pub(crate) fn provider(fake: &Fake<Webhook>) -> Arc<dyn Provider> {
 
 /// A provider whose configuration `change` changes.
 pub(crate) fn provider_with(fake: &Fake<Webhook>, change: impl FnOnce(&mut Config)) -> Arc<dyn Provider> {
-    let mut config = Config { timeout: fake::PATIENCE, ..Config::new(&fake.url) };
+    let mut config = Config::new(&fake.url);
+    config.options.timeout = fake::PATIENCE;
     change(&mut config);
     connect("test", config).unwrap()
 }

@@ -111,7 +111,7 @@ async fn a_zone_lives_and_dies_at_moto() {
     converge(&*provider, &cx(), ZONE, &[], &ids).await;
     let seen = observe(&*provider, &cx(), ZONE).await.unwrap();
     let observed = seen.get(&"example.com.".into()).unwrap().clone();
-    let batch = world::batch(ZONE, &seen, vec![Op::Delete { observed, tracked: None }]);
+    let batch = world::batch(ZONE, &seen, vec![Op::Delete { observed: observed.into(), tracked: None }]);
     let notes = Notes::default();
     provider.apply(&cx(), &batch, &notes).await.unwrap();
     assert_eq!(notes.counts(), [("gone", 1)].into());

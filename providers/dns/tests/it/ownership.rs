@@ -125,7 +125,7 @@ fn takeover(provider: &dyn Provider, resource: &Resource, seen: &Observation) ->
     let field = FieldChange::text(OWNER_FIELD, Some(from.to_string()), Some("this instance".into()));
     let mut delta = provider.compare(resource, &observed).unwrap_or_default();
     delta.fields.push(field);
-    Op::Update { desired: resource.clone(), delta, observed, tracked: None }
+    Op::Update { desired: resource.clone(), delta: delta.into(), observed: observed.into(), tracked: None }
 }
 
 #[tokio::test(flavor = "multi_thread")]

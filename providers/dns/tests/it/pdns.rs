@@ -108,7 +108,7 @@ impl Pdns {
     /// A call past the provider: somebody else's change. None when the server does not answer.
     pub(crate) async fn http(&self, method: &str, path: &str, body: &str) -> Option<(u16, String)> {
         let url = format!("{}/api/v1/servers/localhost{path}", self.url);
-        reconciled_dns::powerdns::install_crypto();
+        reconciled_dns::install_crypto();
         let client = reqwest::Client::builder().tls_certs_only([]).no_proxy().build().unwrap();
         let method = reqwest::Method::from_bytes(method.as_bytes()).unwrap();
         let response = client.request(method, url).header("X-API-Key", KEY).body(body.to_owned()).send();

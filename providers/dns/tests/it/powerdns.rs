@@ -425,7 +425,7 @@ async fn a_zone_with_a_slash_lives_and_dies_like_any_other() {
     converge(&*provider, &cx, zone, &wanted, &[]).await;
     let seen = observe(&*provider, &cx, zone).await.unwrap();
     let observed = seen.get(&wanted[0].id).unwrap().clone();
-    let batch = world::batch(zone, &seen, vec![Op::Delete { observed, tracked: None }]);
+    let batch = world::batch(zone, &seen, vec![Op::Delete { observed: observed.into(), tracked: None }]);
     let notes = Notes::default();
     provider.apply(&cx, &batch, &notes).await.unwrap();
     assert_eq!(notes.counts(), [("gone", 1)].into());

@@ -94,7 +94,8 @@ async fn no_name_is_ever_gone_while_it_changes_through_the_api_of_powerdns() {
 async fn update(kind: Kind) {
     let server = Dnsd::with_example(kind).await;
     // PowerDNS walks the zone for each deletion of an update.
-    let provider = provider_with(&server.address(), |config, _| config.timeout = Duration::from_secs(60));
+    let provider =
+        provider_with(&server.address(), |config, _| config.options.timeout = Duration::from_secs(60));
     let name = format!("{kind:?}");
     swap(&name, &*provider, &server.cx(), server.port).await;
     mass(&name, &*provider, &server.cx(), server.port).await;

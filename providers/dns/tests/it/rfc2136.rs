@@ -541,7 +541,7 @@ async fn the_apex_is_changed_in_place_and_kept() {
         let seen = observe(&*provider, &cx, ZONE).await.unwrap();
         let observed = seen.get(&"example.com./NS".into()).unwrap().clone();
         let notes = Notes::default();
-        let batch = batch(ZONE, &seen, vec![Op::Delete { observed, tracked: None }]);
+        let batch = batch(ZONE, &seen, vec![Op::Delete { observed: observed.into(), tracked: None }]);
         provider.apply(&cx, &batch, &notes).await.unwrap();
         let outcome = notes.outcome(&batch, "example.com./NS");
         assert!(outcome.contains("unsupported") && outcome.contains("keeps its SOA and NS"), "{outcome}");
@@ -556,9 +556,10 @@ async fn zones_are_neither_made_nor_deleted() {
     let zone = desired(&*provider, ZONE, &a_records(1)).remove(0);
     let observed = seen.get(&zone.id).unwrap().clone();
     assert_eq!(zone.spec, Spec::known(observed.bytes.to_vec()), "a declared zone is what is there");
-    for op in
-        [Op::Create { desired: zone, delta: Default::default() }, Op::Delete { observed, tracked: None }]
-    {
+    for op in [
+        Op::Create { desired: zone, delta: Default::default() },
+        Op::Delete { observed: observed.into(), tracked: None },
+    ] {
         let (batch, notes) = (batch(ZONE, &seen, vec![op]), Notes::default());
         provider.apply(&cx, &batch, &notes).await.unwrap();
         let outcome = notes.outcome(&batch, "example.com.");

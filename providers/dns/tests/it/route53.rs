@@ -375,7 +375,12 @@ async fn a_change_is_pending_until_every_name_server_has_it() {
         let next = |resource: &reconciled_provider::Resource| {
             let tracked = Tracked::new(resource.id.clone(), resource.spec.hash().unwrap());
             let observed = seen.get(&resource.id).cloned();
-            Op::Continue { desired: resource.clone(), tracked, observed, claims: Vec::new() }
+            Op::Continue {
+                desired: resource.clone(),
+                tracked,
+                observed: observed.map(Into::into),
+                claims: Vec::new(),
+            }
         };
         let batch = world::batch(ZONE, &seen, wanted[1..].iter().map(next).collect());
         let notes = Notes::default();
@@ -410,7 +415,12 @@ async fn a_declaration_that_overtakes_a_pending_one_overwrites_nothing_that_came
         let seen = observe(&*provider, &cx(), ZONE).await.unwrap();
         let tracked = Tracked::new(first.id.clone(), first.spec.hash().unwrap());
         let observed = seen.get(&first.id).cloned();
-        let op = Op::Continue { desired: next.clone(), tracked, observed, claims: Vec::new() };
+        let op = Op::Continue {
+            desired: next.clone(),
+            tracked,
+            observed: observed.map(Into::into),
+            claims: Vec::new(),
+        };
         let batch = world::batch(ZONE, &seen, vec![op]);
         if is_changed {
             fake.with(|route53| route53.put(ZONE, "h.example.com", "A", &["192.0.2.1", "192.0.2.66"]));

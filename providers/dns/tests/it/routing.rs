@@ -121,7 +121,7 @@ async fn a_routing_that_is_not_known_is_seen_and_never_written() {
     let seen = observe(&*provider, &cx(), ZONE).await.unwrap();
     let observed = seen.get(&id.into()).unwrap().clone();
     assert!(String::from_utf8_lossy(&observed.bytes).ends_with("\n(set blue) (other routing) 192.0.2.1"));
-    let batch = world::batch(ZONE, &seen, vec![Op::Delete { observed, tracked: None }]);
+    let batch = world::batch(ZONE, &seen, vec![Op::Delete { observed: observed.into(), tracked: None }]);
     let notes = Notes::default();
     provider.apply(&cx(), &batch, &notes).await.unwrap();
     assert!(notes.outcomes.lock().unwrap().values().all(|outcome| matches!(outcome, Outcome::Failed(_))));

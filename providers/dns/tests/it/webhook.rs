@@ -397,7 +397,7 @@ async fn answers_with_a_set_identifier_are_seen_and_never_written() {
     assert_eq!(bytes, "60\n(set blue) 192.0.2.1\n(set green) 192.0.2.2");
     let left = provider.left_alone(&scope(ZONE), &[], &seen.resources[0], &seen);
     assert_eq!(left, Some(LeftAlone::Custom), "an exclusive zone would try for ever");
-    let op = Op::Delete { observed: seen.resources[0].clone(), tracked: None };
+    let op = Op::Delete { observed: seen.resources[0].clone().into(), tracked: None };
     let batch = crate::world::batch(ZONE, &seen, vec![op]);
     let notes = Notes::default();
     provider.apply(&cx(""), &batch, &notes).await.unwrap();

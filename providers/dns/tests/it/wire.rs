@@ -17,7 +17,8 @@ const FULL: &str = r#"{"serial": 5, "soa_edit_api": "DEFAULT", "rrsets": [
     {"name": "a.example.com.", "type": "A", "ttl": 60, "records": [{"content": "192.0.2.1", "disabled": false}], "comments": []}]}"#;
 
 fn provider(url: &str) -> Arc<dyn Provider> {
-    let config = Config { timeout: Duration::from_secs(1), ..Config::new(url) };
+    let mut config = Config::new(url);
+    config.options.timeout = Duration::from_secs(1);
     connect("test", "dns1", config, SecretRef::Named("key".into())).unwrap()
 }
 
@@ -136,7 +137,10 @@ async fn a_write_is_one_patch_with_the_mark_and_deletions_first() {
     let seen = seen();
     let mut ops =
         creates(&desired(&*provider, ZONE, &["{name: t, type: TXT, values: ['a\"b']}".into()])[1..]);
-    ops.push(Op::Delete { observed: seen.get(&"old.example.com./A".into()).unwrap().clone(), tracked: None });
+    ops.push(Op::Delete {
+        observed: seen.get(&"old.example.com./A".into()).unwrap().clone().into(),
+        tracked: None,
+    });
     let notes = Notes::default();
     provider.apply(&cx("key"), &batch(ZONE, &seen, ops), &notes).await.unwrap();
     let requests = script.requests();

@@ -236,8 +236,8 @@ pub(crate) async fn plan(
             (None, _) => ops.push(Op::Create { desired, delta: Default::default() }),
             (Some(observed), Some(Ok(delta))) => ops.push(Op::Update {
                 desired,
-                delta: delta.clone(),
-                observed: observed.clone(),
+                delta: delta.clone().into(),
+                observed: observed.clone().into(),
                 tracked: None,
             }),
             _ => {}
@@ -246,7 +246,7 @@ pub(crate) async fn plan(
     for id in delete {
         let observed =
             seen.get(&ResourceId::from(*id)).unwrap_or_else(|| panic!("{id} was not seen")).clone();
-        ops.push(Op::Delete { observed, tracked: None });
+        ops.push(Op::Delete { observed: observed.into(), tracked: None });
     }
     batch(zone, seen, ops)
 }

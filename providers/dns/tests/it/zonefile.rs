@@ -383,7 +383,7 @@ async fn a_new_zone_has_the_name_servers_of_the_entry_and_goes_when_deleted() {
     assert!(seen.get(&format!("{zone}./NS").as_str().into()).is_some());
     let observed = seen.get(&wanted[0].id).unwrap().clone();
     let notes = Notes::default();
-    let ops = vec![Op::Delete { observed, tracked: None }];
+    let ops = vec![Op::Delete { observed: observed.into(), tracked: None }];
     zones.provider().apply(&cx(""), &batch(zone, &seen, ops), &notes).await.unwrap();
     assert_eq!((notes.counts(), zones.names().len()), ([("gone", 1)].into(), 0));
 }
@@ -406,7 +406,7 @@ async fn a_zone_that_is_made_again_on_the_same_day_counts_on() {
     assert_eq!(serial(), first + 1);
     let seen = observe(zones.provider(), &cx(""), ZONE).await.unwrap();
     let observed = seen.get(&wanted(2)[0].id).unwrap().clone();
-    let ops = vec![Op::Delete { observed, tracked: None }];
+    let ops = vec![Op::Delete { observed: observed.into(), tracked: None }];
     zones.provider().apply(&cx(""), &batch(ZONE, &seen, ops), &Notes::default()).await.unwrap();
     assert!(zones.names().is_empty());
     converge(zones.provider(), &cx(""), ZONE, &wanted(2), &[]).await;

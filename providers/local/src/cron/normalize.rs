@@ -91,53 +91,8 @@ fn units(
         refuse(spec.schedule.span, text, "write five fields, such as \"30 2 * * *\", or @daily");
         Vec::new()
     });
-    let zone = spec.time_zone.as_ref().map(|at| {
-        // systemd drops a time whose zone it does not know, and refuses a timer without times.
-        if at.unknown.is_empty() && at.value.parse::<Tz>().is_err() {
-            let text = format!("`{}` is no time zone", at.value.escape_debug());
-            let near = did_you_mean(&at.value, TZ_VARIANTS.iter().map(|zone| zone.name()));
-            let hint = near.map(|near| format!("did you mean `{near}`?"));
-            let general = "write a name of the IANA database, such as Europe/Berlin, or UTC";
-            refuse(at.span, text, hint.as_deref().unwrap_or(general));
-        }
-        format!(" {}", at.value)
-    });
-    let zone = zone.unwrap_or_default();
-    let command: Vec<String> = spec.command.value.iter().map(|word| quoted(word, true)).collect();
-    let has_line = |text: &str| text.contains(['\n', '\r', '\0']);
-    if command.is_empty() || spec.command.value.iter().any(|word| has_line(word)) {
-        let text = "the command is empty, or a word of it has a line break".to_owned();
-        refuse(
-            spec.command.span,
-            text,
-            "write the program and its arguments: [/usr/bin/find, /tmp, -delete]",
-        );
-    }
-    let mut service =
-        format!("[Unit]\nDescription=Job {name}\n[Service]\nType=oneshot\nExecStart={}\n", command.join(" "));
-    let mut setting = |key: &str, span: Span, value: String, text: &str| {
-        if has_line(text) || text.is_empty() {
-            refuse(
-                span,
-                format!("the value of `{key}` is empty or has a line break"),
-                "write it in one line",
-            );
-        }
-        service += &format!("{key}={value}\n");
-    };
-    if let Some(at) = &spec.user {
-        setting("User", at.span, at.value.replace('%', "%%"), &at.value);
-    }
-    if let Some(at) = &spec.working_directory {
-        setting("WorkingDirectory", at.span, at.value.replace('%', "%%"), &at.value);
-    }
-    for (key, at) in &spec.environment {
-        let text = format!("{key}={}", at.value);
-        setting("Environment", at.span, quoted(&text, false), &text);
-    }
-    if let Some(at) = &spec.active_deadline_seconds {
-        setting("TimeoutStartSec", at.span, at.value.to_string(), "seconds");
-    }
+    let zone = zone(spec, refuse);
+    let mut service = service(name, spec, refuse);
     let is_beside = spec.concurrency_policy == Concurrency::Allow;
     let history = Limits {
         successful: number(&spec.successful_jobs_history_limit, Limits::default().successful),
@@ -193,6 +148,60 @@ fn units(
         Unit { content: Some(timer), enabled: Some(!spec.suspend), state: Some(state), ..Unit::default() },
     ));
     units
+}
+
+/// The time zone as systemd has it behind a time, empty for that of the host.
+fn zone(spec: &CronJobSpec, refuse: &mut impl FnMut(Span, String, &str)) -> String {
+    let Some(at) = &spec.time_zone else { return String::new() };
+    // systemd drops a time whose zone it does not know, and refuses a timer without times.
+    if at.unknown.is_empty() && at.value.parse::<Tz>().is_err() {
+        let text = format!("`{}` is no time zone", at.value.escape_debug());
+        let near = did_you_mean(&at.value, TZ_VARIANTS.iter().map(|zone| zone.name()));
+        let hint = near.map(|near| format!("did you mean `{near}`?"));
+        let general = "write a name of the IANA database, such as Europe/Berlin, or UTC";
+        refuse(at.span, text, hint.as_deref().unwrap_or(general));
+    }
+    format!(" {}", at.value)
+}
+
+/// The unit that does the work.
+fn service(name: &str, spec: &CronJobSpec, refuse: &mut impl FnMut(Span, String, &str)) -> String {
+    let command: Vec<String> = spec.command.value.iter().map(|word| quoted(word, true)).collect();
+    let has_line = |text: &str| text.contains(['\n', '\r', '\0']);
+    if command.is_empty() || spec.command.value.iter().any(|word| has_line(word)) {
+        let text = "the command is empty, or a word of it has a line break".to_owned();
+        refuse(
+            spec.command.span,
+            text,
+            "write the program and its arguments: [/usr/bin/find, /tmp, -delete]",
+        );
+    }
+    let mut service =
+        format!("[Unit]\nDescription=Job {name}\n[Service]\nType=oneshot\nExecStart={}\n", command.join(" "));
+    let mut setting = |key: &str, span: Span, value: String, text: &str| {
+        if has_line(text) || text.is_empty() {
+            refuse(
+                span,
+                format!("the value of `{key}` is empty or has a line break"),
+                "write it in one line",
+            );
+        }
+        service += &format!("{key}={value}\n");
+    };
+    if let Some(at) = &spec.user {
+        setting("User", at.span, at.value.replace('%', "%%"), &at.value);
+    }
+    if let Some(at) = &spec.working_directory {
+        setting("WorkingDirectory", at.span, at.value.replace('%', "%%"), &at.value);
+    }
+    for (key, at) in &spec.environment {
+        let text = format!("{key}={}", at.value);
+        setting("Environment", at.span, quoted(&text, false), &text);
+    }
+    if let Some(at) = &spec.active_deadline_seconds {
+        setting("TimeoutStartSec", at.span, at.value.to_string(), "seconds");
+    }
+    service
 }
 
 /// What is said of fields that only count beside others.

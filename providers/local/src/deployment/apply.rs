@@ -15,7 +15,7 @@ use crate::{
     systemd::files,
 };
 use futures_util::future::{select, try_join_all};
-use reconciled_provider::{Action, ActionId, Batch, Cx, Error, Journal, Op, Outcome};
+use reconciled_provider::{Action, ActionId, Batch, Cx, Error, Journal, Op, Outcome, ResourceId};
 use std::{
     collections::{BTreeMap, BTreeSet},
     pin::pin,
@@ -63,38 +63,21 @@ pub(crate) async fn apply(
     });
     unwritten.extend(try_join_all(turns).await?.into_iter().flatten());
     instance::apply(hands, manager, &jobs, journal, &instances, &unwritten).await?;
-    let mut left: BTreeMap<String, u64> = BTreeMap::new();
-    let mut unread = None;
-    let mut read: BTreeSet<&str> = BTreeSet::new();
-    for action in balancers {
-        let outcome = balancer::apply(cx, hands, manager, action, journal).await?;
-        match &outcome {
-            Outcome::Done(tracked) => {
-                left.extend(balancer::left(tracked));
-                read.insert(&action.op.id().0);
-            }
-            Outcome::Gone => drop(read.insert(&action.op.id().0)),
-            _ if outcome.error().is_some() => unread = Some(action.op.id().clone()),
-            _ => {}
-        }
-        journal.finished(vec![(action.id, outcome)]).await?;
-    }
+    let balancers = Balancers::apply(hands, manager, cx, &balancers, journal).await?;
     let last: Vec<&Action> = fewer.iter().chain(&gone).copied().collect();
     if last.is_empty() {
         return Ok(());
     }
-    if let Some(balancer) = unread {
+    if let Some(balancer) = &balancers.unread {
         // It may still send requests to those that would go.
         let why = format!("{balancer} may still name its instances");
         return journal.finished(kept_all(&last, &why, "it goes once that balancer is as declared")).await;
     }
     // A balancer that is suspended, or whose change waits for a person, is in no batch.
-    let still_named =
-        |action: &&Action| Served::of(action).named.into_iter().find(|path| !read.contains(&**path));
     let (named, fewer): (Vec<&Action>, Vec<&Action>) =
-        fewer.into_iter().partition(|action| still_named(action).is_some());
+        fewer.into_iter().partition(|action| balancers.still_naming(action).is_some());
     for action in &named {
-        let balancer = still_named(action).unwrap_or_default();
+        let balancer = balancers.still_naming(action).unwrap_or_default();
         let why = format!("{balancer} may still name it");
         let hint = "it goes once that balancer is as declared: reconciled status";
         journal.finished(kept_all(&[action], &why, hint)).await?;
@@ -107,11 +90,7 @@ pub(crate) async fn apply(
     }
     // Requests that are on their way to those that go now.
     let now = millis(cx);
-    let wait = |action: &Action| {
-        let until = left.get(&*action.op.id().0).copied().max(Served::of(action).until);
-        // Where it is longer than anybody may say, the clock was set back since.
-        until.and_then(|until| until.checked_sub(now)).filter(|wait| *wait <= LONGEST).unwrap_or_default()
-    };
+    let wait = |action: &Action| balancers.wait(action, now);
     // The others of the host do not wait for them: until when they stay is remembered, and they come back by themselves.
     let (busy, fewer): (Vec<&Action>, Vec<&Action>) =
         fewer.into_iter().partition(|action| wait(action) > SHORT);
@@ -145,6 +124,55 @@ pub(crate) async fn apply(
         journal.finished(vec![(action.id, outcome)]).await?;
     }
     Ok(())
+}
+
+/// What the balancers of a batch came to.
+#[derive(Default)]
+struct Balancers<'a> {
+    /// Until when those that left them get their answers out, by id.
+    left: BTreeMap<String, u64>,
+    /// Those that are as declared, or gone.
+    read: BTreeSet<&'a str>,
+    /// One that is not.
+    unread: Option<ResourceId>,
+}
+
+impl<'a> Balancers<'a> {
+    async fn apply(
+        hands: &dyn Hands,
+        manager: &dyn Manager,
+        cx: &Cx,
+        actions: &[&'a Action],
+        journal: &dyn Journal,
+    ) -> Result<Balancers<'a>, Error> {
+        let mut all = Balancers::default();
+        for action in actions {
+            let outcome = balancer::apply(cx, hands, manager, action, journal).await?;
+            match &outcome {
+                Outcome::Done(tracked) => {
+                    all.left.extend(balancer::left(tracked));
+                    all.read.insert(&action.op.id().0);
+                }
+                Outcome::Gone => drop(all.read.insert(&action.op.id().0)),
+                _ if outcome.error().is_some() => all.unread = Some(action.op.id().clone()),
+                _ => {}
+            }
+            journal.finished(vec![(action.id, outcome)]).await?;
+        }
+        Ok(all)
+    }
+
+    /// A balancer that may name this instance still.
+    fn still_naming(&self, action: &Action) -> Option<String> {
+        Served::of(action).named.into_iter().find(|path| !self.read.contains(&**path))
+    }
+
+    /// For how many milliseconds from `now` on an instance, or its template, gets its answers out.
+    fn wait(&self, action: &Action, now: u64) -> u64 {
+        let until = self.left.get(&*action.op.id().0).copied().max(Served::of(action).until);
+        // Where it is longer than anybody may say, the clock was set back since.
+        until.and_then(|until| until.checked_sub(now)).filter(|wait| *wait <= LONGEST).unwrap_or_default()
+    }
 }
 
 /// How long those that go are waited for, in milliseconds: nothing else of the host is done meanwhile.

@@ -229,39 +229,7 @@ impl<'a> Turn<'a> {
                 return Ok(Ok(end));
             }
             match self.choose(hands, &group, &members, &means).await {
-                Ok(batch) => {
-                    let rollout = self.memory.rollout.get_or_insert_with(|| Rollout::to(&means, now));
-                    let surge = self.declared.surge();
-                    rollout.surge.extend(batch.iter().filter(|number| surge.contains(number)));
-                    rollout.touched.extend(&batch);
-                    rollout.serving.retain(|number| !batch.contains(number));
-                    rollout.leaving = None;
-                    let begin = |number: &u32| {
-                        // One that comes besides rests at the balancers.
-                        let is_idle = rollout.surge.contains(number) && !group.is_running(*number);
-                        let is_behind = !self.declared.fronts.is_empty();
-                        if is_behind && !is_idle { Stage::Drain } else { Stage::Restart }
-                    };
-                    rollout.batch = batch.into_iter().map(|number| (number, begin(&number))).collect();
-                    if !self.declared.fronts.is_empty() {
-                        rollout.is_marked = true;
-                        rollout.marked.retain(|front| !self.declared.fronts.contains(front));
-                        rollout.marked.extend(self.declared.fronts.iter().cloned());
-                    }
-                    if !rollout.is_put_off {
-                        rollout.progressed = now;
-                    }
-                    // Once their files are others, nobody could tell any more what they run by.
-                    for number in self.memory.rollout.iter().flat_map(|rollout| rollout.batch.keys()) {
-                        let running = group.state(*number).filter(|state| state.is_running());
-                        let (Some(state), Some(means)) = (running, group.means(*number)) else { continue };
-                        let known = self.memory.known.get(number);
-                        if known.is_none_or(|known| known.invocation != state.invocation) {
-                            let invocation = state.invocation.clone();
-                            self.memory.known.insert(*number, Known { invocation, means, checks: None });
-                        }
-                    }
-                }
+                Ok(batch) => self.begin(&group, batch, &means, now),
                 Err(why) => return Ok(Ok(self.wait(now, IDLE, why))),
             }
             // From here on a death leaves this step to be taken up, and no other.
@@ -289,6 +257,41 @@ impl<'a> Turn<'a> {
             return Ok(Err(fault));
         }
         Ok(self.watch(hands, manager, cx).await)
+    }
+
+    /// Notes that a step with these instances begins: nothing is touched before that is written down.
+    fn begin(&mut self, group: &Group, batch: BTreeSet<u32>, means: &str, now: u64) {
+        let rollout = self.memory.rollout.get_or_insert_with(|| Rollout::to(means, now));
+        let surge = self.declared.surge();
+        rollout.surge.extend(batch.iter().filter(|number| surge.contains(number)));
+        rollout.touched.extend(&batch);
+        rollout.serving.retain(|number| !batch.contains(number));
+        rollout.leaving = None;
+        let begin = |number: &u32| {
+            // One that comes besides rests at the balancers.
+            let is_idle = rollout.surge.contains(number) && !group.is_running(*number);
+            let is_behind = !self.declared.fronts.is_empty();
+            if is_behind && !is_idle { Stage::Drain } else { Stage::Restart }
+        };
+        rollout.batch = batch.into_iter().map(|number| (number, begin(&number))).collect();
+        if !self.declared.fronts.is_empty() {
+            rollout.is_marked = true;
+            rollout.marked.retain(|front| !self.declared.fronts.contains(front));
+            rollout.marked.extend(self.declared.fronts.iter().cloned());
+        }
+        if !rollout.is_put_off {
+            rollout.progressed = now;
+        }
+        // Once their files are others, nobody could tell any more what they run by.
+        for number in self.memory.rollout.iter().flat_map(|rollout| rollout.batch.keys()) {
+            let running = group.state(*number).filter(|state| state.is_running());
+            let (Some(state), Some(means)) = (running, group.means(*number)) else { continue };
+            let known = self.memory.known.get(number);
+            if known.is_none_or(|known| known.invocation != state.invocation) {
+                let invocation = state.invocation.clone();
+                self.memory.known.insert(*number, Known { invocation, means, checks: None });
+            }
+        }
     }
 
     /// Takes away what somebody put beside the template and the instances. Whoever was started with it gets the revision

@@ -237,18 +237,23 @@ impl Desk {
                 tracked.clone().filter(|row| self.pending.lock().unwrap().contains(&row.id))
             {
                 let (desired, observed) = (resource.clone(), seen.get(&resource.id).cloned());
-                ops.push(Op::Continue { desired, tracked, observed, claims: Vec::new() });
+                ops.push(Op::Continue {
+                    desired,
+                    tracked,
+                    observed: observed.map(Into::into),
+                    claims: Vec::new(),
+                });
                 continue;
             }
             match (seen.get(&resource.id).cloned(), deltas.get(&resource.id)) {
                 (_, Some(Err(error))) => errors.push(format!("{}: {}", error.kind.word(), error.chain())),
-                (None, _) => ops.push(Op::Create { desired: resource.clone(), delta: Delta::default() }),
+                (None, _) => ops.push(Op::Create { desired: resource.clone(), delta: Default::default() }),
                 (Some(observed), Some(Ok(delta))) => {
                     fields.extend(
                         delta.fields.iter().map(|f| format!("{} {:?} {:?}", f.path, f.before, f.after)),
                     );
                     let (desired, delta) = (resource.clone(), delta.clone());
-                    ops.push(Op::Update { desired, delta, observed, tracked });
+                    ops.push(Op::Update { desired, delta: delta.into(), observed: observed.into(), tracked });
                 }
                 (Some(observed), None) => {
                     // Adopted, with what was seen; a row that is there stays as it is, as the engine has it.
@@ -266,7 +271,9 @@ impl Desk {
         }
         for (id, row) in rows.iter().filter(|(id, _)| !desired.iter().any(|r| r.id == **id)) {
             match seen.get(id).cloned() {
-                Some(observed) => ops.push(Op::Delete { observed, tracked: Some(row.clone()) }),
+                Some(observed) => {
+                    ops.push(Op::Delete { observed: observed.into(), tracked: Some(row.clone()) })
+                }
                 None => drop(self.tracked.lock().unwrap().remove(id)),
             }
         }

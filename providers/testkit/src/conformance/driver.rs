@@ -6,8 +6,8 @@ use super::{
     play::{Stop, ensure},
 };
 use reconciled_provider::{
-    Batch, Cx, Delta, Error, ErrorKind, Focus, Hash, Observation, Op, Outcome, Provider, Resource,
-    ResourceId, Scope, Tracked, Want,
+    Batch, Cx, Error, ErrorKind, Focus, Hash, Observation, Op, Outcome, Provider, Resource, ResourceId,
+    Scope, Tracked, Want,
 };
 use std::{
     collections::BTreeSet,
@@ -122,18 +122,28 @@ impl<'a> Process<'a> {
             {
                 let claims = claims.iter().map(|claim| synced(id, claim)).collect();
                 let (tracked, observed) = (row.tracked.clone(), seen.get(id).cloned());
-                ops.push(Op::Continue { desired, tracked, observed, claims });
+                ops.push(Op::Continue { desired, tracked, observed: observed.map(Into::into), claims });
                 continue;
             }
             let tracked = row.map(|row| row.tracked.clone());
             match (seen.get(id).cloned(), deltas.get(id)) {
                 (_, Some(Err(error))) => return Err(error.clone().into()),
-                (None, Some(Ok(delta))) => ops.push(Op::Create { desired, delta: delta.clone() }),
-                (None, None) => ops.push(Op::Create { desired, delta: Delta::default() }),
+                (None, Some(Ok(delta))) => ops.push(Op::Create { desired, delta: delta.clone().into() }),
+                (None, None) => ops.push(Op::Create { desired, delta: Default::default() }),
                 (Some(_), None) => self.memory.settle(id, hash.unwrap_or_default()),
                 (Some(observed), Some(Ok(delta))) => ops.push(match delta.replace {
-                    true => Op::Replace { desired, delta: delta.clone(), observed, tracked },
-                    false => Op::Update { desired, delta: delta.clone(), observed, tracked },
+                    true => Op::Replace {
+                        desired,
+                        delta: delta.clone().into(),
+                        observed: observed.into(),
+                        tracked,
+                    },
+                    false => Op::Update {
+                        desired,
+                        delta: delta.clone().into(),
+                        observed: observed.into(),
+                        tracked,
+                    },
                 }),
             }
         }
@@ -150,7 +160,7 @@ impl<'a> Process<'a> {
                 .slot(id)
                 .is_some_and(|slot| slot.clashing().any(|other| slots.contains(&other)));
             let list = if makes_room { &mut first } else { &mut last };
-            list.push(Op::Delete { observed, tracked: Some(row.tracked.clone()) });
+            list.push(Op::Delete { observed: observed.into(), tracked: Some(row.tracked.clone()) });
         }
         let actions = first.into_iter().chain(ops).chain(last).map(|op| self.memory.action(op));
         Ok(Batch { scope: self.scope.clone(), base: seen.version.clone(), actions: actions.collect() })

@@ -218,7 +218,7 @@ impl Provider for Broken {
                 let seen = self.inner.observe(&cx, &want).await?;
                 let foreign = seen.resources.into_iter().find(|o| o.owner == Owner::Unmarked);
                 if let (Some(observed), Some(last)) = (foreign, batch.actions.last_mut()) {
-                    last.op = Op::Delete { observed, tracked: None };
+                    last.op = Op::Delete { observed: observed.into(), tracked: None };
                 }
             }
             _ => {}
@@ -260,9 +260,9 @@ impl Broken {
                     origin: Origin { manifest: 0, line: 1 },
                     policy: PolicyId::default(),
                 },
-                delta: Delta { planned: Sealed(Bytes::from("plan of draft")), ..Delta::default() },
+                delta: Delta { planned: Sealed(Bytes::from("plan of draft")), ..Delta::default() }.into(),
             },
-            false => Op::Delete { observed: Observed::new("draft".into(), "draft"), tracked: None },
+            false => Op::Delete { observed: Observed::new("draft".into(), "draft").into(), tracked: None },
         };
         let action = Action { id: ActionId(0), token: format!("{}", batch_nonce()).into(), op };
         let batch = Batch { scope: scope.clone(), base: Version::Unknown, actions: vec![action] };

@@ -21,6 +21,9 @@ use std::{
 /// Calls without an answer that turn out to have taken effect, by change, with the outcome `observed`.
 pub(super) type FoundDone = BTreeMap<(&'static str, &'static str), usize>;
 
+/// Most steps of a pass that the audit trail tells of one by one.
+const TOLD: usize = 100;
+
 /// What changes in memory although nothing is written to the remote.
 pub(super) fn bookkeeping(
     scope: &Scope,
@@ -29,59 +32,191 @@ pub(super) fn bookkeeping(
     window: Duration,
     now: Duration,
 ) -> (Vec<Write>, FoundDone) {
-    let plan = &view.plan;
-    let mut rows: Vec<Row> = plan.refreshed.clone();
-    let mut gone: Vec<ResourceId> = plan.lapsed.iter().map(|row| row.tracked.id.clone()).collect();
-    let mut let_go: Vec<&ResourceId> = plan.let_go.iter().collect();
-    let is_ours = |id| view.seen.get(id).is_some_and(|observed| observed.owner == Owner::Ours);
-    let leaves =
-        |open: &OpenIntent, id: &ResourceId| open.intent.leaves() && open.intent.row.tracked.id == *id;
-    let mut events = Vec::new();
-    for step in &plan.steps {
+    let mut book = Book::of(scope, view, now);
+    for step in &view.plan.steps {
+        book.step(step, held);
+    }
+    let answered = answered(view, window, now);
+    for open in &answered {
+        book.answer(open);
+    }
+    book.recover(&answered);
+    book.close()
+}
+
+/// What is to be remembered otherwise of one scope.
+struct Book<'a> {
+    scope: &'a Scope,
+    view: &'a View,
+    now: Duration,
+    rows: Vec<Row>,
+    gone: Vec<ResourceId>,
+    let_go: Vec<&'a ResourceId>,
+    endings: Vec<Ending>,
+    found: FoundDone,
+    events: Vec<Event>,
+}
+
+impl<'a> Book<'a> {
+    /// With what the plan says by itself.
+    fn of(scope: &'a Scope, view: &'a View, now: Duration) -> Book<'a> {
+        let plan = &view.plan;
+        Book {
+            scope,
+            view,
+            now,
+            rows: plan.refreshed.clone(),
+            gone: plan.lapsed.iter().map(|row| row.tracked.id.clone()).collect(),
+            let_go: plan.let_go.iter().collect(),
+            endings: Vec::new(),
+            found: FoundDone::new(),
+            events: Vec::new(),
+        }
+    }
+
+    /// A step that writes nothing.
+    fn step(&mut self, step: &'a Step, held: bool) {
+        let view = self.view;
         match &step.change {
             // What a commit takes over or lets go waits with all else of that commit.
-            Change::Adopt | Change::Forget if held || step.blocked.is_some() => continue,
-            Change::Adopt => {
-                if let (Some(row), Some(observed)) = (&step.work.row, &step.work.observed) {
-                    let mut row = Row::clone(row);
-                    row.tracked.remote = observed.remote.clone();
-                    if !row.merge {
-                        row.tracked.private = observed.private.clone();
-                    }
-                    row.tracked.outputs = observed.outputs.clone();
-                    row.state = RowState::Settled;
-                    rows.push(row);
-                }
-            }
+            Change::Adopt | Change::Forget if held || step.blocked.is_some() => return,
+            Change::Adopt => self.rows.extend(adopted(step)),
             Change::Forget => {
-                gone.push(step.id.clone());
+                self.gone.push(step.id.clone());
+                let leaves =
+                    |open: &OpenIntent| open.intent.leaves() && open.intent.row.tracked.id == step.id;
                 // Where our mark was taken away without an answer, a read may show it once more.
-                if is_ours(&step.id) || view.memory.open.iter().any(|open| leaves(open, &step.id)) {
-                    let_go.push(&step.id);
+                if is_ours(view, &step.id) || view.memory.open.iter().any(leaves) {
+                    self.let_go.push(&step.id);
                 }
             }
             Change::Move { .. } => {
                 // Where it was refreshed, that row has all of it: the manifest that declares it now, and its policy.
-                let is_refreshed = plan.refreshed.iter().any(|row| row.tracked.id == step.id);
+                let is_refreshed = view.plan.refreshed.iter().any(|row| row.tracked.id == step.id);
                 if let Some(row) = step.work.was.as_ref().filter(|_| !is_refreshed) {
-                    rows.push(Row { address: step.address.clone(), ..Row::clone(row) });
+                    self.rows.push(Row { address: step.address.clone(), ..Row::clone(row) });
                 }
             }
-            _ => continue,
+            _ => return,
         }
-        if events.len() < 100 {
-            events.push(Event {
-                scope: Some(scope.clone()),
+        if self.events.len() < TOLD {
+            self.events.push(Event {
+                scope: Some(self.scope.clone()),
                 address: Some(step.address.clone()),
-                ..event(now, step.change.word(), &label(step), step.change.word())
+                ..event(self.now, step.change.word(), &label(step), step.change.word())
             });
         }
     }
-    // An answered question: the observation shows what became of the call.
+
+    /// An answered question: the observation shows what became of the call.
+    fn answer(&mut self, open: &OpenIntent) {
+        let (view, intent) = (self.view, &open.intent);
+        let id = &intent.row.tracked.id;
+        let after = view.seen.get(id).map(|observed| observed.hash);
+        let word = ["create", "update", "replace", "delete", "abandon"]
+            .into_iter()
+            .find(|word| *word == &*intent.op);
+        // What another one took the place of is deleted by itself, and the row is the successor's.
+        let word = word.filter(|word| *word != "delete" || intent.after.is_none());
+        let took_effect = match &*intent.op {
+            "delete" => after.is_none(),
+            "abandon" => !is_ours(view, id),
+            _ => after == intent.after,
+        };
+        if let (Some(word), true) = (word, took_effect) {
+            *self.found.entry((word, "observed")).or_default() += 1;
+        }
+        // It was deleted by ourselves, so what is wanted of it again is made anew, and nothing to restore.
+        let is_forgotten = || view.memory.rows.binary_search_by(|row| row.tracked.id.cmp(id)).is_err();
+        if took_effect && &*intent.op == "delete" && is_forgotten() && !self.gone.contains(id) {
+            self.gone.push(id.clone());
+        }
+        // Whoever reads the trail must not take what never happened for a deletion.
+        let outcome = if took_effect || word.is_none() { "observed" } else { "not-observed" };
+        self.endings.push(Ending { action: intent.action, outcome: outcome.into(), error: None });
+    }
+
+    /// Rows recovered from those intents are not in the store yet.
+    fn recover(&mut self, answered: &[&OpenIntent]) {
+        let rows = &self.view.memory.rows;
+        let touched: BTreeSet<&ResourceId> =
+            self.rows.iter().map(|r| &r.tracked.id).chain(&self.gone).collect();
+        let recovered: Vec<Row> = answered
+            .iter()
+            .map(|open| &open.intent)
+            .filter(|intent| &*intent.op != "delete" && !touched.contains(&intent.row.tracked.id))
+            .filter_map(|intent| {
+                let found = rows.binary_search_by(|r| r.tracked.id.cmp(&intent.row.tracked.id));
+                found.ok().map(|i| rows[i].clone())
+            })
+            .filter(|row| row.state == RowState::Applied)
+            .collect();
+        self.rows.extend(recovered);
+    }
+
+    /// All of it as writes.
+    fn close(self) -> (Vec<Write>, FoundDone) {
+        let Book { scope, view, now, rows, gone, let_go, endings, found, mut events } = self;
+        let plan = &view.plan;
+        let mut writes = moved_away(view);
+        if !rows.is_empty() {
+            writes.push(Write::Rows(rows.into()));
+        }
+        if !plan.settled.is_empty() {
+            writes.push(Write::Settled(scope.clone(), plan.settled.clone()));
+        }
+        if !plan.documents.is_empty() {
+            writes.push(Write::Documents(scope.clone(), plan.documents.clone()));
+        }
+        if !gone.is_empty() {
+            writes.push(Write::Gone(scope.clone(), gone));
+        }
+        if !endings.is_empty() {
+            writes.push(Write::End(endings));
+        }
+        writes.extend(plan.spent.iter().map(|id| Write::ConsentSpent(scope.clone(), id.clone())));
+        writes.extend(let_go.into_iter().map(|id| Write::Consent(scope.clone(), id.clone(), Consent::LetGo)));
+        for (suspension, since) in &plan.looked {
+            writes.push(Write::Looked(suspension.clone(), *since, scope.clone()));
+            let message =
+                "the suspension is over, and nothing was changed by hand meanwhile, or it was consented to";
+            events.push(Event {
+                scope: Some(scope.clone()),
+                reason: suspension.clone(),
+                ..event(now, "resume", &"".into(), message)
+            });
+        }
+        claims_synced(view, &mut writes);
+        drift::noted(scope, view, now, &mut writes);
+        writes.extend(events.into_iter().map(Write::Event));
+        (writes, found)
+    }
+}
+
+fn is_ours(view: &View, id: &ResourceId) -> bool {
+    view.seen.get(id).is_some_and(|observed| observed.owner == Owner::Ours)
+}
+
+/// The row of what is taken over.
+fn adopted(step: &Step) -> Option<Row> {
+    let (row, observed) = (step.work.row.as_ref()?, step.work.observed.as_ref()?);
+    let mut row = Row::clone(row);
+    row.tracked.remote = observed.remote.clone();
+    if !row.merge {
+        row.tracked.private = observed.private.clone();
+    }
+    row.tracked.outputs = observed.outputs.clone();
+    row.state = RowState::Settled;
+    Some(row)
+}
+
+/// Intents without an outcome of which the observation shows what became of the call.
+fn answered(view: &View, window: Duration, now: Duration) -> Vec<&OpenIntent> {
+    let plan = &view.plan;
     let ambiguous = plan.steps.iter().filter(|step| matches!(step.blocked, Some(Blocked::Ambiguous(_))));
     let ambiguous: BTreeSet<&ResourceId> = ambiguous.map(|step| &step.id).collect();
     let unanswered: BTreeSet<ActionId> = plan.unanswered.iter().copied().collect();
-    let answered = |open: &&OpenIntent| {
+    let is_answered = |open: &&OpenIntent| {
         let id = &open.intent.row.tracked.id;
         let asked = ambiguous.contains(id);
         // Within the consistency window, "not there" is no answer to whether a create took effect.
@@ -90,89 +225,16 @@ pub(super) fn bookkeeping(
         let asked = asked || unanswered.contains(&open.intent.action);
         !asked && visible && view.seen.covered.covers(id) && view.seen.complete
     };
-    let mut endings = Vec::new();
-    let mut found = FoundDone::new();
-    for open in view.memory.open.iter().filter(answered) {
-        let intent = &open.intent;
-        let after = view.seen.get(&intent.row.tracked.id).map(|observed| observed.hash);
-        let word = ["create", "update", "replace", "delete", "abandon"]
-            .into_iter()
-            .find(|word| *word == &*intent.op);
-        // What another one took the place of is deleted by itself, and the row is the successor's.
-        let word = word.filter(|word| *word != "delete" || intent.after.is_none());
-        let took_effect = match &*intent.op {
-            "delete" => after.is_none(),
-            "abandon" => !is_ours(&intent.row.tracked.id),
-            _ => after == intent.after,
-        };
-        if let (Some(word), true) = (word, took_effect) {
-            *found.entry((word, "observed")).or_default() += 1;
-        }
-        // It was deleted by ourselves, so what is wanted of it again is made anew, and nothing to restore.
-        let id = &intent.row.tracked.id;
-        let is_forgotten = || view.memory.rows.binary_search_by(|row| row.tracked.id.cmp(id)).is_err();
-        if took_effect && &*intent.op == "delete" && is_forgotten() && !gone.contains(id) {
-            gone.push(id.clone());
-        }
-        // Whoever reads the trail must not take what never happened for a deletion.
-        let outcome = if took_effect || word.is_none() { "observed" } else { "not-observed" };
-        endings.push(Ending { action: intent.action, outcome: outcome.into(), error: None });
-    }
-    // Rows recovered from those intents are not in the store yet.
-    let touched: BTreeSet<&ResourceId> = rows.iter().map(|r| &r.tracked.id).chain(&gone).collect();
-    let recovered: Vec<Row> = view
-        .memory
-        .open
-        .iter()
-        .filter(answered)
-        .filter(|open| &*open.intent.op != "delete" && !touched.contains(&open.intent.row.tracked.id))
-        .filter_map(|open| {
-            let rows = &view.memory.rows;
-            rows.binary_search_by(|r| r.tracked.id.cmp(&open.intent.row.tracked.id))
-                .ok()
-                .map(|i| rows[i].clone())
-        })
-        .filter(|row| row.state == RowState::Applied)
-        .collect();
-    rows.extend(recovered);
-    let mut writes = Vec::new();
-    // The old row goes only together with its new one: a move that found nothing under its new identity waits, and a row
-    // that stayed beside the new one would have the thing of both deleted.
-    let moves = plan.steps.iter().filter(|step| matches!(step.change, Change::Move { .. }));
+    view.memory.open.iter().filter(is_answered).collect()
+}
+
+/// The old row goes only together with its new one: a move that found nothing under its new identity waits, and a row that
+/// stayed beside the new one would have the thing of both deleted.
+fn moved_away(view: &View) -> Vec<Write> {
+    let moves = view.plan.steps.iter().filter(|step| matches!(step.change, Change::Move { .. }));
     let moved: BTreeSet<&ResourceId> = moves.map(|step| &step.id).collect();
     let away = view.memory.moved_away.iter().filter(|away| moved.contains(&away.id));
-    writes.extend(away.map(|away| Write::Gone(away.scope.clone(), vec![away.was.clone()])));
-    if !rows.is_empty() {
-        writes.push(Write::Rows(rows));
-    }
-    if !plan.settled.is_empty() {
-        writes.push(Write::Settled(scope.clone(), plan.settled.clone()));
-    }
-    if !plan.documents.is_empty() {
-        writes.push(Write::Documents(scope.clone(), plan.documents.clone()));
-    }
-    if !gone.is_empty() {
-        writes.push(Write::Gone(scope.clone(), gone));
-    }
-    if !endings.is_empty() {
-        writes.push(Write::End(endings));
-    }
-    writes.extend(plan.spent.iter().map(|id| Write::ConsentSpent(scope.clone(), id.clone())));
-    writes.extend(let_go.into_iter().map(|id| Write::Consent(scope.clone(), id.clone(), Consent::LetGo)));
-    for suspension in &plan.looked {
-        writes.push(Write::Looked(suspension.clone(), scope.clone()));
-        let message =
-            "the suspension is over, and nothing was changed by hand meanwhile, or it was consented to";
-        events.push(Event {
-            scope: Some(scope.clone()),
-            reason: suspension.clone(),
-            ..event(now, "resume", &"".into(), message)
-        });
-    }
-    claims_synced(view, &mut writes);
-    drift::noted(scope, view, now, &mut writes);
-    writes.extend(events.into_iter().map(Write::Event));
-    (writes, found)
+    away.map(|away| Write::Gone(away.scope.clone(), vec![away.was.clone()])).collect()
 }
 
 /// A claim is synced when the resource that carries it is in sync and no longer on its way, such as to every name server.

@@ -124,7 +124,9 @@ impl Engine {
             self.surveyor.only_reads(&resource.scope, &resource.id)
         });
         let scopes: BTreeSet<Scope> = desired.scopes.keys().cloned().collect();
-        let place = |claim: &Claim, owner: Option<&ManifestKey>| self.place(claim, owner, desired, &scopes);
+        let place = |claim: &Claim, owner: Option<&ManifestKey>, carried: Option<&Scope>| {
+            self.place(claim, owner, carried, desired, &scopes)
+        };
         let jobs = survey.scopes.into_iter().map(|job| (job.0.provider.clone(), job));
         let work = |(scope, view): (Scope, Result<_, Error>)| {
             let (fences, place, leave) = (&fences, &place, domains.leave(&scope));

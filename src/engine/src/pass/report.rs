@@ -62,6 +62,8 @@ pub struct ScopeReport {
     pub error: Option<Error>,
     /// The remote gave no answer: a matter of its entry, not only of this scope.
     pub unreachable: bool,
+    /// Something here could not be claimed anywhere: another desired state may have a place for it.
+    pub(crate) lacks_place: bool,
     /// Why something of it could not be written down.
     pub(crate) unwritten: Option<Error>,
     /// The scope as it was read after everything was written, while that was noted down.
@@ -84,6 +86,7 @@ impl ScopeReport {
             is_repair: false,
             error: None,
             unreachable: false,
+            lacks_place: false,
             unwritten: None,
             seen: None,
         }

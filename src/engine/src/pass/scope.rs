@@ -25,7 +25,10 @@ use reconciled_provider::{
 use std::{
     collections::{BTreeMap, BTreeSet},
     pin::pin,
-    sync::{Arc, Mutex, PoisonError, atomic::Ordering},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 /// What passes are planned from.
@@ -92,11 +95,13 @@ impl Engine {
         Ok(Arc::new(all))
     }
 
-    /// Where a claim lands, if the source of `owner` may write there.
+    /// Where a claim lands, if the source of `owner` may write there and it is known that it belongs there. Where it is `carried`
+    /// already it stays while that is not known.
     pub(super) fn place(
         &self,
         claim: &Claim,
         owner: Option<&ManifestKey>,
+        carried: Option<&Scope>,
         desired: &Desired,
         scopes: &BTreeSet<Scope>,
     ) -> Result<(Scope, ResourceId), Error> {
@@ -104,7 +109,18 @@ impl Engine {
             Error::invalid(format!("a claim names the entry `{}`, which is not configured", claim.provider))
         })?;
         let mine = scopes.iter().filter(|s| s.provider == claim.provider).cloned().collect();
-        let (scope, id) = entry.observer.place(claim, &mine)?;
+        let placed = entry.observer.place(claim, &mine);
+        let scope = placed.as_ref().ok().map(|(scope, _)| scope);
+        let hidden = |(kind, name): (&'static str, String)| {
+            let by = desired.hidden.by(&claim.provider, kind, &name)?;
+            Some(not_known(&Scope::new(claim.provider.clone(), name), &by))
+        };
+        if (scope.is_none() || scope != carried)
+            && let Some(error) = entry.observer.would_carry(claim, scope).into_iter().find_map(hidden)
+        {
+            return Err(error);
+        }
+        let (scope, id) = placed?;
         let Some(source) = owner.map(ManifestKey::source) else { return Ok((scope, id)) };
         let Some(state) = desired.sources.get(source) else { return Ok((scope, id)) };
         // As whoever declares that scope would call it.
@@ -157,18 +173,7 @@ impl Engine {
         let has_news = self.fared(scope, &view, &fences.planned, &mut writes);
         // Who waits until this is healthy is looked at again.
         settled += usize::from(has_news);
-        let mut wakes = BTreeSet::new();
-        for write in &writes {
-            match write {
-                Write::ClaimSynced(owner, ..) => drop(wakes.insert(owner.clone())),
-                // What they claimed goes with them: whoever carries it must look.
-                Write::Gone(from, ids) if from == scope => {
-                    let theirs = view.memory.claims_made.iter().filter(|claim| ids.contains(&claim.owner));
-                    wakes.extend(theirs.map(|claim| claim.scope.clone()));
-                }
-                _ => {}
-            }
-        }
+        let wakes = wakes(scope, &view, &writes);
         if batch.actions.is_empty() {
             let version = view.plan.known_version(&view.seen).filter(|_| !held);
             if version != view.memory.version && !view.skipped {
@@ -207,6 +212,7 @@ impl Engine {
             fence,
             place,
             claims: &view.memory.claims_made,
+            lacks_place: AtomicBool::default(),
             consented: leave.consented(),
             ended: Mutex::default(),
             unwritten: Mutex::default(),
@@ -218,6 +224,7 @@ impl Engine {
         };
         let result = self.apply(scope, &batch, &journal).await;
         let seen = journal.reread.and_then(Reread::into_seen);
+        let lacks_place = journal.lacks_place.into_inner();
         let unwritten = journal.unwritten.into_inner().unwrap_or_else(PoisonError::into_inner);
         let ended = journal.ended.into_inner().unwrap_or_else(PoisonError::into_inner);
         let readers = self.read_again(&ended, &batch, &actionable, fences).await;
@@ -226,11 +233,12 @@ impl Engine {
             _ => None,
         });
         let claimed: BTreeSet<Scope> =
-            claimed.flatten().filter_map(|c| place(c, None).ok()).map(|(scope, _)| scope).collect();
+            claimed.flatten().filter_map(|c| place(c, None, None).ok()).map(|(scope, _)| scope).collect();
         let mut report = self
             .report(scope, &view, &actionable, &batch, result, ended, claimed, conditions, adopted)
             .await?;
         report.unwritten = unwritten;
+        report.lacks_place = lacks_place;
         report.wakes.extend(wakes);
         report.wakes.extend(readers);
         report.outcomes.extend(found);
@@ -328,11 +336,34 @@ impl Engine {
     }
 }
 
+/// The scopes that have to be looked at because of what is written down of this one.
+fn wakes(scope: &Scope, view: &View, writes: &[Write]) -> BTreeSet<Scope> {
+    let mut wakes = BTreeSet::new();
+    for write in writes {
+        match write {
+            Write::ClaimSynced(owner, ..) => drop(wakes.insert(owner.clone())),
+            // What they claimed goes with them: whoever carries it must look.
+            Write::Gone(from, ids) if from == scope => {
+                let theirs = view.memory.claims_made.iter().filter(|claim| ids.contains(&claim.owner));
+                wakes.extend(theirs.map(|claim| claim.scope.clone()));
+            }
+            _ => {}
+        }
+    }
+    wakes
+}
+
+/// What a claim waits for that may belong into `scope`.
+fn not_known(scope: &Scope, by: &str) -> Error {
+    let text = format!("what is needed for a time may belong into {scope}, which may be declared in {by}");
+    Error::invalid(text).hint("mend that first: `reconciled status` says what is wrong")
+}
+
 fn op(step: &Step, memory: &ScopeMemory) -> Op {
     let work = &step.work;
     let tracked = work.was.as_ref().map(|row| row.tracked.clone());
     let delta = work.delta.clone();
-    match (&step.change, work.desired.clone(), work.observed.as_deref().cloned()) {
+    match (&step.change, work.desired.clone(), work.observed.clone()) {
         (Change::Continue, Some(desired), observed) => {
             let tracked = tracked
                 .unwrap_or_else(|| reconciled_provider::Tracked::new(step.id.clone(), Default::default()));

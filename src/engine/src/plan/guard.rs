@@ -117,11 +117,44 @@ pub fn judge(
     atomic: bool,
     slot: impl Fn(&Step) -> Option<Slot>,
 ) -> Verdict {
-    let guarded: Vec<(&Scope, &Step)> = plans
+    let guarded: Vec<Guarded<'_>> = plans
         .iter()
         .flat_map(|p| p.steps.iter().map(|s| (&p.scope, s)))
         .filter(|(_, step)| step.is_guarded())
         .collect();
+    let counted = count(plans, &guarded, unread, atomic, slot);
+    let mut reasons = too_many(limits, &counted);
+    if unread.frozen > 0 && guarded.iter().any(|(_, step)| !is_input(step)) {
+        let are = if unread.frozen == 1 { "1 is".to_owned() } else { format!("{} are", unread.frozen) };
+        reasons.push(format!("{are} frozen and may be a part of what was held before").into());
+    }
+    reasons.extend(always(limits, &guarded));
+    reasons.extend(unwritten(desired, plans, &guarded, counted.deletes));
+    reasons.extend(by_source(desired, &guarded));
+    Verdict { digest: digest(plans.iter().copied()), counts: counted.counts, reasons }
+}
+
+/// A step that the guard counts, with its scope.
+type Guarded<'a> = (&'a Scope, &'a Step);
+
+/// How much there is in a domain.
+struct Counted {
+    counts: Counts,
+    updates: Count,
+    deletes: Count,
+    tracked: u32,
+    /// Somebody changed something: an input that moved is no part of that.
+    acts: bool,
+}
+
+/// Counts what is guarded, with what of the same change is put off or cannot be read.
+fn count(
+    plans: &[&ScopePlan],
+    guarded: &[Guarded<'_>],
+    unread: Unread,
+    atomic: bool,
+    slot: impl Fn(&Step) -> Option<Slot>,
+) -> Counted {
     let taken = guarded
         .iter()
         .filter(|(_, s)| s.work.was.is_none() && matches!(s.change, Change::Update | Change::Replace));
@@ -148,7 +181,7 @@ pub fn judge(
     let mut counts: Counts = [0; 4];
     let (mut updates, mut deletes) =
         (Count { now: 0, besides: unread.updates }, Count { now: 0, besides: unread.deletes });
-    for (scope, step) in &guarded {
+    for (scope, step) in guarded {
         match step.change {
             Change::Create => counts[0] += 1,
             Change::Update | Change::Continue | Change::Abandon => counts[1] += 1,
@@ -173,10 +206,15 @@ pub fn judge(
             }
         }
     }
-    let mut reasons = Vec::new();
-    // Of a change that is too large no part goes on by itself, whichever kind of change that part is. An input that moved is no
-    // part of what somebody changed: it counts with its own kind.
     let acts = guarded.iter().any(|(scope, step)| !is_input(step) && weight(scope, step).is_some());
+    Counted { counts, updates, deletes, tracked, acts }
+}
+
+/// Of a change that is too large no part goes on by itself, whichever kind of change that part is. An input that moved is no part
+/// of what somebody changed: it counts with its own kind.
+fn too_many(limits: &GuardLimits, counted: &Counted) -> Vec<Arc<str>> {
+    let Counted { updates, deletes, tracked, acts, .. } = *counted;
+    let mut reasons = Vec::new();
     if acts || deletes.now > 0 {
         reasons.extend(over(
             deletes,
@@ -199,18 +237,31 @@ pub fn judge(
             "maxUpdatePercent",
         ));
     }
-    if unread.frozen > 0 && guarded.iter().any(|(_, step)| !is_input(step)) {
-        let are = if unread.frozen == 1 { "1 is".to_owned() } else { format!("{} are", unread.frozen) };
-        reasons.push(format!("{are} frozen and may be a part of what was held before").into());
-    }
+    reasons
+}
+
+/// What is always held.
+fn always(limits: &GuardLimits, guarded: &[Guarded<'_>]) -> Vec<Arc<str>> {
     let words: Vec<&'static str> = guarded.iter().flat_map(|(_, s)| words(s)).collect();
+    let mut reasons = Vec::new();
     for word in &limits.always {
         let hits = words.iter().filter(|w| **w == &**word).count();
         if hits > 0 {
-            let which = if &**word == PROTECTED { protected(&guarded) } else { String::new() };
+            let which = if &**word == PROTECTED { protected(guarded) } else { String::new() };
             reasons.push(format!("{hits} × `{word}` (guard.always){which}").into());
         }
     }
+    reasons
+}
+
+/// What nobody wrote into a manifest.
+fn unwritten(
+    desired: &Desired,
+    plans: &[&ScopePlan],
+    guarded: &[Guarded<'_>],
+    deletes: Count,
+) -> Vec<Arc<str>> {
+    let mut reasons = Vec::new();
     let by_hand = guarded.iter().filter(|(_, s)| s.guard_words.contains(&BY_HAND)).count();
     if by_hand > 0 {
         reasons.push(format!("{by_hand} changed by hand while suspended").into());
@@ -226,6 +277,12 @@ pub fn judge(
     if guarded.iter().any(|(_, s)| s.reason == Reason::Upgrade) {
         reasons.push("a new version of reconciled sees differences that no commit made".into());
     }
+    reasons
+}
+
+/// What is held because of how the host has its source.
+fn by_source(desired: &Desired, guarded: &[Guarded<'_>]) -> Vec<Arc<str>> {
+    let mut reasons = Vec::new();
     let source = |step: &Step| source_of(desired, step);
     if guarded.iter().any(|(_, s)| source(s).is_some_and(|source| source.needs_consent)) {
         reasons.push("the source says `apply: approve`".into());
@@ -235,7 +292,7 @@ pub fn judge(
         reasons
             .push("the source's `path` or `ignore` changed, and with it what is no longer declared".into());
     }
-    Verdict { digest: digest(plans.iter().copied()), counts, reasons }
+    reasons
 }
 
 /// Which ones are protected, and that some are because they are to be abandoned: that may be the default of their type.

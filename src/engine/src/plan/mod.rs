@@ -192,8 +192,8 @@ pub struct ScopePlan {
     /// Intents that stay open: creates without an answer that no observation can answer and that nothing asks for now, and
     /// writes to what is shared whose values the inventory does not have yet.
     pub unanswered: Vec<ActionId>,
-    /// Suspensions whose time is over and that leave nothing in doubt here, by id.
-    pub looked: Vec<Arc<str>>,
+    /// Suspensions whose time is over and that leave nothing in doubt here, by id, and when they began.
+    pub looked: Vec<(Arc<str>, Duration)>,
 }
 
 impl ScopePlan {

@@ -107,7 +107,7 @@ fn wait_for_successors(input: &ScopeInput<'_>, steps: &mut [Step], conditions: &
         .filter(waits)
         .filter_map(|s| {
             let blocked = match s.blocked.clone()? {
-                Blocked::Occupied { .. } => Blocked::Successor(s.address.clone()),
+                Blocked::Occupied { .. } => Blocked::Successor(s.address.clone().into()),
                 other => other,
             };
             Some((input.provider.slot(&s.id)?, blocked))
@@ -142,7 +142,7 @@ fn unplanned(input: &ScopeInput<'_>, steps: &[Step], conditions: &[Condition]) -
     };
     let slot = |condition: &Condition| {
         let slot = input.provider.slot(condition.id.as_ref()?)?;
-        Some((slot, Blocked::Successor(condition.address.clone()?)))
+        Some((slot, Blocked::Successor(condition.address.clone()?.into())))
     };
     conditions.iter().filter(is_stuck).filter_map(slot).collect()
 }

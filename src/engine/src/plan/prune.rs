@@ -110,7 +110,7 @@ fn abandon(planner: &Planner<'_>, row: &Row, observed: &Observed, out: &mut Scop
         return out.steps.push(step(planner, Change::Forget, row, None));
     }
     let mut found = step(planner, Change::Abandon, row, Some(observed));
-    found.work.delta = Delta::leaving();
+    found.work.delta = Delta::leaving().into();
     found.fields = found.work.delta.fields.clone();
     found.work.row = None;
     found.work.desired = Some(Resource {
@@ -183,7 +183,9 @@ fn delete(planner: &Planner<'_>, row: &Row, observed: &Observed, out: &mut Scope
     if planner.input.policy < needs {
         found.blocked = Some(Blocked::EntryPolicy(planner.input.policy));
     } else {
-        let elsewhere = || declared_elsewhere(planner, &row.tracked.id).cloned().map(Blocked::Elsewhere);
+        let elsewhere = || {
+            declared_elsewhere(planner, &row.tracked.id).map(|there| Blocked::Elsewhere(there.clone().into()))
+        };
         found.blocked = still_needed(planner, row).or_else(elsewhere);
     }
     if let Some(blocked) = &found.blocked {
@@ -239,7 +241,7 @@ fn leave(planner: &Planner<'_>, row: &Row, observed: &Observed, rest: Resource) 
     let mut found = step(planner, Change::Update, row, Some(observed));
     if let Some(delta) = planner.input.provider.compare(&rest, observed) {
         found.fields = delta.fields.clone();
-        found.work.delta = delta;
+        found.work.delta = delta.into();
     }
     found.after = Some(rest.spec.template());
     found.work.desired = Some(rest);
@@ -454,7 +456,7 @@ pub(super) fn keep_what_holds_others(planner: &Planner<'_>, out: &mut ScopePlan)
     let elsewhere = planner.input.elsewhere.get(&first.id);
     let all_move = kept.iter().all(|one| planner.input.elsewhere.contains_key(&one.id));
     let blocked = match elsewhere.filter(|_| all_move) {
-        Some(elsewhere) => Blocked::Elsewhere(elsewhere.clone()),
+        Some(elsewhere) => Blocked::Elsewhere(elsewhere.clone().into()),
         None => Blocked::NotEmpty { kept: kept.len(), such_as },
     };
     let step = &mut out.steps[position];
@@ -529,7 +531,7 @@ fn step(planner: &Planner<'_>, change: Change, row: &Row, observed: Option<&Obse
         goes_on: false,
         work: Work {
             desired: None,
-            observed: observed.cloned().map(Box::new),
+            observed: observed.cloned().map(Arc::new),
             row: Some(whole.clone()),
             was: Some(whole),
             delta: Default::default(),

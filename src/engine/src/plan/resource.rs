@@ -227,7 +227,7 @@ impl Planner<'_> {
         out: &mut ScopePlan,
     ) {
         if let Some(from) = self.input.moved.get(&desired.id) {
-            let change = Change::Move { from: from.clone() };
+            let change = Change::Move { from: from.clone().into() };
             out.steps.push(self.step(change, desired, Some(row), observed, address.clone()));
         }
     }
@@ -246,7 +246,7 @@ impl Planner<'_> {
         let mut step = self.step(Change::EndFormer, desired, Some(row), Some(observed), address);
         step.reason = Reason::Continue;
         step.fields = delta.fields.clone();
-        step.work.delta = delta.clone();
+        step.work.delta = delta.clone().into();
         self.push(step, desired, out);
     }
 
@@ -269,7 +269,7 @@ impl Planner<'_> {
             step.reason = Reason::Due;
         }
         step.fields = delta.fields.clone();
-        step.work.delta = delta;
+        step.work.delta = delta.into();
         step
     }
 
@@ -311,7 +311,7 @@ impl Planner<'_> {
         let mut step = self.step(Change::Continue, desired, Some(row), observed, address);
         if let Some(Difference::Fields(delta)) = observed.map(|o| self.difference(desired, o)) {
             step.fields = delta.fields.clone();
-            step.work.delta = delta;
+            step.work.delta = delta.into();
         }
         self.push(step, desired, out);
     }
@@ -446,7 +446,7 @@ impl Planner<'_> {
         let Owner::Other(other) = &observed.owner else { return };
         let field = FieldChange::text(OWNER_FIELD, Some(other.to_string()), Some("this instance".into()));
         step.fields.push(field.clone());
-        step.work.delta.fields.push(field);
+        Arc::make_mut(&mut step.work.delta).fields.push(field);
     }
 
     fn tracked_but_missing(&self, desired: &Resource, row: &Row, address: Address, out: &mut ScopePlan) {
@@ -504,7 +504,7 @@ impl Planner<'_> {
             None => Delta::default(),
         };
         step.fields = delta.fields.clone();
-        step.work.delta = delta;
+        step.work.delta = delta.into();
         self.push(step, desired, out);
     }
 

@@ -32,7 +32,7 @@ pub enum Change {
     /// The inventory knows a resource under a new address.
     Move {
         /// The address it had.
-        from: Address,
+        from: Box<Address>,
     },
     /// The inventory lets go of a resource, which stays as it is.
     Forget,
@@ -86,7 +86,7 @@ pub enum Blocked {
     /// This output is not among those of its manifest, which is in sync: nothing is to be waited for.
     NoOutput {
         /// The output.
-        reference: Reference,
+        reference: Box<Reference>,
         /// What to do about it.
         hint: Arc<str>,
     },
@@ -105,7 +105,7 @@ pub enum Blocked {
     /// This manifest was not written since, and stands on what the one before was.
     StandsOnFormer(ManifestKey),
     /// What shall take its place cannot be made.
-    Successor(Address),
+    Successor(Box<Address>),
     /// This is in its place and stays.
     Occupied {
         /// What is there.
@@ -116,15 +116,15 @@ pub enum Blocked {
         is_declared: bool,
     },
     /// This one may be about to take it over, and could not be looked up.
-    Heir(Address),
+    Heir(Box<Address>),
     /// This one was being made as it was being replaced, and what was found may be that one: of neither is known what came of it.
-    Mistakable(Address),
+    Mistakable(Box<Address>),
     /// What was in its place before is this one by now.
-    Taken(Address),
+    Taken(Box<Address>),
     /// This one is the same thing, and would go with it.
-    Same(Address),
+    Same(Box<Address>),
     /// It is declared there by now, and not as it shall be yet.
-    Elsewhere(Elsewhere),
+    Elsewhere(Box<Elsewhere>),
     /// Others are in it that would go with it.
     NotEmpty {
         /// How many.
@@ -253,15 +253,18 @@ impl Blocked {
                 );
                 (ConditionKind::Stalled, "SameThing", message, Some(hint))
             }
-            Blocked::Elsewhere(Elsewhere { scope, address: None }) => (
-                ConditionKind::Waiting,
-                "WaitingForMove",
-                format!("stays until it is in {scope}, where a file with errors declares it"),
-                Some("`status` names the files with errors".into()),
-            ),
-            Blocked::Elsewhere(Elsewhere { scope, address: Some(address) }) => {
-                let message = format!("stays until {address} is in {scope}, where it is declared now");
-                let hint = format!("to see how that stands: reconciled explain {address}");
+            Blocked::Elsewhere(there) => {
+                let Elsewhere { scope, address } = &**there;
+                let (message, hint) = match address {
+                    Some(address) => (
+                        format!("stays until {address} is in {scope}, where it is declared now"),
+                        format!("to see how that stands: reconciled explain {address}"),
+                    ),
+                    None => (
+                        format!("stays until it is in {scope}, where a file with errors declares it"),
+                        "`status` names the files with errors".into(),
+                    ),
+                };
                 (ConditionKind::Waiting, "WaitingForMove", message, Some(hint))
             }
             Blocked::NotEmpty { kept, such_as } => {
@@ -377,13 +380,13 @@ pub struct Work {
     /// What it shall be.
     pub desired: Option<Resource>,
     /// What was seen.
-    pub observed: Option<Box<Observed>>,
+    pub observed: Option<Arc<Observed>>,
     /// The row as it shall be remembered.
     pub row: Option<Arc<Row>>,
     /// The row as it was.
     pub was: Option<Arc<Row>>,
     /// What the provider planned.
-    pub delta: Delta,
+    pub delta: Arc<Delta>,
 }
 
 /// One step.

@@ -128,7 +128,7 @@ impl Planner<'_> {
             let hint = self.input.desired.vain.get(reference)?;
             // What is written meanwhile may put out more.
             let is_ready = self.input.ready.contains(&reference.target);
-            is_ready.then(|| Blocked::NoOutput { reference: reference.clone(), hint: hint.clone() })
+            is_ready.then(|| Blocked::NoOutput { reference: reference.clone().into(), hint: hint.clone() })
         };
         let waits = || Blocked::Reference(on.iter().map(|r| r.target.clone()).collect());
         on.iter().find_map(vain).unwrap_or_else(waits)
@@ -182,7 +182,7 @@ impl Planner<'_> {
             goes_on: false,
             work: Work {
                 desired: Some(desired.clone()),
-                observed: observed.cloned().map(Box::new),
+                observed: observed.cloned().map(Arc::new),
                 row: Some(self.row_for(desired, row, address.clone()).into()),
                 was: row.cloned().map(Arc::new),
                 delta: Default::default(),

@@ -62,7 +62,7 @@ pub(super) fn suspend(planner: &Planner<'_>, out: &mut ScopePlan) {
             && suspension.scopes.contains(input.scope)
             && !in_doubt.contains(&*suspension.id)
     });
-    out.looked = looked.map(|suspension| suspension.id.clone()).collect();
+    out.looked = looked.map(|suspension| (suspension.id.clone(), suspension.since)).collect();
 }
 
 /// True where the manifest of what is written on the way says `suspend`.

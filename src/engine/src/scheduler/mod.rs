@@ -149,7 +149,8 @@ impl Scheduler {
     /// over them that run from an older state are asked to stop.
     ///
     /// `changed` names every scope in which anything changed, also those that are no longer desired. The first
-    /// time, scopes that are only remembered are found by themselves. Scopes that wait for others are looked at too.
+    /// time, scopes that are only remembered are found by themselves. Scopes that wait for others are looked at too, and those that lack a
+    /// place for what they claim.
     pub fn desire(&self, desired: Arc<Desired>, changed: BTreeSet<Scope>) {
         let now = self.now();
         self.engine.forgive(&changed);
@@ -158,7 +159,7 @@ impl Scheduler {
             state.serial += 1;
             // What they wait for may be declared no more: then nothing moves that would wake them.
             state.moved = state.serial;
-            for scope in state.waiting() {
+            for scope in state.waiting().into_iter().chain(state.without_place()) {
                 state.add(&scope, Priority::Revision, Focus::All, false);
             }
             for scope in changed {

@@ -80,6 +80,8 @@ pub struct Standing {
     pub(super) is_suspect: bool,
     /// Something in it waits for another resource, and nothing of it is due by itself.
     pub waits: bool,
+    /// Something in it could be claimed nowhere, as things are desired.
+    pub(super) lacks_place: bool,
     /// All that is left to do is what a manifest says `suspend` of.
     pub is_as_wished: bool,
     /// Passes in a row that ended with "look again at once". Repairs are left out: what is undone again and again
@@ -119,6 +121,7 @@ impl Standing {
             unreachable: report.unreachable,
             is_suspect: report.error.is_some(),
             waits: report.waits(),
+            lacks_place: report.lacks_place,
             is_as_wished: report.is_suspended_by_manifests(),
             restless,
             ..Standing::default()

@@ -206,6 +206,12 @@ impl State {
         self.standing.iter().filter(|(_, standing)| standing.waits).map(|(scope, _)| scope.clone()).collect()
     }
 
+    /// Scopes that lack a place for what they claim: another desired state may have one.
+    pub(super) fn without_place(&self) -> Vec<Scope> {
+        let lacks = self.standing.iter().filter(|(_, standing)| standing.lacks_place);
+        lacks.map(|(scope, _)| scope.clone()).collect()
+    }
+
     /// Asks the runs of `key` to stop, as far as they are meant.
     pub(super) fn stop_runs(&self, key: &Key, meant: impl Fn(&Run) -> bool) {
         let has = |run: &&Run| meant(run) && run.keys.iter().any(|(mine, _)| mine == key);

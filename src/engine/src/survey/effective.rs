@@ -135,6 +135,10 @@ pub(super) struct Effective {
 }
 
 impl Effective {
+    pub(super) fn wants(&self, id: &ResourceId) -> bool {
+        self.resources.binary_search_by(|wanted| wanted.id.cmp(id)).is_ok()
+    }
+
     fn add(&mut self, spec: Spec, ours: Sealed, place: &Resource) {
         self.shared.ours.insert(place.id.clone(), ours);
         self.resources.push(Resource { spec, ..place.clone() });

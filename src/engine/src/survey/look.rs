@@ -3,19 +3,25 @@
 //! Guarantees: every read has an end; an error is an error, never an empty scope. It deliberately has no way to
 //! write, neither to the remote nor to the store.
 
-use super::{SurveyOptions, Surveyor, View, claim_state, effective::Merger, focus, recover::recover};
+use super::{
+    SurveyOptions, Surveyor, View, claim_state,
+    effective::{Effective, Merger},
+    focus,
+    recover::recover,
+    rooms::Seat,
+};
 use crate::{
     desired::Desired,
-    health::{self, Asked},
-    plan::{self, Elsewhere, ScopeInput, ScopePlan, Selection, Step, shared},
+    health::{self, Asked, Assessment},
+    plan::{self, Elsewhere, Kept, ScopeInput, ScopePlan, Selection, Shared, Step, shared},
     ready,
     store::{Row, ScopeMemory},
     suspension::Suspension,
 };
 use futures_util::future::{Either, select};
 use reconciled_provider::{
-    Address, ClaimState, Error, Focus, ManifestKey, Observation, Observer, Owner, Resource, ResourceId,
-    Scope, Spec, Tracked, Version, Want,
+    Address, ClaimState, Deltas, Error, Focus, ManifestKey, Observation, Observer, Owner, Resource,
+    ResourceId, Scope, Spec, Tracked, Version, Want,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -38,53 +44,149 @@ impl Surveyor {
             }
         }
     }
+}
 
-    #[expect(clippy::too_many_arguments, reason = "one private call that threads the parts of a survey")]
-    pub(super) async fn look(
-        &self,
-        desired: &Desired,
-        scope: &Scope,
+/// What a look at one scope is about, and what it is judged by.
+pub(super) struct Look<'a> {
+    pub(super) surveyor: &'a Surveyor,
+    pub(super) desired: &'a Desired,
+    pub(super) scope: &'a Scope,
+    /// What its remote says of it now.
+    pub(super) version: Option<&'a Version>,
+    pub(super) facts: &'a ready::Facts,
+    /// Addresses that rows were moved from, of all scopes.
+    pub(super) moves: &'a BTreeMap<(Scope, ResourceId), Address>,
+    /// What is tracked here and declared in another scope.
+    pub(super) elsewhere: &'a BTreeMap<ResourceId, Elsewhere>,
+    pub(super) suspensions: &'a [Arc<Suspension>],
+    pub(super) options: &'a SurveyOptions,
+}
+
+/// What is desired and known of a scope: what its provider is asked with.
+struct Basis {
+    scope: Arc<Scope>,
+    /// What is known of what is shared before anything is united.
+    shared: Shared,
+    effective: Effective,
+    /// Some of it is shared with others: it is united anew with what is seen.
+    needs_merge: bool,
+    tracked: Vec<Tracked>,
+    claims: Vec<ClaimState>,
+}
+
+/// What was seen of a scope, and by which way.
+struct Sight {
+    seen: Arc<Observation>,
+    focus: Focus,
+    /// Nothing was asked of the remote.
+    skipped: bool,
+    is_recalled: bool,
+    /// What is read is compared in the same seat: that may be a call too.
+    _seat: Option<Seat>,
+}
+
+impl Sight {
+    /// True for what was really read, and not taken from memory.
+    fn was_read(&self, id: &ResourceId) -> bool {
+        !self.skipped && !self.is_recalled && self.seen.complete && self.focus.covers(id)
+    }
+}
+
+impl<'a> Look<'a> {
+    /// What is seen and planned, from what is remembered. `ahead` is what was read of the scope before, where it was.
+    pub(super) async fn view(
+        self,
         mut memory: ScopeMemory,
-        version: Option<&Version>,
         ahead: Option<Result<Observation, Error>>,
-        facts: &ready::Facts,
-        moves: &BTreeMap<(Scope, ResourceId), Address>,
-        elsewhere: &BTreeMap<ResourceId, Elsewhere>,
-        suspensions: &[Arc<Suspension>],
-        options: &SurveyOptions,
     ) -> Result<View, Error> {
-        let entry = &self.entries[&scope.provider];
-        let observer = &*entry.observer;
-        let declared = desired.in_scope(scope);
-        let arc = Arc::new(scope.clone());
-        let shared = shared::of_scope(desired, scope, &memory, suspensions, self.cx.clock.now());
-        let merger = Merger {
-            observer,
-            desired,
-            declared,
-            scope: &arc,
-            claims: &memory.claims_here,
-            open: &memory.open,
-            shared: &shared,
-        };
-        let mut effective = merger.merge(&memory.rows, None)?;
-        put_off(&mut effective.resources, desired, observer, &facts.ready);
+        let Look { surveyor, desired, scope, options, .. } = self;
+        let observer = self.observer();
+        let mut basis = self.basis(&memory)?;
+        let sight = self.see(&memory, &basis, ahead).await?;
+        let is_wanted = |id: &ResourceId| basis.effective.wants(id);
+        if recover(&mut memory, &sight.seen, is_wanted, surveyor.cx.clock.now()) {
+            basis.tracked = memory.rows.iter().map(|row| row.tracked.clone()).collect();
+        }
+        if basis.needs_merge {
+            let merger = self.merger(&basis.scope, &basis.shared, &memory);
+            basis.effective = self.unite(&merger, &memory.rows, Some(&sight.seen))?;
+        }
+        let kept = plan::kept(observer, desired, &basis.effective.resources, &sight.seen);
+        let written = plan::written(&basis.effective.resources, &kept);
+        let want = basis.want(&sight.focus, &written);
+        let deltas = observer.diff(&surveyor.cx, &want, &sight.seen);
+        let deltas = surveyor.within(deltas, &format!("comparing {scope}")).await?;
+        let plan = self.plan(&memory, &basis.effective, &sight, &kept, &deltas);
+        let health = self.health(&memory, &sight, &want, &plan.gone).await;
+        let looked_at = looked_at(desired, scope, &plan, &sight.seen, options);
+        Ok(View { memory, seen: sight.seen, plan, skipped: sight.skipped, health, looked_at })
+    }
+
+    fn observer(&self) -> &'a dyn Observer {
+        &*self.surveyor.entries[&self.scope.provider].observer
+    }
+
+    /// What there is before anything is seen.
+    fn basis(&self, memory: &ScopeMemory) -> Result<Basis, Error> {
+        let now = self.surveyor.cx.clock.now();
+        let shared = shared::of_scope(self.desired, self.scope, memory, self.suspensions, now);
+        let scope = Arc::new(self.scope.clone());
+        let merger = self.merger(&scope, &shared, memory);
+        let effective = self.unite(&merger, &memory.rows, None)?;
         let needs_merge = merger.is_needed();
-        let claims: Vec<ClaimState> = memory.claims_made.iter().map(claim_state).collect();
+        let claims = memory.claims_made.iter().map(claim_state).collect();
         let mut tracked: Vec<Tracked> = memory.rows.iter().map(|row| row.tracked.clone()).collect();
         // What may exist because of an unanswered intent must be looked for where nothing can be listed.
         tracked.extend(memory.open.iter().map(|open| open.intent.row.tracked.clone()));
+        Ok(Basis { scope, shared, effective, needs_merge, tracked, claims })
+    }
 
-        let besides = besides(desired, scope, &memory, &options.selection);
-        let version = version.or(besides.as_ref());
-        let focus = focus::focus(desired, scope, &effective.resources, &memory, version);
+    fn merger<'m>(&self, scope: &'m Arc<Scope>, shared: &'m Shared, memory: &'m ScopeMemory) -> Merger<'m>
+    where
+        'a: 'm,
+    {
+        Merger {
+            observer: self.observer(),
+            desired: self.desired,
+            declared: self.desired.in_scope(self.scope),
+            scope,
+            claims: &memory.claims_here,
+            open: &memory.open,
+            shared,
+        }
+    }
+
+    /// What is desired, as far as it is not to be put off.
+    fn unite(
+        &self,
+        merger: &Merger<'_>,
+        rows: &[Row],
+        seen: Option<&Observation>,
+    ) -> Result<Effective, Error> {
+        let mut effective = merger.merge(rows, seen)?;
+        put_off(&mut effective.resources, self.desired, self.observer(), &self.facts.ready);
+        Ok(effective)
+    }
+
+    /// Sees what must be seen: nothing, what was read ahead or before at this version, or what the remote says now.
+    async fn see(
+        &self,
+        memory: &ScopeMemory,
+        basis: &Basis,
+        ahead: Option<Result<Observation, Error>>,
+    ) -> Result<Sight, Error> {
+        let Look { surveyor, desired, scope, options, .. } = *self;
+        let observer = self.observer();
+        let effective = &basis.effective.resources;
+        let besides = besides(desired, scope, memory, &options.selection);
+        let version = self.version.or(besides.as_ref());
+        let focus = focus::focus(desired, scope, effective, memory, version);
         let skipped = focus == Focus::Only(Arc::from([]));
         // What is made anew, or shared with others, must not meet what came there without raising the version.
-        let is_ours = || !needs_merge && all_tracked(&effective.resources, &memory);
-        let recalled = self.recall.at(scope, version, &focus).filter(|_| !skipped && is_ours());
+        let is_ours = || !basis.needs_merge && all_tracked(effective, memory);
+        let recalled = surveyor.recall.at(scope, version, &focus).filter(|_| !skipped && is_ours());
         let is_recalled = recalled.is_some();
-        // What is read is compared in the same seat: that may be a call too.
-        let mut _seat = None;
+        let mut seat = None;
         let mut seen = if skipped {
             let resources = Vec::new();
             Arc::new(Observation {
@@ -99,76 +201,61 @@ impl Surveyor {
             seen
         } else {
             let most = observer.info().concurrency;
-            _seat = Some(self.rooms.enter_from(&options.line, &scope.provider, most).await);
-            let want = Want {
-                scope,
-                focus: &focus,
-                desired: &effective.resources,
-                tracked: &tracked,
-                claims: &claims,
-            };
-            Arc::new(self.within(observer.observe(&self.cx, &want), &format!("reading {scope}")).await?)
+            seat = Some(surveyor.rooms.enter_from(&options.line, &scope.provider, most).await);
+            let want = basis.want(&focus, effective);
+            let read = observer.observe(&surveyor.cx, &want);
+            Arc::new(surveyor.within(read, &format!("reading {scope}")).await?)
         };
         if !is_recalled && !seen.resources.is_sorted_by(|a, b| a.id <= b.id) {
             Arc::make_mut(&mut seen).resources.sort_by(|a, b| a.id.cmp(&b.id));
         }
         if !skipped {
-            self.recall.keep(observer.info().reads_ahead, options.refresh, scope, &seen);
+            surveyor.recall.keep(observer.info().reads_ahead, options.refresh, scope, &seen);
         }
         if let (Focus::Only(ids), Some(version)) = (&focus, version)
             && (skipped || seen.covered != Focus::All)
         {
             focus::stand_in(Arc::make_mut(&mut seen), ids, &memory.rows, version.clone(), observer);
         }
-        let is_wanted =
-            |id: &ResourceId| effective.resources.binary_search_by(|wanted| wanted.id.cmp(id)).is_ok();
-        if recover(&mut memory, &seen, is_wanted, self.cx.clock.now()) {
-            tracked = memory.rows.iter().map(|row| row.tracked.clone()).collect();
-        }
-        if needs_merge {
-            let merger = Merger {
-                observer,
-                desired,
-                declared,
-                scope: &arc,
-                claims: &memory.claims_here,
-                open: &memory.open,
-                shared: &shared,
-            };
-            effective = merger.merge(&memory.rows, Some(&seen))?;
-            put_off(&mut effective.resources, desired, observer, &facts.ready);
-        }
-        let kept = plan::kept(observer, desired, &effective.resources, &seen);
-        let written = plan::written(&effective.resources, &kept);
-        let want = Want { scope, focus: &focus, desired: &written, tracked: &tracked, claims: &claims };
-        let deltas =
-            self.within(observer.diff(&self.cx, &want, &seen), &format!("comparing {scope}")).await?;
-        let moved = moves
+        Ok(Sight { seen, focus, skipped, is_recalled, _seat: seat })
+    }
+
+    fn plan(
+        &self,
+        memory: &ScopeMemory,
+        effective: &Effective,
+        sight: &Sight,
+        kept: &Kept,
+        deltas: &Deltas,
+    ) -> ScopePlan {
+        let Look { surveyor, desired, scope, facts, options, .. } = *self;
+        let moved = self
+            .moves
             .iter()
             .filter(|((s, _), _)| s == scope)
             .map(|((_, id), from)| (id.clone(), from.clone()))
             .collect();
         let input = ScopeInput {
             scope,
-            provider: observer,
-            policy: entry.policy,
+            provider: self.observer(),
+            policy: surveyor.entries[&scope.provider].policy,
             desired,
             effective: &effective.resources,
             shared: &effective.shared,
-            memory: &memory,
+            memory,
             moved: &moved,
-            seen: &seen,
-            kept: &kept,
-            deltas: &deltas,
+            seen: &sight.seen,
+            kept,
+            deltas,
             ready: &facts.ready,
             there: &facts.there,
             stood_on: &facts.stood_on,
             needed: &facts.needed_outside(scope, &memory.rows),
-            elsewhere,
+            elsewhere: self.elsewhere,
             selection: &options.selection,
-            suspensions,
+            suspensions: self.suspensions,
             tries_again: options.tries_again(scope),
-            now: self.cx.clock.now(),
+            now: surveyor.cx.clock.now(),
         };
         let mut plan = plan::plan(&input);
         if !options.selection.is_all() {
@@ -177,33 +264,50 @@ impl Surveyor {
             let is_besides = |step: &Step| step.is_guarded() && !chosen.contains(&step.id);
             plan.unselected = whole.steps.into_iter().filter(is_besides).collect();
         }
-        if let (Focus::Only(_), Some(known)) = (&focus, &memory.version) {
+        if let (Focus::Only(_), Some(known)) = (&sight.focus, &memory.version) {
             // What is declared since was counted then, and is foreign no more.
             let is_new = |id: &ResourceId| {
-                let is_declared = effective.resources.binary_search_by(|wanted| wanted.id.cmp(id)).is_ok();
-                is_declared && memory.rows.binary_search_by(|row| row.tracked.id.cmp(id)).is_err()
+                effective.wants(id) && memory.rows.binary_search_by(|row| row.tracked.id.cmp(id)).is_err()
             };
-            let others = seen.resources.iter().filter(|one| one.owner != Owner::System && is_new(&one.id));
+            let others = sight.seen.resources.iter();
+            let others = others.filter(|one| one.owner != Owner::System && is_new(&one.id));
             plan.foreign_count = known.foreign.saturating_sub(others.count() as u32);
         }
+        plan
+    }
+
+    /// How its resources fare, but for those that are `gone`, which are left out.
+    async fn health(
+        &self,
+        memory: &ScopeMemory,
+        sight: &Sight,
+        want: &Want<'_>,
+        gone: &[ResourceId],
+    ) -> Assessment {
+        let Look { surveyor, scope, options, .. } = *self;
+        let observer = self.observer();
         let asked = match (observer.tells_health(), options.health) {
             (true, true) => {
-                observer.was_unwell(scope, &health::known_unwell(&memory));
-                let health = observer.health(&self.cx, &want);
-                Asked::Now(self.within(health, &format!("asking for the health of {scope}")).await)
+                observer.was_unwell(scope, &health::known_unwell(memory));
+                let health = observer.health(&surveyor.cx, want);
+                Asked::Now(surveyor.within(health, &format!("asking for the health of {scope}")).await)
             }
             (true, false) => Asked::NotNow,
             (false, _) => Asked::Never,
         };
-        let was_read = |id: &ResourceId| !skipped && !is_recalled && seen.complete && focus.covers(id);
-        let now = self.cx.clock.now();
+        let was_read = |id: &ResourceId| sight.was_read(id);
+        let now = surveyor.cx.clock.now();
         let written_since = options.written_since;
-        let told =
-            health::Told { memory: &memory, seen: &seen, was_read: &was_read, asked, now, written_since };
+        let told = health::Told { memory, seen: &sight.seen, was_read: &was_read, asked, now, written_since };
         let mut health = health::assess(told);
-        health.leave_out(&memory, &plan.gone, &was_read, now);
-        let looked_at = looked_at(desired, scope, &plan, &seen, options);
-        Ok(View { memory, seen, plan, skipped, health, looked_at })
+        health.leave_out(memory, gone, &was_read, now);
+        health
+    }
+}
+
+impl Basis {
+    fn want<'w>(&'w self, focus: &'w Focus, desired: &'w [Resource]) -> Want<'w> {
+        Want { scope: &self.scope, focus, desired, tracked: &self.tracked, claims: &self.claims }
     }
 }
 

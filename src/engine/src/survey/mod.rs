@@ -194,6 +194,7 @@ impl Survey {
 pub use glance::{Ahead, Glance};
 pub use hurry::{Hurry, Rush};
 pub use judge::{Domain, Foreseen, Wanted};
+use look::Look;
 pub use recall::Recall;
 pub(crate) use rooms::Room;
 pub use rooms::{Line, Rooms};
@@ -336,19 +337,18 @@ impl Surveyor {
                 if options.unhurried {
                     self.hurry.make_way(&*self.cx.clock).await;
                 }
-                let look = self.look(
+                let look = Look {
+                    surveyor: self,
                     desired,
-                    &scope,
-                    memory,
+                    scope: &scope,
                     version,
-                    seen,
                     facts,
                     moves,
                     elsewhere,
                     suspensions,
                     options,
-                );
-                let view = match AssertUnwindSafe(look).catch_unwind().await {
+                };
+                let view = match AssertUnwindSafe(look.view(memory, seen)).catch_unwind().await {
                     Ok(view) => view,
                     Err(_) => Err(Error::unexpected(format!("looking at {scope} panicked"))
                         .hint("this is a bug in the provider; other scopes go on")),

@@ -137,6 +137,27 @@ impl Moves {
         let lost = Lost { why: why.into(), old, there: asking.there };
         self.lost.insert((asking.scope.clone(), asking.resource.id.clone()), lost);
     }
+
+    /// Gives the row at `index` of `old_scope` the identity of what `asking` declares.
+    fn carry(
+        &mut self,
+        memories: &mut BTreeMap<Scope, ScopeMemory>,
+        asking: &Asking<'_>,
+        old_scope: Scope,
+        index: usize,
+    ) {
+        let Asking { scope, resource, .. } = *asking;
+        let Some(memory) = memories.get_mut(&old_scope) else { return };
+        let mut row = Arc::make_mut(&mut memory.rows).remove(index);
+        let old_id = std::mem::replace(&mut row.tracked.id, resource.id.clone());
+        row.scope = scope.clone();
+        self.moved.insert((scope.clone(), resource.id.clone()), row.address.clone());
+        let target = memories.entry(scope.clone()).or_default();
+        let rows = Arc::make_mut(&mut target.rows);
+        rows.push(row);
+        rows.sort_by(|a, b| a.tracked.id.cmp(&b.tracked.id));
+        target.moved_away.push(MovedAway { id: resource.id.clone(), scope: old_scope, was: old_id });
+    }
 }
 
 /// Rows that a manifest says it was moved from get its identity, so that a rename is no delete and create.
@@ -160,106 +181,36 @@ pub(super) fn moves(
     let (new, taken): (Vec<_>, Vec<_>) = all.into_iter().partition(|one| one.there == There::Nothing);
     let mut unfound = Vec::new();
     for one in &new {
-        let Asking { scope, resource, manifest, is_kept, .. } = *one;
+        let Asking { scope, resource, manifest, .. } = *one;
         if moves.moved.contains_key(&(scope.clone(), resource.id.clone())) {
             continue;
         }
-        // Rows, and what a call without an answer may have made: that may be there without a row.
-        let here = memories.iter().filter(|(s, _)| s.provider == scope.provider);
-        let left = here.flat_map(|(s, memory)| {
-            let open = memory.open.iter().map(|open| (None, &*open.intent.row));
-            let rows = memory.rows.iter().enumerate().map(|(index, row)| (Some(index), row));
-            rows.chain(open).map(move |(index, row)| (s, index, row))
-        });
-        let left = left.filter(|(s, _, row)| !wanted.contains(&((*s).clone(), row.tracked.id.clone())));
-        let from = manifest.moved_from.as_ref();
-        let old = left.clone().find(|(_, _, row)| from.is_some_and(|from| means(from, row)));
-        // What the newest revision moved away from here, and a person has go back.
-        let went = |s: &Scope, row: &Row| {
-            desired.pinned.contains_key(&(s.clone(), row.tracked.id.clone()))
-                && declares(desired, row).is_some_and(|heir| was_moved(heir, manifest))
-        };
-        let old = old.or_else(|| left.clone().find(|(s, _, row)| is_kept && went(s, row)));
-        // A row of which a call has no answer cannot be moved any more than what may have no row.
-        let is_open = |(s, _, row): &(&Scope, Option<usize>, &Row)| {
-            let open = |m: &ScopeMemory| m.open.iter().any(|o| o.intent.row.tracked.id == row.tracked.id);
-            memories.get(*s).is_some_and(open)
-        };
-        let old = old.map(|old| if is_open(&old) { (old.0, None, old.2) } else { old });
-        let Some((old_scope, index, row)) = old else {
-            let goes = |(s, _, row): &(&Scope, Option<usize>, &Row)| {
-                is_of_kind(&row.manifest, &manifest.key)
-                    && desired.pinned.contains_key(&((*s).clone(), row.tracked.id.clone()))
-            };
-            if let Some((_, _, row)) = left.clone().find(|left| is_kept && goes(left)) {
-                let (address, other) = (&manifest.address, &row.address);
-                let text = format!(
-                    "the rollback would make {address} anew and delete {other}, which may be the same under \
-                     another name"
-                );
-                moves.lose(one, None, text);
-            } else if let Some(from) = from {
-                let mut rows = memories.iter().flat_map(|(s, m)| m.rows.iter().map(move |row| (s, row)));
-                let is_kept = |(s, row): &(&Scope, &Row)| {
-                    let is_pinned = desired.pinned.contains_key(&((*s).clone(), row.tracked.id.clone()));
-                    is_pinned && s.provider == scope.provider && means(from, row)
-                };
-                match rows.find(is_kept) {
-                    Some((_, row)) => {
-                        let text = format!(
-                            "`reconciled/moved-from: {from}` names what a rollback keeps; to let it go on: \
-                             reconciled resume {}",
-                            row.address
-                        );
-                        moves.lose(one, None, text);
-                    }
-                    None => unfound.push((one, from)),
-                }
+        let left = || unwanted(memories, &wanted, &scope.provider);
+        let Some((old_scope, index, row)) = before(desired, memories, left(), one) else {
+            match (kept_back(desired, memories, left(), one), manifest.moved_from.as_ref()) {
+                (Some(why), _) => moves.lose(one, None, why),
+                (None, Some(from)) => unfound.push((one, from)),
+                (None, None) => {}
             }
             continue;
         };
-        let rivals = rivals(desired, &new, old_scope, row);
-        let refused = match refusal(desired, old_scope, row, &manifest.key) {
-            Some(why) => Some(match from.filter(|from| means(from, row)) {
-                Some(from) => {
-                    format!("`reconciled/moved-from: {from}` does not move {}: {why}", row.address)
-                }
-                None => {
-                    format!("the rollback does not move {} to {}: {why}", row.address, manifest.address)
-                }
-            }),
-            None if rivals.len() > 1 => Some(format!(
-                "{} cannot be moved to each of {}: leave `reconciled/moved-from` out in all of them but one",
-                row.address,
-                rivals.into_values().collect::<Vec<_>>().join(", ")
-            )),
-            None => None,
-        };
-        if let Some(why) = refused {
-            moves.lose(one, Some((old_scope.clone(), row.tracked.id.clone())), why);
+        let old = (old_scope.clone(), row.tracked.id.clone());
+        if let Some(why) = refused(desired, &new, one, old_scope, row) {
+            moves.lose(one, Some(old), why);
             continue;
         }
-        let Some(index) = index else {
-            let why = format!("moves from {} once an earlier call to that has its answer", row.address);
-            moves.waiting.push(Waiting {
-                from: (old_scope.clone(), row.tracked.id.clone()),
-                to: (scope.clone(), resource.id.clone()),
-                address: manifest.address.clone(),
-                why: why.into(),
-            });
-            continue;
-        };
-        let old_scope = old_scope.clone();
-        let Some(memory) = memories.get_mut(&old_scope) else { continue };
-        let mut row = Arc::make_mut(&mut memory.rows).remove(index);
-        let old_id = std::mem::replace(&mut row.tracked.id, resource.id.clone());
-        row.scope = scope.clone();
-        moves.moved.insert((scope.clone(), resource.id.clone()), row.address.clone());
-        let target = memories.entry(scope.clone()).or_default();
-        let rows = Arc::make_mut(&mut target.rows);
-        rows.push(row);
-        rows.sort_by(|a, b| a.tracked.id.cmp(&b.tracked.id));
-        target.moved_away.push(MovedAway { id: resource.id.clone(), scope: old_scope, was: old_id });
+        match index {
+            Some(index) => moves.carry(memories, one, old.0, index),
+            None => {
+                let why = format!("moves from {} once an earlier call to that has its answer", row.address);
+                moves.waiting.push(Waiting {
+                    from: old,
+                    to: (scope.clone(), resource.id.clone()),
+                    address: manifest.address.clone(),
+                    why: why.into(),
+                });
+            }
+        }
     }
     let left: Vec<(&Scope, &Row)> = memories
         .iter()
@@ -277,6 +228,100 @@ pub(super) fn moves(
     }
     without_room(desired, &taken, &left, &mut moves);
     moves
+}
+
+/// What is remembered and nothing desires: its scope, where its row is among those of that, and the row.
+type Unwanted<'m> = (&'m Scope, Option<usize>, &'m Row);
+
+/// What nothing desires of an entry: rows, and what a call without an answer may have made, which may be there without a row.
+fn unwanted<'m>(
+    memories: &'m BTreeMap<Scope, ScopeMemory>,
+    wanted: &'m BTreeSet<(Scope, ResourceId)>,
+    entry: &'m Arc<str>,
+) -> impl Iterator<Item = Unwanted<'m>> + Clone {
+    let here = memories.iter().filter(move |(s, _)| s.provider == *entry);
+    let all = here.flat_map(|(s, memory)| {
+        let open = memory.open.iter().map(|open| (None, &*open.intent.row));
+        let rows = memory.rows.iter().enumerate().map(|(index, row)| (Some(index), row));
+        rows.chain(open).map(move |(index, row)| (s, index, row))
+    });
+    all.filter(move |(s, _, row)| !wanted.contains(&((*s).clone(), row.tracked.id.clone())))
+}
+
+/// What of all that is `left` this was before. Without a place among the rows where a call to it has no answer.
+fn before<'m>(
+    desired: &Desired,
+    memories: &BTreeMap<Scope, ScopeMemory>,
+    left: impl Iterator<Item = Unwanted<'m>> + Clone,
+    one: &Asking<'_>,
+) -> Option<Unwanted<'m>> {
+    let Asking { manifest, is_kept, .. } = *one;
+    let from = manifest.moved_from.as_ref();
+    let named = left.clone().find(|(_, _, row)| from.is_some_and(|from| means(from, row)));
+    // What the newest revision moved away from here, and a person has go back.
+    let went = |s: &Scope, row: &Row| {
+        desired.pinned.contains_key(&(s.clone(), row.tracked.id.clone()))
+            && declares(desired, row).is_some_and(|heir| was_moved(heir, manifest))
+    };
+    let old = named.or_else(|| left.clone().find(|(s, _, row)| is_kept && went(s, row)));
+    // A row of which a call has no answer cannot be moved any more than what may have no row.
+    let is_open = |(s, _, row): &Unwanted<'_>| {
+        let open = |m: &ScopeMemory| m.open.iter().any(|o| o.intent.row.tracked.id == row.tracked.id);
+        memories.get(*s).is_some_and(open)
+    };
+    old.map(|old| if is_open(&old) { (old.0, None, old.2) } else { old })
+}
+
+/// Why what was not found must not be made anew: a person keeps what is `left` and it may have been, or what it names.
+fn kept_back<'m>(
+    desired: &Desired,
+    memories: &BTreeMap<Scope, ScopeMemory>,
+    mut left: impl Iterator<Item = Unwanted<'m>>,
+    one: &Asking<'_>,
+) -> Option<String> {
+    let Asking { scope, manifest, is_kept, .. } = *one;
+    let is_pinned = |s: &Scope, row: &Row| desired.pinned.contains_key(&(s.clone(), row.tracked.id.clone()));
+    let goes = |(s, _, row): &Unwanted<'_>| is_of_kind(&row.manifest, &manifest.key) && is_pinned(s, row);
+    if let Some((_, _, row)) = left.find(|one| is_kept && goes(one)) {
+        let (address, other) = (&manifest.address, &row.address);
+        return Some(format!(
+            "the rollback would make {address} anew and delete {other}, which may be the same under another \
+             name"
+        ));
+    }
+    let from = manifest.moved_from.as_ref()?;
+    let mut rows = memories.iter().flat_map(|(s, m)| m.rows.iter().map(move |row| (s, row)));
+    let (_, row) =
+        rows.find(|(s, row)| is_pinned(s, row) && s.provider == scope.provider && means(from, row))?;
+    Some(format!(
+        "`reconciled/moved-from: {from}` names what a rollback keeps; to let it go on: reconciled resume {}",
+        row.address
+    ))
+}
+
+/// Why what `row` tracks in `old_scope` does not become what `one` of the `new` declares, if it must not.
+fn refused(
+    desired: &Desired,
+    new: &[Asking<'_>],
+    one: &Asking<'_>,
+    old_scope: &Scope,
+    row: &Row,
+) -> Option<String> {
+    let ManifestMeta { key, address, moved_from, .. } = one.manifest;
+    if let Some(why) = refusal(desired, old_scope, row, key) {
+        return Some(match moved_from.as_ref().filter(|from| means(from, row)) {
+            Some(from) => format!("`reconciled/moved-from: {from}` does not move {}: {why}", row.address),
+            None => format!("the rollback does not move {} to {address}: {why}", row.address),
+        });
+    }
+    let rivals = rivals(desired, new, old_scope, row);
+    (rivals.len() > 1).then(|| {
+        format!(
+            "{} cannot be moved to each of {}: leave `reconciled/moved-from` out in all of them but one",
+            row.address,
+            rivals.into_values().collect::<Vec<_>>().join(", ")
+        )
+    })
 }
 
 /// All that says it was moved or is kept at an earlier revision, where the remote assigns identity.

@@ -188,7 +188,7 @@ pub(super) fn wait(
         for step in &mut plan.steps {
             let other = doubtful.get(&step.id).filter(|_| step.change.writes() && step.blocked.is_none());
             if let Some(other) = other {
-                let blocked = Blocked::Mistakable((*other).clone());
+                let blocked = Blocked::Mistakable((*other).clone().into());
                 plan.conditions.push(blocked.condition(step));
                 step.blocked = Some(blocked);
                 continue;
@@ -198,7 +198,7 @@ pub(super) fn wait(
             let Some(heir) = heir.filter(|_| step.blocked.is_none() && may_be_another(&step.id)) else {
                 continue;
             };
-            let blocked = Blocked::Heir(heir.clone());
+            let blocked = Blocked::Heir(heir.clone().into());
             plan.conditions.push(blocked.condition(step));
             step.blocked = Some(blocked);
         }

@@ -63,7 +63,7 @@ fn scope(out: &mut String, plan: &ScopePlan, known: bool) {
         ("let go of", plan.let_go.iter().map(ToString::to_string).collect()),
         ("spent", plan.spent.iter().map(ToString::to_string).collect()),
         ("without an answer", plan.unanswered.iter().map(|action| action.0.to_string()).collect()),
-        ("looked at since", plan.looked.iter().map(ToString::to_string).collect()),
+        ("looked at since", plan.looked.iter().map(|(suspension, _)| suspension.to_string()).collect()),
     ];
     if plan.ignored_count > 0 {
         writeln!(out, "  ignored: {}", plan.ignored_count).unwrap();

@@ -146,7 +146,7 @@ impl Disk {
                 }
             }
             Write::Rows(rows) => {
-                for row in rows {
+                for row in Arc::unwrap_or_clone(rows) {
                     let list = Arc::make_mut(&mut self.memory(&row.scope.clone()).rows);
                     match list.binary_search_by(|r| r.tracked.id.cmp(&row.tracked.id)) {
                         Ok(index) => list[index] = row,
@@ -268,11 +268,12 @@ impl Disk {
             Write::Unpin(scope, id) => {
                 self.pins.remove(&(scope, id));
             }
-            Write::Looked(id, scope) => {
-                if let Some(suspension) = self.suspensions.get_mut(&id) {
+            Write::Looked(id, since, scope) => {
+                let is_meant = |suspension: &Suspension| suspension.id == id && suspension.since == since;
+                if let Some(suspension) = self.suspensions.values_mut().find(|one| is_meant(one)) {
                     suspension.scopes.remove(&scope);
                 }
-                self.suspensions.retain(|i, suspension| *i != id || !suspension.scopes.is_empty());
+                self.suspensions.retain(|_, one| !is_meant(one) || !one.scopes.is_empty());
             }
             Write::Drifted(list) => {
                 for drift in list {

@@ -1,6 +1,10 @@
 //! What a line of the plan shows, and what it hides.
 
 use super::*;
+use crate::operation::plan::Details;
+use reconciled_engine::plan::Reason;
+use reconciled_provider::{FieldChange, ResourceId, Shown};
+use reconciled_testkit::Role;
 
 #[test]
 fn long_values_show_only_the_lines_that_differ() {
@@ -55,49 +59,6 @@ fn a_delete_and_a_create_of_equal_content_are_asked_about() {
     );
     let shown = text(&document, &TextOptions::default());
     assert!(shown.contains("reconciled/moved-from: Zone/example.com#old/A"), "{shown}");
-}
-
-/// A step of the manifest `name`, whose resources are called after it.
-fn named(mut step: Step, name: &str) -> Step {
-    (step.address.name, step.address.kind) = (name.into(), "Deployment".into());
-    step
-}
-
-#[test]
-fn a_manifest_under_another_name_is_asked_about_where_its_name_is_the_identity() {
-    let warnings = |steps| document(&survey(steps), &Options::default()).warnings;
-    let gone = |content| vec![named(delete("web@", content), "web"), named(delete("web@1", "runs"), "web")];
-    let made = |content| vec![named(create("new@", content), "new"), named(create("new@1", "runs"), "new")];
-    let told = warnings([gone("x"), made("x")].concat());
-    let [one] = &told[..] else { panic!("{told:?}") };
-    assert_eq!(
-        one.message,
-        "delete Deployment/web + create Deployment/new with equal spec: meant as a move?"
-    );
-    assert!(one.hint.as_ref().unwrap().contains("Deployment/web goes and Deployment/new is made"), "{one:?}");
-    // What is made of it may name it, too.
-    assert_eq!(warnings([gone("job web"), made("job new")].concat()).len(), 1);
-    assert_eq!(warnings([gone("x"), made("y")].concat()), []);
-    assert_eq!(warnings([gone("x"), made("x")[..1].to_vec()].concat()), [], "it has fewer parts");
-    let other = vec![named(create("other", "x"), "new"), named(create("other1", "runs"), "new")];
-    assert_eq!(warnings([gone("x"), other].concat()), [], "its resources are not called after it");
-}
-
-#[test]
-fn content_that_many_share_and_restores_are_not_asked_about() {
-    let warnings =
-        |steps| document_of(Role::Cloud { tokens: true }, &survey(steps), &Options::default()).warnings;
-    assert_eq!(warnings(vec![create("a/A", "x"), create("b/A", "x"), delete("c/A", "x")]), []);
-    let mut restored = create("a/A", "x");
-    restored.reason = Reason::Restore;
-    assert_eq!(warnings(vec![restored, delete("c/A", "x")]), []);
-    let many = (0..30).flat_map(|i| {
-        let content = format!("192.0.2.{i}");
-        [create(&format!("new{i}/A"), &content), delete(&format!("old{i}/A"), &content)]
-    });
-    let listed = warnings(many.collect());
-    assert_eq!(listed.len(), 21);
-    assert_eq!(listed[20].message, "10 more pairs of a delete and a create with equal spec");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! What a forge shows.
 
-use super::{super::document::Frozen, *};
+use super::*;
+use crate::operation::plan::{Foreign, ForeignResource, Frozen, Unassigned};
 
 #[test]
 fn the_markdown_of_a_plan_puts_scopes_behind_a_click() {

@@ -16,6 +16,8 @@ use serde_json::{Value, json};
 impl Work<'_> {
     /// Makes an order; its URL is kept when this returns.
     pub(super) async fn order(&mut self) -> Result<(), Fault> {
+        // The authority counts it, whatever comes of it.
+        self.has_place()?;
         let names = self.wish.names.iter().map(|name| json!({"type": "dns", "value": name}));
         let addresses = self.wish.addresses.iter();
         let addresses = addresses.map(|address| json!({"type": "ip", "value": address.to_string()}));

@@ -52,8 +52,7 @@ impl Work<'_> {
             };
             match solver {
                 Solver::Dns(provider, delegated) => {
-                    let usual = format!("_acme-challenge.{}.", open.identifier.value);
-                    let name = delegated.as_ref().map_or(usual, |name| format!("{name}."));
+                    let name = record(&open.identifier.value, delegated.as_deref());
                     let value = account.key.txt(&challenge.token);
                     needed.push(Challenge { provider: provider.clone(), name, value });
                 }
@@ -192,14 +191,36 @@ impl Work<'_> {
 
     /// The records that prove names, as the order needs them now.
     pub(super) fn claims(&self) -> Vec<Claim> {
-        let claim = |challenge: &Challenge| Claim {
-            key: claim_key(challenge).into(),
-            provider: challenge.provider.as_str().into(),
-            kind: "dns-txt".into(),
-            spec: json!({"name": challenge.name, "value": challenge.value, "ttl": 60}).to_string().into(),
-            lives: Lives::WhilePending,
-        };
         self.attempt.challenges.iter().map(claim).collect()
+    }
+
+    /// Whether the records that an order may need have a place. What they say is known once there is one.
+    pub(super) fn has_place(&self) -> Result<(), Error> {
+        let needed = |(name, solver): &(String, Solver)| {
+            let Solver::Dns(provider, delegated) = solver else { return None };
+            let name = record(name.strip_prefix("*.").unwrap_or(name), delegated.as_deref());
+            Some(claim(&Challenge { provider: provider.clone(), name, value: String::new() }))
+        };
+        let claims: Vec<Claim> = self.authority.solvers.iter().filter_map(needed).collect();
+        self.desk.has_place(&claims).map_err(|mut error| {
+            error.message = format!("nothing is ordered: {}", error.message);
+            error
+        })
+    }
+}
+
+/// Where the record goes that proves `name`.
+fn record(name: &str, delegated: Option<&str>) -> String {
+    delegated.map_or_else(|| format!("_acme-challenge.{name}."), |name| format!("{name}."))
+}
+
+fn claim(challenge: &Challenge) -> Claim {
+    Claim {
+        key: claim_key(challenge).into(),
+        provider: challenge.provider.as_str().into(),
+        kind: "dns-txt".into(),
+        spec: json!({"name": challenge.name, "value": challenge.value, "ttl": 60}).to_string().into(),
+        lives: Lives::WhilePending,
     }
 }
 

@@ -153,7 +153,7 @@ async fn only_a_zone_that_is_not_there_was_deleted() {
     ] {
         let seen = observe(&*provider, &cx(), ZONE).await.unwrap();
         let observed = seen.get(&"example.com.".into()).unwrap().clone();
-        let batch = batch(ZONE, &seen, vec![Op::Delete { observed, tracked: None }]);
+        let batch = batch(ZONE, &seen, vec![Op::Delete { observed: observed.into(), tracked: None }]);
         fake.fail("DELETE", 0, fault);
         let notes = Notes::default();
         let result = provider.apply(&cx(), &batch, &notes).await;

@@ -168,7 +168,7 @@ async fn half_a_swap_is_never_written() {
     let seen = observe(&*provider, &cx(), ZONE).await.unwrap();
     let observed = seen.get(&"www.example.com./A".into()).unwrap().clone();
     let ops = vec![
-        Op::Delete { observed, tracked: None },
+        Op::Delete { observed: observed.into(), tracked: None },
         Op::Create { desired: cname[1].clone(), delta: Default::default() },
     ];
     let batch = batch(ZONE, &seen, ops);

@@ -5,6 +5,7 @@ use super::{
     states::{SERVICE, SOCKET, UNIT},
     words::Trouble,
 };
+use data_encoding::HEXLOWER;
 use futures_util::future::try_join_all;
 use reconciled_provider::Error;
 use serde::{Deserialize, Serialize};
@@ -53,7 +54,7 @@ impl Bus {
     async fn last_run(&self, path: &str) -> Result<Run, Trouble> {
         let invocation = self.property::<Vec<u8>>(path, UNIT, "InvocationID").await?;
         Ok(Run {
-            invocation: invocation.iter().map(|byte| format!("{byte:02x}")).collect(),
+            invocation: HEXLOWER.encode(&invocation),
             began: self.property(path, UNIT, "InactiveExitTimestamp").await?,
             ended: self.property(path, UNIT, "InactiveEnterTimestamp").await?,
             result: self.property(path, SERVICE, "Result").await?,

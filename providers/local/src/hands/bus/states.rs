@@ -10,6 +10,7 @@ use super::{
     ends::ended,
     words::{Trouble, Word},
 };
+use data_encoding::HEXLOWER;
 use futures_util::future::{join, try_join_all};
 use reconciled_provider::Error;
 use serde::{Deserialize, Serialize};
@@ -201,7 +202,7 @@ impl Bus {
                 Some(known) => known,
                 None => {
                     let bytes = self.property::<Vec<u8>>(&path, UNIT, "InvocationID").await.map_err(doing)?;
-                    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+                    HEXLOWER.encode(&bytes)
                 }
             };
         }

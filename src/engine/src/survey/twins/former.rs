@@ -51,7 +51,7 @@ pub(in crate::survey) fn keep(
                 one.scope != scope && former.iter().any(|former| former.is(&one.names) == Some(true))
             };
             let blocked = match known.iter().find(is_it) {
-                Some(taken) => Some(Blocked::Taken(taken.address.clone())),
+                Some(taken) => Some(Blocked::Taken(taken.address.clone().into())),
                 None => step.work.was.as_ref().and_then(|row| {
                     let made = made.get_or_insert_with(|| about_to_be_made(survey));
                     doubt(scope, step, row, unknown, made)
@@ -143,15 +143,15 @@ fn about_to_be_made(survey: &Survey) -> Made<'_> {
 fn doubt(scope: &Scope, step: &Step, row: &Row, unknown: &Unknown, made: &Made<'_>) -> Option<Blocked> {
     let place = place(scope, &row.manifest);
     if let Some(other) = unknown.making.get(&place) {
-        return Some(Blocked::Mistakable(other.clone()));
+        return Some(Blocked::Mistakable(other.clone().into()));
     }
     if let Some(heir) = unknown.wanting.get(&place) {
-        return Some(Blocked::Heir(heir.clone()));
+        return Some(Blocked::Heir(heir.clone().into()));
     }
     // Two that are each replaced once more would wait for one another.
     if step.change == Change::Replace {
         return None;
     }
     let other = made.get(&place).into_iter().flatten().find(|(other, _)| *other != scope);
-    other.map(|(_, address)| Blocked::Mistakable((*address).clone()))
+    other.map(|(_, address)| Blocked::Mistakable((*address).clone().into()))
 }

@@ -77,7 +77,9 @@ pub(in crate::survey) fn keep(
             // Whoever is about to take it over is refused with it, below.
             let other = others.iter().map(|index| &known[*index]).find(|other| other.is_tracked);
             kept.extend(
-                other.map(|other| (scope.clone(), step.id.clone(), Blocked::Same(other.address.clone()))),
+                other.map(|other| {
+                    (scope.clone(), step.id.clone(), Blocked::Same(other.address.clone().into()))
+                }),
             );
         }
         for (id, remote, others) in new {

@@ -21,8 +21,8 @@ use async_trait::async_trait;
 use futures_core::stream::BoxStream;
 use futures_util::stream;
 use reconciled_provider::{
-    Action, ActionId, Batch, Clock, Cx, Delta, Error, Focus, Health, Journal, Observation, Op, Origin,
-    Outcome, PolicyId, Resource, ResourceId, Scope, Spec, Tracked, Version, Want,
+    Action, ActionId, Batch, Clock, Cx, Error, Focus, Health, Journal, Observation, Op, Origin, Outcome,
+    PolicyId, Resource, ResourceId, Scope, Spec, Tracked, Version, Want,
 };
 use reconciled_testkit::context::{HandClock, cx};
 use std::{
@@ -250,18 +250,28 @@ impl World {
             let is_pending = self.pending.lock().unwrap().contains(&desired.id);
             match (tracked, observed) {
                 (Some(tracked), observed) if is_pending => {
-                    ops.push(Op::Continue { desired, tracked, observed, claims: Vec::new() });
+                    ops.push(Op::Continue {
+                        desired,
+                        tracked,
+                        observed: observed.map(Into::into),
+                        claims: Vec::new(),
+                    });
                 }
-                (_, None) => ops.push(Op::Create { desired, delta: Delta::default() }),
+                (_, None) => ops.push(Op::Create { desired, delta: Default::default() }),
                 (tracked, Some(observed)) if Some(&*observed.bytes) != desired.spec.bytes() => {
-                    ops.push(Op::Update { desired, delta: Delta::default(), observed, tracked });
+                    ops.push(Op::Update {
+                        desired,
+                        delta: Default::default(),
+                        observed: observed.into(),
+                        tracked,
+                    });
                 }
                 _ => {}
             }
         }
         for (id, row) in rows.into_iter().filter(|(id, _)| !desired.iter().any(|one| one.id == *id)) {
             match seen.get(&id).cloned() {
-                Some(observed) => ops.push(Op::Delete { observed, tracked: Some(row) }),
+                Some(observed) => ops.push(Op::Delete { observed: observed.into(), tracked: Some(row) }),
                 None => drop(self.rows.lock().unwrap().remove(&id)),
             }
         }

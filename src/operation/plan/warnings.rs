@@ -205,6 +205,36 @@ pub(super) fn followers(survey: &Survey, desired: &Desired) -> Vec<Warning> {
     warnings
 }
 
+/// What providers caution of, each with its place.
+pub(super) fn cautions(survey: &Survey) -> Vec<Warning> {
+    let views = survey.scopes.values().filter_map(|view| view.as_ref().ok());
+    let steps = views.flat_map(|view| &view.plan.steps).filter(|step| step.can_happen());
+    let mut all: Vec<Warning> = steps
+        .flat_map(|step| step.work.delta.cautions.iter().map(move |caution| (step, caution)))
+        .map(|(step, caution)| {
+            let place = step.place.as_ref();
+            let place = place.map(|(file, line)| format!(", {file}:{line}")).unwrap_or_default();
+            Warning {
+                reason: caution.reason.into(),
+                message: format!("{}{place}: {}", step.address, caution.message),
+                hint: caution.hint.clone(),
+                addresses: vec![step.address.to_string()],
+            }
+        })
+        .collect();
+    let rest = all.len().saturating_sub(WARNINGS);
+    if rest > 0 {
+        all.truncate(WARNINGS);
+        all.push(Warning {
+            reason: all[0].reason.clone(),
+            message: format!("{rest} more warnings of this kind"),
+            hint: None,
+            addresses: Vec::new(),
+        });
+    }
+    all
+}
+
 /// The first key of a path: of a field, and of an output.
 fn root(path: &str) -> &str {
     path.split(['.', '[']).next().unwrap_or(path)

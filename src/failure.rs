@@ -1,4 +1,4 @@
-//! What keeps a verb from doing its work, with an exit code and a hint.
+//! What keeps a verb, or the daemon, from doing its work: one type for all layers, with a word for machines and a hint.
 
 use crate::{config::LocateError, source::SourceError, store::StoreError};
 use reconciled_provider::{Error, Problem};
@@ -27,9 +27,6 @@ pub enum Failure {
     Other(String, Option<String>),
 }
 
-/// What kind of failure it is, for JSON.
-pub type Kind = &'static str;
-
 impl Failure {
     /// A failure with a hint.
     pub fn hinted(message: impl Into<String>, hint: impl Into<String>) -> Failure {
@@ -39,8 +36,8 @@ impl Failure {
     pub fn plain(message: impl Into<String>) -> Failure {
         Failure::Other(message.into(), None)
     }
-    /// The word for machines.
-    pub fn kind(&self) -> Kind {
+    /// What kind of failure it is, as a word for machines.
+    pub fn kind(&self) -> &'static str {
         match self {
             Failure::Config(_) => "config",
             Failure::Problems(_) => "problems",

@@ -3,12 +3,11 @@
 use super::{
     document::*,
     former::formers,
-    lines,
-    warnings::{followers, moves},
+    warnings::{cautions, followers, moves},
 };
 use crate::{
     render::{problems, time},
-    store::Elsewhere,
+    store::UnassignedManifest,
 };
 use reconciled_engine::{
     Desired, SourceState,
@@ -90,15 +89,16 @@ impl Document {
                 Err(error) => document.failures.push(failure(scope, error)),
             }
         }
-        document.summary = lines::tally(&document.resource_changes);
+        document.summary = Summary::of(&document.resource_changes);
         document.domains = guard_domains(survey, &document);
         document.warnings = moves(survey, |entry| {
             show(entry).is_some_and(|observer| matches!(observer.info().identity, Identity::Assigned { .. }))
         });
         document.warnings.extend(followers(survey, desired));
         document.warnings.extend(formers(survey, show));
+        document.warnings.extend(cautions(survey));
         document.unassigned = unassigned(survey, options);
-        document.unassigned_manifests = Elsewhere::of(desired);
+        document.unassigned_manifests = UnassignedManifest::of(desired);
         document.frozen = frozen(survey, desired, options);
         document.problems = options.problems.iter().map(problem).collect();
         document.state = state(&document);

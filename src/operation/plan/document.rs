@@ -4,7 +4,7 @@
 //! and `forget` are added to its actions; a replace is `["delete", "create"]`, as there. Fields are only ever
 //! added within a `formatVersion` of the same major number; readers ignore those they do not know.
 
-use crate::store::Elsewhere;
+use crate::store::UnassignedManifest;
 use reconciled_engine::BY_PERSON;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -55,7 +55,7 @@ pub struct Document {
     pub unassigned: Vec<Unassigned>,
     /// Manifests for providers that are not configured here: left to other hosts, as far as they are for those.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub unassigned_manifests: Vec<Elsewhere>,
+    pub unassigned_manifests: Vec<UnassignedManifest>,
     /// What is tracked and left as it is, because it is not known here what its source declares.
     #[serde(default)]
     pub frozen: Vec<Frozen>,
@@ -381,7 +381,7 @@ pub struct Condition {
 /// A change that may not be what was meant.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Warning {
-    /// One word for machines: `PossibleMove`, `MayFollow`, `FormerToo`.
+    /// One word for machines: `PossibleMove`, `MayFollow`, `FormerToo`, `NoNameServers`.
     pub reason: Arc<str>,
     /// What is odd.
     pub message: String,
@@ -520,18 +520,34 @@ impl Document {
 
 impl ResourceChange {
     /// True for what is not done before a person puts something right; consent is another thing.
-    pub(super) fn is_stalled(&self) -> bool {
+    pub(crate) fn is_stalled(&self) -> bool {
         let is_stalled = |blocked: &Blocked| blocked.kind == ConditionKind::Stalled;
         self.state == State::Held && self.blocked.as_ref().is_some_and(is_stalled)
     }
 
     /// True for what somebody switched off.
-    pub(super) fn is_suspended(&self) -> bool {
+    fn is_suspended(&self) -> bool {
         self.blocked.as_ref().is_some_and(|blocked| blocked.kind == ConditionKind::Suspended)
     }
+}
 
-    /// True for a delete and create in one.
-    pub fn is_replace(&self) -> bool {
-        self.change.actions.len() == 2
+impl Summary {
+    /// How many of each there are, and how many of any kind do not come by themselves.
+    pub(crate) fn of<'a>(changes: impl IntoIterator<Item = &'a ResourceChange>) -> Summary {
+        let mut summary = Summary::default();
+        for change in changes {
+            *match change.change.actions[..] {
+                _ if change.is_suspended() => &mut summary.suspended,
+                _ if change.is_stalled() => &mut summary.stalled,
+                [Action::Create] => &mut summary.create,
+                [Action::Update] => &mut summary.update,
+                [Action::Delete] => &mut summary.delete,
+                [Action::Adopt] => &mut summary.adopt,
+                [Action::Move] => &mut summary.r#move,
+                [Action::Forget] => &mut summary.forget,
+                _ => &mut summary.replace,
+            } += 1;
+        }
+        summary
     }
 }

@@ -1,6 +1,15 @@
-//! The published form.
+//! The published form, of surveys made by hand.
 
-use super::*;
+use super::{Document, Options, State, fixture::*};
+use insta::assert_snapshot;
+use reconciled_engine::{
+    plan::{Reason, Step},
+    store,
+    survey::Survey,
+};
+use reconciled_provider::{Error, Hash, Scope};
+use reconciled_testkit::Role;
+use std::sync::Arc;
 
 #[test]
 fn the_document_is_terraforms_shape_with_digest_state_reason_file_and_line() {
@@ -118,20 +127,6 @@ fn each_change_has_terraforms_actions_or_one_of_ours() {
 }
 
 #[test]
-fn the_same_survey_gives_the_same_bytes_in_every_form() {
-    let options = Options { show_foreign: true, ..Options::default() };
-    let forms = || {
-        let document = document(&rich(), &options);
-        [document.json(), text(&document, &TextOptions::default()), markdown(&document)]
-    };
-    let first = forms();
-    // A new process hashes differently; new maps do so within one process.
-    for _ in 0..20 {
-        assert_eq!(forms(), first);
-    }
-}
-
-#[test]
 fn a_document_survives_its_json() {
     let problems = [problem()];
     let options = Options { problems: &problems, show_foreign: true, ..Options::default() };
@@ -169,7 +164,7 @@ fn the_schema_describes_every_field_of_the_document() {
 #[test]
 fn a_resource_that_was_not_read_has_no_before() {
     let mut unread = delete("a/A", "");
-    unread.work.observed.as_mut().unwrap().hash = Hash::of(b"content known only by its hash");
+    Arc::make_mut(unread.work.observed.as_mut().unwrap()).hash = Hash::of(b"content known only by its hash");
     let document = document(&survey(vec![unread]), &Options::default());
     assert_eq!(document.resource_changes[0].change.before, None);
 }
@@ -182,4 +177,63 @@ fn an_entry_without_observer_has_changes_without_values() {
     let document = document(&survey, &Options::default());
     assert_eq!(document.resource_changes[0].change.after, None);
     assert_eq!(&*document.resource_changes[0].domain, "other/x");
+}
+
+#[test]
+fn the_state_is_the_worst_of_what_is_in_the_plan() {
+    let state = |survey: &Survey| document(survey, &Options::default()).state;
+    let mut survey = survey(vec![create("a/A", "x")]);
+    assert_eq!(state(&survey), State::Ready);
+    let mut add = |kind| plan_of(&mut survey).conditions.push(condition("b/A", kind, "R", "m"));
+    add(store::ConditionKind::Suspended);
+    assert_eq!(state(&survey), State::Ready);
+    plan_of(&mut survey).conditions.push(condition("b/A", store::ConditionKind::Waiting, "R", "m"));
+    assert_eq!(state(&survey), State::Waiting);
+    plan_of(&mut survey).conditions.push(condition("b/A", store::ConditionKind::Stalled, "R", "m"));
+    assert_eq!(state(&survey), State::Held);
+    survey.scopes.insert(Scope::new("pdns", "b"), Err(Error::unavailable("list b")));
+    assert_eq!(state(&survey), State::Failed);
+}
+
+/// A step of the manifest `name`, whose resources are called after it.
+fn named(mut step: Step, name: &str) -> Step {
+    (step.address.name, step.address.kind) = (name.into(), "Deployment".into());
+    step
+}
+
+#[test]
+fn a_manifest_under_another_name_is_asked_about_where_its_name_is_the_identity() {
+    let warnings = |steps| document(&survey(steps), &Options::default()).warnings;
+    let gone = |content| vec![named(delete("web@", content), "web"), named(delete("web@1", "runs"), "web")];
+    let made = |content| vec![named(create("new@", content), "new"), named(create("new@1", "runs"), "new")];
+    let told = warnings([gone("x"), made("x")].concat());
+    let [one] = &told[..] else { panic!("{told:?}") };
+    assert_eq!(
+        one.message,
+        "delete Deployment/web + create Deployment/new with equal spec: meant as a move?"
+    );
+    assert!(one.hint.as_ref().unwrap().contains("Deployment/web goes and Deployment/new is made"), "{one:?}");
+    // What is made of it may name it, too.
+    assert_eq!(warnings([gone("job web"), made("job new")].concat()).len(), 1);
+    assert_eq!(warnings([gone("x"), made("y")].concat()), []);
+    assert_eq!(warnings([gone("x"), made("x")[..1].to_vec()].concat()), [], "it has fewer parts");
+    let other = vec![named(create("other", "x"), "new"), named(create("other1", "runs"), "new")];
+    assert_eq!(warnings([gone("x"), other].concat()), [], "its resources are not called after it");
+}
+
+#[test]
+fn content_that_many_share_and_restores_are_not_asked_about() {
+    let warnings =
+        |steps| document_of(Role::Cloud { tokens: true }, &survey(steps), &Options::default()).warnings;
+    assert_eq!(warnings(vec![create("a/A", "x"), create("b/A", "x"), delete("c/A", "x")]), []);
+    let mut restored = create("a/A", "x");
+    restored.reason = Reason::Restore;
+    assert_eq!(warnings(vec![restored, delete("c/A", "x")]), []);
+    let many = (0..30).flat_map(|i| {
+        let content = format!("192.0.2.{i}");
+        [create(&format!("new{i}/A"), &content), delete(&format!("old{i}/A"), &content)]
+    });
+    let listed = warnings(many.collect());
+    assert_eq!(listed.len(), 21);
+    assert_eq!(listed[20].message, "10 more pairs of a delete and a create with equal spec");
 }

@@ -1,0 +1,78 @@
+//! Scopes that may be declared and are not known, for who asks once all is loaded: where a claim goes is known only when a
+//! resource makes it.
+//!
+//! Guarantees: names what has to be mended wherever [`Inputs::may_hide`](reconciled_provider::Inputs::may_hide) says yes, and for each
+//! scope that only manifests in error declare.
+
+use super::{
+    allowed,
+    assemble::path,
+    faulty::Suspect,
+    inputs::hides_nothing,
+    read::{Loading, Side},
+};
+use crate::config::Allow;
+use reconciled_engine::Hidden;
+use reconciled_provider::Scope;
+use std::{collections::BTreeMap, sync::Arc};
+
+/// What of one source is not known.
+struct Unknown {
+    source: Arc<str>,
+    allow: Allow,
+    /// What could not be read of it, if anything.
+    unread: Option<Arc<str>>,
+    /// Manifests in error, each with its file.
+    suspects: Vec<(Suspect, Arc<str>)>,
+}
+
+/// What is hidden; `aside` are the scopes that only manifests in error declare, each with the source and the file of one.
+pub(super) fn hidden(loading: &Loading<'_>, aside: BTreeMap<Scope, (Arc<str>, Arc<str>)>) -> Hidden {
+    if aside.is_empty() && hides_nothing(loading) {
+        return Hidden::default();
+    }
+    let unknown = |side: &Side<'_>| {
+        let in_its_file = |suspect: Suspect| {
+            let file = path(loading, &loading.units[suspect.unit]).clone();
+            (suspect, file)
+        };
+        Unknown {
+            source: side.request.name.clone(),
+            allow: side.request.rules.allow.clone(),
+            unread: side.unread().cloned(),
+            suspects: side.faulty.suspects(loading).into_iter().map(in_its_file).collect(),
+        }
+    };
+    let unknown: Vec<Unknown> = loading.sides.iter().map(unknown).collect();
+    let lacking = loading.request.lacking.to_vec();
+    Hidden::where_said(move |entry, kind, name| {
+        if let Some((source, file)) = aside.get(&Scope::new(entry, name)) {
+            return Some(in_file(source, file));
+        }
+        let in_error = unknown.iter().find_map(|of| of.may_declare(kind, name));
+        in_error.or_else(|| {
+            let lacks = lacking.iter().find(|(_, allow)| allowed::may_declare(allow, kind, name));
+            lacks.map(|(source, _)| format!("source `{source}`, of which nothing is known"))
+        })
+    })
+}
+
+impl Unknown {
+    /// What of it may declare a scope of this name by a manifest of `kind`.
+    fn may_declare(&self, kind: &str, name: &str) -> Option<String> {
+        if !allowed::may_declare(&self.allow, kind, name) {
+            return None;
+        }
+        let suspect = self.suspects.iter().find(|(suspect, _)| suspect.may_declare(kind, name));
+        let file = suspect.map(|(_, file)| file).or(self.unread.as_ref());
+        file.map(|file| in_file(&self.source, file))
+    }
+}
+
+fn in_file(source: &str, file: &str) -> String {
+    let of = if source.is_empty() { String::new() } else { format!(" of source `{source}`") };
+    match file {
+        "" => format!("the files{of}, which have errors"),
+        file => format!("{file}{of}, which has errors"),
+    }
+}

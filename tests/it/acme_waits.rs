@@ -1,0 +1,79 @@
+//! What proves a name has no place, or none that is known to be the right one: nothing is ordered meanwhile, since authorities count it.
+
+use crate::{
+    acme::{desk, is_clean, is_good},
+    certificates::{certificate, manifest, read},
+    env::{Env, zone},
+    pdns::Pdns,
+    pebble::Pebble,
+    running::{Daemon, wait_for},
+};
+
+const WWW: &[&str] = &["{name: www, type: A, values: [127.0.0.1]}"];
+
+/// A certificate for `name` that a record at `pdns` proves.
+fn web(env: &Env, pebble: &Pebble, name: &str) -> String {
+    let solvers = format!("{}, solvers: [{{dns01: {{provider: pdns}}}}]}}", pebble.acme());
+    let web = certificate(env, "web", &format!("issuerRef: {{name: le}}, dnsNames: [{name}]"));
+    format!("{}{web}", manifest("Issuer", "le", &solvers))
+}
+
+#[test]
+fn nothing_is_ordered_until_a_zone_takes_the_record_and_then_at_once() {
+    let pdns = Pdns::start();
+    let pebble = Pebble::start(pdns.port, "", &[]);
+    let env = desk(&pdns, &pebble, "");
+    env.write("config.yaml", &read(&env, "config.yaml").replace("repo.git}", "repo.git, interval: 1s}"));
+    env.push("web.yaml", &web(&env, &pebble, "web.example.com"));
+    env.push("other.yaml", &zone("example.net", "pdns", WWW));
+    let _daemon = Daemon::start(&env);
+    let told = [
+        "nothing is ordered: no zone of provider `pdns` holds `_acme-challenge.web.example.com",
+        "declare the zone with a manifest of kind `Zone`",
+    ];
+    wait_for("that it lacks a zone", || {
+        let status = env.run(&["status"]).all();
+        told.iter().all(|part| status.contains(part))
+    });
+    assert_eq!(pebble.issued(), (0, 0));
+    // Nobody asks for another look.
+    env.push("zone.yaml", &zone("example.com", "pdns", WWW));
+    wait_for("the certificate", || {
+        ["crt", "key"].iter().all(|end| env.path(&format!("ssl/web/tls.{end}")).exists())
+    });
+    is_good(&env, &pebble, "web");
+    assert_eq!(pebble.issued(), (1, 1));
+}
+
+#[test]
+fn nothing_is_ordered_while_the_zone_of_a_name_may_be_declared_where_nothing_can_be_read() {
+    let pdns = Pdns::start();
+    let pebble = Pebble::start(pdns.port, "", &[]);
+    let env = desk(&pdns, &pebble, "");
+    let inner = zone("int.example.com", "pdns", WWW);
+    env.push("zone.yaml", &zone("example.com", "pdns", WWW));
+    env.push("int.yaml", &inner);
+    env.apply();
+    env.push("web.yaml", &web(&env, &pebble, "db.int.example.com"));
+    // Not to be parsed, in error before it is known whose it is, and in error as a zone.
+    let wrong = [
+        "a: [\n".to_owned(),
+        inner.replace("provider: pdns", "provider: pdsn"),
+        inner.replace("records", "recrods"),
+    ];
+    for text in wrong {
+        env.push("int.yaml", &text);
+        let applied = env.run(&["apply", "--yes"]);
+        assert_ne!(applied.code, Some(0), "{text}{}", applied.all());
+        let told = "belong into pdns/int.example.com, which may be declared in int.yaml of source `infra`, which has errors";
+        env.run(&["status"]).says(&["nothing is ordered", told]);
+        assert_eq!(pebble.issued(), (0, 0), "{text}");
+        is_clean(&pdns, "example.com");
+    }
+    env.push("int.yaml", &inner);
+    env.apply();
+    is_good(&env, &pebble, "web");
+    is_clean(&pdns, "example.com");
+    is_clean(&pdns, "int.example.com");
+    assert_eq!(pebble.issued(), (1, 1));
+}
