@@ -264,6 +264,10 @@ CREATE TABLE "approval" (
     used_at INTEGER,
     PRIMARY KEY (digest, at)
 ) STRICT, WITHOUT ROWID;
+CREATE TABLE scope_place (
+    scope TEXT PRIMARY KEY,
+    place BLOB NOT NULL
+) STRICT, WITHOUT ROWID;
 
 CREATE INDEX edge_manifest ON edge (manifest);
 CREATE INDEX journal_open ON journal (scope) WHERE ended < total;
@@ -354,4 +358,4 @@ FROM journal j JOIN intent i ON i.number = j.number, json_each(i.actions) a;
 
 INSERT INTO epoch VALUES (1, 0, 0, 0, '');
 PRAGMA application_id = 1919118948;
-PRAGMA user_version = 16;
+PRAGMA user_version = 17;

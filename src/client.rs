@@ -228,7 +228,16 @@ impl Client {
                 format!("{} answers {status}, and not as reconciled does", self.place),
                 "what stands before the daemon refuses us; see what it wants",
             ),
-            Err(_) => Failure::plain(format!("{} answers {status}", self.place)),
+            Err(_) => Failure::hinted(
+                format!("{} answers {status}", self.place),
+                match self.is_away {
+                    true if status.is_server_error() => {
+                        "see on its host whether the daemon runs: systemctl status reconciled".into()
+                    }
+                    true => "no reconciled is there: check host, port and path of --server".into(),
+                    false => one_version(self.version.get()),
+                },
+            ),
         })
     }
 
@@ -241,6 +250,12 @@ impl Client {
         while let Some(next) = cause {
             text = next.to_string();
             cause = next.source();
+        }
+        // What TLS makes of an answer in plain HTTP.
+        if text.contains("InvalidContentType") {
+            text = "what is there speaks no TLS; the daemon itself speaks plain HTTP, with its own host: \
+                    --server http://127.0.0.1:PORT"
+                .into();
         }
         let message = format!("the daemon at {} does not answer: {text}", self.place);
         if self.is_away { Failure::Away(message) } else { Failure::Unreachable(message) }

@@ -5,6 +5,8 @@ mod handover;
 mod host;
 mod marks;
 mod place;
+#[cfg(test)]
+mod places;
 mod terraform;
 mod verify;
 
@@ -12,7 +14,7 @@ pub use host::serve_host;
 pub use reconciled_dns::foreign::Taken;
 pub use terraform::serve_plugin;
 
-use crate::config::{Config, ProviderEntry, SecretPlace};
+use crate::config::{Config, ProviderEntry, SecretPlace, beside};
 use bytes::Bytes;
 use reconciled_certificates as authority;
 use reconciled_dns::{
@@ -27,7 +29,10 @@ use reconciled_provider::{
     SecretRef, SourceFile, problem::did_you_mean, yaml::NodeValue,
 };
 use serde::{Deserialize, de::DeserializeOwned};
-use std::sync::{Arc, LazyLock};
+use std::{
+    path::Path,
+    sync::{Arc, LazyLock},
+};
 
 /// What is known of a provider type before anything is configured.
 pub struct Type {
@@ -311,6 +316,7 @@ fn dns(entry: &ProviderEntry, instance: &str, options: Options) -> Result<Arc<dy
             match config {
                 Some(config) if problems.is_empty() => {
                     let config = reconciled_dns::zonefile::Config {
+                        directory: beside(Some(Path::new(&*entry.file.path)), &config.directory),
                         marks: config.marks && is_native,
                         options,
                         ..config

@@ -15,8 +15,8 @@ use axum::{
 use bytes::Bytes;
 use futures_util::StreamExt;
 use serde::Serialize;
-use std::pin::Pin;
-use tokio::sync::mpsc;
+use std::panic::resume_unwind;
+use tokio::{sync::mpsc, task::JoinSet};
 
 /// A failure on its way out.
 pub(super) struct Refused(pub(super) Failure, pub(super) StatusCode);
@@ -41,6 +41,11 @@ impl Refused {
     /// Nothing is here, or nothing for who asks.
     pub(super) fn nowhere() -> Refused {
         Refused(Failure::hinted("there is no such path", "see docs/api.md"), StatusCode::NOT_FOUND)
+    }
+    /// The path takes another method.
+    pub(super) fn method() -> Refused {
+        let failure = Failure::hinted("this path takes another method", "see docs/api.md");
+        Refused(failure, StatusCode::METHOD_NOT_ALLOWED)
     }
     /// The query is no question.
     pub(super) fn query(error: &QueryRejection, takes: &Takes) -> Refused {
@@ -89,7 +94,8 @@ pub(super) type Answer<T> = Result<T, Refused>;
 /// One line for each value that `work` sends, while it is done; a failure before the first is an answer of its
 /// own, and what `failed` makes of a later one is the last line.
 ///
-/// Whoever goes away drops `work`, so it must only watch.
+/// Whoever goes away drops `work`, so it must only watch. It goes on while nobody reads: what it has of the store at that moment
+/// it gives back.
 pub(super) async fn lines<T, W>(
     work: W,
     mut values: mpsc::Receiver<T>,
@@ -99,11 +105,13 @@ where
     T: Serialize + Send + 'static,
     W: Future<Output = Result<(), Failure>> + Send + 'static,
 {
-    let mut work = Some(Box::pin(work));
-    let first = next(&mut work, &mut values).await?;
-    let rest = futures_util::stream::unfold((work, values), move |(mut work, mut values)| async move {
-        let value = next(&mut work, &mut values).await.unwrap_or_else(|failure| Some(failed(failure)))?;
-        Some((value, (work, values)))
+    let mut working = JoinSet::new();
+    working.spawn(work);
+    let first = next(&mut working, &mut values).await?;
+    let rest = futures_util::stream::unfold((working, values), move |(mut working, mut values)| async move {
+        let value = next(&mut working, &mut values).await;
+        let value = value.unwrap_or_else(|failure| Some(failed(failure)))?;
+        Some((value, (working, values)))
     });
     let all = futures_util::stream::iter(first).chain(rest).map(|value| {
         let mut line = serde_json::to_vec(&value)?;
@@ -114,22 +122,57 @@ where
 }
 
 /// The next value; none once the work has ended and nothing is left.
-async fn next<T, W>(
-    work: &mut Option<Pin<Box<W>>>,
+async fn next<T>(
+    working: &mut JoinSet<Result<(), Failure>>,
     values: &mut mpsc::Receiver<T>,
-) -> Result<Option<T>, Failure>
-where
-    W: Future<Output = Result<(), Failure>>,
-{
-    while let Some(working) = work {
-        tokio::select! {
-            biased;
-            Some(value) = values.recv() => return Ok(Some(value)),
-            result = working => {
-                *work = None;
-                result?;
-            }
-        }
+) -> Result<Option<T>, Failure> {
+    if let Some(value) = values.recv().await {
+        return Ok(Some(value));
     }
-    Ok(values.recv().await)
+    match working.join_next().await {
+        Some(Ok(ended)) => ended.map(|()| None),
+        Some(Err(stopped)) if stopped.is_panic() => resume_unwind(stopped.into_panic()),
+        _ => Ok(None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+    use tokio::{sync::oneshot, task::yield_now, time::timeout};
+
+    #[tokio::test]
+    async fn who_does_not_read_on_keeps_nothing_from_others() {
+        let (send, receive) = mpsc::channel(64);
+        let (give_back, given_back) = oneshot::channel();
+        let work = async move {
+            send.send("first").await.unwrap();
+            // As one that waits for the store.
+            yield_now().await;
+            give_back.send(()).unwrap();
+            Ok(())
+        };
+        let answer = lines(work, receive, |_| "failed").await;
+        assert!(answer.is_ok());
+        timeout(Duration::from_secs(60), given_back).await.expect("it stands still").unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_failure_is_an_answer_or_the_last_line() {
+        let (send, receive) = mpsc::channel::<&str>(64);
+        let work = async move {
+            drop(send);
+            Err(Failure::plain("no"))
+        };
+        assert!(lines(work, receive, |_| "failed").await.is_err());
+        let (send, receive) = mpsc::channel(64);
+        let work = async move {
+            send.send("first").await.unwrap();
+            Err(Failure::plain("no"))
+        };
+        let Ok(answer) = lines(work, receive, |_| "failed").await else { panic!("it has a line") };
+        let body = axum::body::to_bytes(answer.into_body(), 100).await.unwrap();
+        assert_eq!(body, "\"first\"\n\"failed\"\n");
+    }
 }

@@ -1,7 +1,7 @@
 //! What is answered to anybody who reaches a listener: whether the daemon is well, and webhooks, which prove
 //! themselves. Nothing here names a source, a resource or a file.
 
-use super::hook;
+use super::{answer::Refused, hook};
 use crate::daemon::Daemon;
 use axum::{
     Router,
@@ -13,12 +13,18 @@ use std::sync::Arc;
 
 /// Routes that need neither token nor peer.
 pub(super) fn router() -> Router<Arc<Daemon>> {
-    Router::new().route("/healthz", get(async || "ok\n")).route("/readyz", get(readyz))
+    Router::new()
+        .route("/healthz", get(async || "ok\n"))
+        .route("/readyz", get(readyz))
+        .method_not_allowed_fallback(async || Refused::method())
 }
 
 /// Routes for forges, on the address other hosts reach.
 pub(super) fn webhooks() -> Router<Arc<Daemon>> {
-    Router::new().route("/hooks/{*path}", post(hook::hear)).layer(DefaultBodyLimit::max(hook::LIMIT))
+    Router::new()
+        .route("/hooks/{*path}", post(hook::hear))
+        .method_not_allowed_fallback(async || Refused::method())
+        .layer(DefaultBodyLimit::max(hook::LIMIT))
 }
 
 async fn readyz(State(daemon): State<Arc<Daemon>>) -> (StatusCode, String) {

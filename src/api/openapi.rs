@@ -119,14 +119,12 @@ fn open() -> Map<String, Value> {
         let responses: Map<String, Value> = answers.iter().map(answer).collect();
         json!({"summary": about, "security": [], "responses": responses})
     };
-    let mut webhook = text(
-        "a forge says that somebody pushed",
-        &[
-            ("202", "The source is looked at soon."),
-            ("404", "Path or signature are wrong."),
-            ("413", "More than 1 MiB."),
-        ],
-    );
+    let mut webhook = text("a forge says that somebody pushed", &[("202", "The source is looked at soon.")]);
+    for (status, text) in [("404", "Path or signature are wrong."), ("413", "More than 1 MiB.")] {
+        let content = json!({"application/json": {"schema": {"$ref": "#/components/schemas/Refusal"}}});
+        webhook["responses"][status] = json!({"description": text, "content": content});
+    }
+    webhook["responses"]["default"] = json!({"$ref": "#/components/responses/Refused"});
     webhook["parameters"] = json!([
         {"name": "path", "in": "path", "required": true, "schema": {"type": "string"},
          "description": "Source and key, as `reconciled check` prints them."}

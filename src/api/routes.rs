@@ -25,7 +25,7 @@ use crate::{
 use axum::{
     Router,
     extract::DefaultBodyLimit,
-    http::{StatusCode, header},
+    http::header,
     middleware,
     response::{IntoResponse, Response},
 };
@@ -115,12 +115,7 @@ fn gated(at_once: usize) -> Router<Arc<Daemon>> {
             .route_layer(DefaultBodyLimit::max(limit));
         router = router.route(route.path, service);
     }
-    router.fallback(async || Refused::nowhere()).method_not_allowed_fallback(async || {
-        Refused(
-            Failure::hinted("this path takes another method", "see docs/api.md"),
-            StatusCode::METHOD_NOT_ALLOWED,
-        )
-    })
+    router.fallback(async || Refused::nowhere()).method_not_allowed_fallback(async || Refused::method())
 }
 
 async fn instance(asking: Asking, _: All) -> Answer<Identity> {

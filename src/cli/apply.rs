@@ -30,6 +30,7 @@ use reconciled_engine::{
     store::{Approval, ConditionKind},
     survey::{ByPerson, Domain, Survey, SurveyOptions, Wanted},
 };
+use reconciled_provider::Error;
 use std::{collections::BTreeSet, mem, time::Duration};
 
 /// Resources that do not do their work and are named at the end.
@@ -193,6 +194,7 @@ async fn carry_out(
     let whole = options.selection.is_all()
         && !outlook.is_invalid()
         && outlook.withheld.is_empty()
+        && outlook.is_newest()
         && outlook.desired.sources.values().all(|source| source.prunes);
     let path_changed = outlook.desired.sources.values().any(|s| s.path_changed);
     if whole && path_changed && converge.round.held.is_empty() && !converge.timed_out {
@@ -319,9 +321,13 @@ fn report(
         }
         if matches!(report.state, ScopeState::DueAt(_) | ScopeState::DueNow) {
             // What failed is not tried again once this process has ended; what is on its way goes on at the remote.
-            let has_failed = report.error.is_some();
-            exit = exit.worst(if has_failed { Exit::Error } else { Exit::Late });
-            is_given_up |= has_failed;
+            exit = exit.worst(if report.error.is_some() { Exit::Error } else { Exit::Late });
+            is_given_up |= report.error.is_some();
+            let is_told = |error: &&Error| report.conditions.iter().any(|c| *c.message == *error.chain());
+            if let Some(error) = report.error.as_ref().filter(|error| !is_told(error)) {
+                lines.push(format!("{scope}: {}", error.chain()));
+                lines.extend(error.hint.iter().map(|hint| format!("hint: {hint}")));
+            }
         }
     }
     for domain in &converge.round.held {

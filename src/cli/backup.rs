@@ -8,9 +8,12 @@ use crate::{
     store::{self, DATABASE, Init, KEY_FILE},
 };
 use clap::{Args as ClapArgs, Subcommand};
+use reconciled_engine::{Pin, Store, Suspension};
 use std::{
+    collections::BTreeMap,
     io::Write,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 /// Arguments of `backup`.
@@ -58,13 +61,19 @@ pub(super) async fn run(
     environment: Environment,
     out: &mut Out,
 ) -> Result<Exit, Failure> {
-    let host = Host::find(args, &environment, out).await?;
     let file = backup.file.display();
+    if backup.file.is_dir() {
+        let hint = format!("name a file in it: reconciled backup {}", backup.file.join(DATABASE).display());
+        return Err(Failure::hinted(format!("{file} is a directory"), hint));
+    }
+    let host = Host::find(args, &environment, out).await?;
     let (whose, key) = match &host {
         Host::Daemon(client) => {
             let content = client.bytes("/v1/backup").await?;
-            write_private(&backup.file, &content)
-                .map_err(|error| Failure::plain(format!("write {file}: {error}")))?;
+            write_private(&backup.file, &content).map_err(|error| {
+                let hint = "name a file in a directory that is there, and that you may write to";
+                Failure::hinted(format!("write {file}: {error}"), hint)
+            })?;
             match &args.server {
                 Some(_) => (client.place.clone(), format!("{KEY_FILE} of its state directory")),
                 None => of_here(&HostState::open(args.config.as_deref(), &environment)?),
@@ -114,8 +123,28 @@ pub(super) async fn restore(
         out.talk(&format!("the state it replaced is {}", replaced.display()));
     }
     out.data(&format!("restored: {} tracked resources", restored.tracked));
+    let reader = state.reader_of_some().await?;
+    tell_words(&reader.suspensions().await?, &reader.pins().await?, state.clock.now(), out);
+    if !restored.knows_words {
+        out.talk("what was suspended, resumed, rolled back or forgotten since the backup is not known: see reconciled status before a daemon is started");
+    }
     out.talk("hint: to see what changed since the backup: reconciled plan");
     Ok(Exit::Good)
+}
+
+/// Says what a state that was restored has persons stop, and keep at earlier revisions.
+fn tell_words(suspensions: &[Suspension], pins: &[Pin], now: Duration, out: &mut Out) {
+    for one in suspensions.iter().filter(|one| !one.is_over(now)) {
+        out.talk(&format!("suspended: {} by {}: {}", one.extent, one.actor, one.reason));
+    }
+    let mut rollbacks: BTreeMap<(&str, &str, &str), usize> = BTreeMap::new();
+    for pin in pins {
+        *rollbacks.entry((&pin.label, &pin.actor, &pin.reason)).or_default() += 1;
+    }
+    for ((label, actor, reason), count) in rollbacks {
+        let are = if count == 1 { "1 resource is".to_owned() } else { format!("{count} resources are") };
+        out.talk(&format!("rolled back: {are} kept at {label} by {actor}: {reason}"));
+    }
 }
 
 /// Runs `state`.

@@ -150,7 +150,7 @@ pub(super) async fn run(
         Ok(session) => {
             targets(&config, &mut report);
             let snapshots = sources(&session, check.timeout.0, &mut report).await;
-            let scopes = declared(&session, snapshots).await;
+            let scopes = declared(&session, snapshots, &mut report).await;
             providers(&session, &scopes, check.timeout.0, &mut report).await;
         }
         Err(Failure::Problems(problems)) => problems.iter().for_each(|problem| report.problem(problem)),
@@ -458,11 +458,16 @@ async fn state(config: &Config, clock: std::sync::Arc<dyn Clock>, report: &mut R
     }
 }
 
-/// The scopes that the sources declare; none where they cannot be read, which is said elsewhere.
-async fn declared(session: &Session, snapshots: Vec<Snapshot>) -> Vec<Scope> {
+/// The scopes that the sources declare, none where they cannot be read, which is said elsewhere; tells of manifests with errors.
+async fn declared(session: &Session, snapshots: Vec<Snapshot>, report: &mut Report<'_>) -> Vec<Scope> {
     let Ok(reader) = session.reader_as_it_is().await else { return Vec::new() };
-    let outlook = session.load_newest(snapshots, &reader).await;
-    outlook.map(|outlook| outlook.desired.scopes.into_keys().collect()).unwrap_or_default()
+    let Ok(outlook) = session.load_newest(snapshots, &reader).await else { return Vec::new() };
+    for name in &outlook.broken {
+        let text = "they have errors; what they declare stays as it is";
+        let hint = "to see each with its place: reconciled plan";
+        report.say(Verdict::Warn, &format!("manifests of {name}"), text, Some(hint));
+    }
+    outlook.desired.scopes.into_keys().collect()
 }
 
 async fn providers(session: &Session, scopes: &[Scope], limit: Duration, report: &mut Report<'_>) {

@@ -62,7 +62,10 @@ pub(super) async fn run(demo: &DemoArgs, environment: Environment, out: &mut Out
 
 /// The scratch directory, made anew.
 fn directory(demo: &DemoArgs, environment: &Environment) -> Result<PathBuf, Failure> {
-    let failed = |path: &Path, error| Failure::plain(format!("create {}: {error}", path.display()));
+    let failed = |path: &Path, error| {
+        let hint = "name a directory that does not exist, where you may make it: --dir DIR";
+        Failure::hinted(format!("create {}: {error}", path.display()), hint)
+    };
     let Some(dir) = &demo.dir else {
         let parent = PathBuf::from(environment.var("TMPDIR").unwrap_or("/tmp"));
         let made = tempfile::Builder::new().prefix("reconciled-demo-").tempdir_in(&parent);

@@ -129,7 +129,10 @@ fn write_schemas(dir: &Path, kinds: &Kinds, out: &mut Out) -> Result<(), Failure
         .map_err(|e| Failure::plain(format!("the schema of the plan cannot be written: {e}")))?;
     files.insert("plan.json".to_string(), plan + "\n");
     files.insert("openapi.json".to_string(), format!("{:#}\n", api::openapi()));
-    fs::create_dir_all(dir).map_err(|e| Failure::plain(format!("create {}: {e}", dir.display())))?;
+    fs::create_dir_all(dir).map_err(|e| {
+        let hint = "name a directory that you may write to, or that is not there: --schemas DIR";
+        Failure::hinted(format!("create {}: {e}", dir.display()), hint)
+    })?;
     for (name, text) in &files {
         let path = dir.join(name);
         fs::write(&path, text).map_err(|e| Failure::plain(format!("write {}: {e}", path.display())))?;
@@ -564,6 +567,21 @@ mod tests {
         for name in ["all.json", "plan.json", "zone-dns-v1.json", "recordset-dns-v1.json"] {
             let text = fs::read_to_string(dir.join(name)).unwrap();
             assert!(serde_json::from_str::<serde_json::Value>(&text).unwrap().is_object(), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_schema_takes_a_secret_in_each_way_that_a_manifest_may_name_it() {
+        let files = explain::schemas(&registry::kinds());
+        for name in ["file-local-v1.json", "issuer-cert-v1.json", "certificate-cert-manager.io-v1.json"] {
+            let schema: serde_json::Value = serde_json::from_str(&files[name]).unwrap();
+            let forms = &schema["definitions"]["SecretName"]["anyOf"];
+            let needed = [&forms[0]["required"], &forms[1]["required"]];
+            assert_eq!(
+                needed,
+                [&serde_json::json!(["secret"]), &serde_json::json!(["sops", "key"])],
+                "{name}"
+            );
         }
     }
 }

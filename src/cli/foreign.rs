@@ -16,6 +16,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
+/// What to do where a file cannot be read.
+const PATH: &str = "check the path: it names a file that you may read, or a directory with such";
+
 /// The manifests of what the named files hold, by file name, and how much of it is left out.
 pub(super) fn files(
     import: &ImportArgs,
@@ -81,7 +84,7 @@ pub(super) fn files(
 /// What one file holds of `zone`, and what of it is left out.
 fn read(zone: &str, path: &Path, from: Foreign) -> Result<Taken, Failure> {
     let text = fs::read_to_string(path)
-        .map_err(|error| Failure::plain(format!("read {}: {error}", path.display())))?;
+        .map_err(|error| Failure::hinted(format!("read {}: {error}", path.display()), PATH))?;
     let file = SourceFile::new(path.display().to_string(), text);
     let taken = registry::foreign(from, zone, &file).map_err(|error| {
         let hint = format!("name the zone: reconciled import --from {} {} ZONE", word(from), path.display());
@@ -117,7 +120,7 @@ fn comments(left_out: &[Problem]) -> String {
 
 /// The zones and their files.
 fn zones(path: &Path, from: Foreign, zone: Option<&str>) -> Result<Vec<(String, Vec<PathBuf>)>, Failure> {
-    let fail = |error: std::io::Error| Failure::plain(format!("read {}: {error}", path.display()));
+    let fail = |error: std::io::Error| Failure::hinted(format!("read {}: {error}", path.display()), PATH);
     if !fs::metadata(path).map_err(fail)?.is_dir() {
         let zone = zone.map(str::to_owned).or_else(|| zone_of(path, from));
         return match zone {

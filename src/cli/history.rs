@@ -42,9 +42,10 @@ pub struct EventsArgs {
     /// Check that no event was changed, removed or put in between
     #[arg(long, conflicts_with = "watch")]
     pub verify: bool,
-    /// With `--verify`: check this export of the audit trail instead of the state's own
+    /// With `--verify`: check this export of the audit trail instead of the state's own; of one in several files each, the
+    /// oldest first
     #[arg(long, value_name = "FILE", requires = "verify")]
-    pub file: Option<PathBuf>,
+    pub file: Vec<PathBuf>,
     /// Show what happens from now on, until Ctrl-C; `-o json` is one object a line
     #[arg(short, long)]
     pub watch: bool,
@@ -82,12 +83,8 @@ pub(super) async fn events(
     environment: Environment,
     out: &mut Out,
 ) -> Result<Exit, Failure> {
-    if let Some(file) = &events.file {
-        let lines =
-            File::open(file).map_err(|error| Failure::plain(format!("open {}: {error}", file.display())))?;
-        let found = export::verify(BufReader::new(lines))
-            .map_err(|error| Failure::plain(format!("{}: {error}", file.display())))?;
-        return verified(&found, events.output, out);
+    if !events.file.is_empty() {
+        return verified(&exported(&events.file)?, Trail::Exported, events.output, out);
     }
     let host = Host::find(args, &environment, out).await?;
     if events.watch {
@@ -102,26 +99,52 @@ pub(super) async fn events(
         out.talk("there is no state yet, so there is nothing to check");
         return Ok(Exit::Good);
     };
-    verified(&found, events.output, out)
+    verified(&found, Trail::OfState, events.output, out)
+}
+
+/// Checks an export in `files`, the oldest first.
+fn exported(files: &[PathBuf]) -> Result<Verification, Failure> {
+    let mut chain = export::Chain::default();
+    for file in files {
+        let failed = |why: &str| Failure::plain(format!("{}: {why}", file.display()));
+        let lines = File::open(file).map_err(|error| failed(&format!("cannot be opened: {error}")))?;
+        chain.read(BufReader::new(lines)).map_err(|error| failed(&error))?;
+    }
+    Ok(chain.found())
+}
+
+/// Where an audit trail was read that is checked.
+#[derive(Clone, Copy)]
+enum Trail {
+    /// From the state, which knows where it begins and ends.
+    OfState,
+    /// From files, which know neither.
+    Exported,
 }
 
 /// Tells what checking an audit trail came to.
-fn verified(found: &Verification, format: ListFormat, out: &mut Out) -> Result<Exit, Failure> {
-    list::show(out, format, found, || match &found.broken {
-        None => format!(
-            "{}, none was changed, removed or put in between",
-            counted(found.checked as usize, "event")
-        ),
-        Some(broken) => {
-            format!(
-                "{} in order; number {}: {}",
-                counted(found.checked as usize, "event"),
-                broken.number,
-                broken.why
-            )
-        }
-    })?;
+fn verified(found: &Verification, of: Trail, format: ListFormat, out: &mut Out) -> Result<Exit, Failure> {
+    list::show(out, format, found, || told(found, of))?;
     Ok(if found.broken.is_some() { Exit::Error } else { Exit::Good })
+}
+
+/// What a check came to, and how far that goes: what is not there was not checked.
+fn told(found: &Verification, of: Trail) -> String {
+    let checked = counted(found.checked as usize, "event");
+    if let Some(broken) = &found.broken {
+        return format!("{checked} in order; number {}: {}", broken.number, broken.why);
+    }
+    let Some(first) = found.first else { return "there is no event, so nothing was checked".into() };
+    let last = first + found.checked as i64 - 1;
+    let limits = match (of, first) {
+        (Trail::OfState, 1) => String::new(),
+        (Trail::OfState, _) => format!("; what came before {first} is not kept"),
+        (Trail::Exported, 1) => format!("; whether more came after {last} is not known"),
+        (Trail::Exported, _) => format!(
+            "; what came before {first} is not there, so {first} itself is taken as given, and whether more came after {last} is not known"
+        ),
+    };
+    format!("{checked}, number {first} to {last}: none was changed, removed or put in between{limits}")
 }
 
 /// Shows events as they are written, until a person stops it or nobody reads any more.
@@ -158,4 +181,27 @@ pub(super) async fn approvals(
     let found = Host::find(args, &environment, out).await?.approvals().await?;
     list::show(out, approvals.output, &found, || audit::approvals(&found, SystemClock.now()))?;
     Ok(Exit::Good)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_check_of_a_trail_says_how_far_it_goes() {
+        let check = |checked, first, of| told(&Verification { checked, first, broken: None }, of);
+        assert_eq!(check(0, None, Trail::Exported), "there is no event, so nothing was checked");
+        let all = "11 events, number 1 to 11: none was changed, removed or put in between";
+        assert_eq!(check(11, Some(1), Trail::OfState), all);
+        assert_eq!(
+            check(11, Some(1), Trail::Exported),
+            format!("{all}; whether more came after 11 is not known")
+        );
+        let part = "9 events, number 3 to 11: none was changed, removed or put in between; what came before 3 is not";
+        assert_eq!(check(9, Some(3), Trail::OfState), format!("{part} kept"));
+        assert!(
+            check(9, Some(3), Trail::Exported)
+                .starts_with(&format!("{part} there, so 3 itself is taken as given"))
+        );
+    }
 }

@@ -19,7 +19,10 @@ pub struct ManArgs {
 /// Runs the verb.
 pub(super) fn run(man: &ManArgs, out: &mut Out) -> Result<Exit, Failure> {
     let shown = man.dir.display();
-    write(&man.dir).map_err(|error| Failure::plain(format!("write manual pages to {shown}: {error}")))?;
+    write(&man.dir).map_err(|error| {
+        let hint = "name a directory that you may write to, or that is not there: reconciled man DIR";
+        Failure::hinted(format!("write manual pages to {shown}: {error}"), hint)
+    })?;
     out.talk(&format!("manual pages written to {shown}; to read one: man {shown}/reconciled.1"));
     Ok(Exit::Good)
 }

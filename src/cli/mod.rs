@@ -68,8 +68,13 @@ pub async fn main(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         }
     };
     let environment = Environment::of_process();
-    let telemetry = telemetry::start(filter(&args, &environment));
+    let (filter, wrong) = filter(&args, &environment);
+    let telemetry = telemetry::start(filter);
     let mut out = Out::new(&environment);
+    if let Some(error) = wrong {
+        let hint = "hint: write levels, as in info,reconciled_engine=debug";
+        out.talk(&format!("warning: RECONCILED_LOG has no effect: {error}\n{hint}"));
+    }
     match dispatch(&args, environment, telemetry, &mut out).await {
         Ok(exit) => exit.code(),
         Err(failure) => fail(&failure, &mut out),
@@ -132,14 +137,17 @@ fn fail(failure: &Failure, out: &mut Out) -> u8 {
     }
 }
 
-/// Diagnostics are quiet unless asked for.
-fn filter(args: &Args, environment: &Environment) -> EnvFilter {
+/// Diagnostics are quiet unless asked for. Also what is wrong with how that was done.
+fn filter(args: &Args, environment: &Environment) -> (EnvFilter, Option<String>) {
     let level = match args.verbose {
         0 => "warn",
         1 => "info",
         2 => "reconciled=debug,reconciled_engine=debug,reconciled_dns=debug,info",
         _ => "debug",
     };
-    EnvFilter::try_new(environment.var("RECONCILED_LOG").unwrap_or(level))
-        .unwrap_or_else(|_| EnvFilter::new(level))
+    match environment.var("RECONCILED_LOG").map(EnvFilter::try_new) {
+        Some(Ok(filter)) => (filter, None),
+        Some(Err(error)) => (EnvFilter::new(level), Some(error.to_string())),
+        None => (EnvFilter::new(level), None),
+    }
 }

@@ -118,9 +118,12 @@ impl Out {
     }
     /// Writes talk, cleaned as data for people is.
     pub fn talk(&mut self, text: &str) {
-        let text = clean_lines(text);
+        self.talk_clean(&clean_lines(text));
+    }
+    /// Writes talk in which the words of others are clean already, as in a plan that was rendered: its colours stay.
+    pub fn talk_clean(&mut self, text: &str) {
         if self.recorded.is_some() {
-            return self.data(&text);
+            return self.data(text);
         }
         let _ = writeln!(std::io::stderr().lock(), "{text}");
     }

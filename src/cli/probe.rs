@@ -38,7 +38,7 @@ pub(super) async fn ask(
                 scopes.iter().filter(|scope| *scope.provider == *entry.name).cloned().collect();
             if own.is_empty() || observer.versions(cx, &own).await?.is_empty() {
                 return Ok(Answer::NotAsked(
-                    "it answers; whether it takes the key shows at a zone that it serves, and none such is declared",
+                    "it answers; whether it takes the key shows at a zone that it serves, and no manifest without errors declares one",
                 ));
             }
         }

@@ -10,10 +10,14 @@ use crate::{
     config::{Environment, Period},
     failure::Failure,
     operation::SyncAsk,
+    render::time::span,
     session::{Ask, Session, Snapshot, rewound},
 };
 use clap::Args as ClapArgs;
 use std::time::Duration;
+
+/// How long a daemon may take to say that it is there: whoever waits for less waits for no daemon that hangs.
+const MOMENT: Duration = Duration::from_secs(1);
 
 /// Arguments of `sync`.
 #[derive(Clone, Debug, ClapArgs)]
@@ -59,9 +63,13 @@ pub(super) async fn run(
     let finding = Host::find(args, &environment, out);
     // A daemon that hangs is waited for no longer than what it would be followed for.
     let host = match sync.wait {
-        true => tokio::time::timeout(Duration::from_millis(limit), finding).await.unwrap_or_else(|_| {
-            Err(Failure::Silent(format!("the daemon does not answer within {}", sync.timeout)))
-        })?,
+        true => {
+            let patience = Duration::from_millis(limit).max(MOMENT);
+            let found = tokio::time::timeout(patience, finding).await;
+            found.map_err(|_| {
+                Failure::Silent(format!("the daemon does not answer within {}", span(patience)))
+            })??
+        }
         false => finding.await?,
     };
     let accept_rewind = sync.accept_rewind.as_ref().map(|commit| commit.to_lowercase());

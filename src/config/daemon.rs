@@ -1,6 +1,11 @@
 //! The keys of the daemon: where it listens, what a push is told, how backups are kept.
 
-use super::{Environment, locate::beside, reach::Listen, values::Period};
+use super::{
+    Environment,
+    locate::{beside, from_here},
+    reach::Listen,
+    values::Period,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::{
@@ -83,7 +88,7 @@ impl Api {
         let socket = match (raw.socket, environment.var("RUNTIME_DIRECTORY")) {
             (Some(path), _) => beside(config, Path::new(&path)),
             // systemd joins several directories by colons; the first is ours.
-            (None, Some(list)) => Path::new(list.split(':').next().unwrap_or(list)).join("api.sock"),
+            (None, Some(list)) => from_here(list.split(':').next().unwrap_or(list)).join("api.sock"),
             (None, None) if state_dir == Path::new(SYSTEM_STATE) => PathBuf::from(SYSTEM_SOCKET),
             (None, None) => state_dir.join("api.sock"),
         };

@@ -1,7 +1,10 @@
 //! Which file is the configuration, and where state is kept. The repository is never asked.
 
 use super::Environment;
-use std::path::{Component, Path, PathBuf};
+use std::{
+    fs, io,
+    path::{self, Component, Path, PathBuf},
+};
 
 /// Why there is no configuration.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -56,13 +59,16 @@ const SYSTEM: &str = "/etc/reconciled/config.yaml";
 /// Finds the configuration: `--config`, `$RECONCILED_CONFIG`, `$XDG_CONFIG_HOME/reconciled/config.yaml`,
 /// `/etc/reconciled/config.yaml`.
 ///
+/// Guarantees: the path is absolute, and so is every path that the file means beside itself. They are written into hooks and told
+/// to helpers, whose working directories are others.
+///
 /// Errors: a file that was named explicitly must exist; otherwise the first of the others that exists counts,
 /// and the error for "none" names all four and shows a file to paste.
 pub fn locate(argument: Option<&Path>, environment: &Environment) -> Result<PathBuf, LocateError> {
-    let named = |path: &Path, by| match path.is_file() {
-        true => Ok(path.to_path_buf()),
-        false if path.is_dir() => Err(LocateError::Directory { path: path.to_path_buf(), by }),
-        false => Err(LocateError::Missing { path: path.to_path_buf(), by }),
+    let named = |path: &Path, by| match from_root(path) {
+        Ok(found) if found.is_file() => Ok(found),
+        _ if path.is_dir() => Err(LocateError::Directory { path: path.to_path_buf(), by }),
+        _ => Err(LocateError::Missing { path: path.to_path_buf(), by }),
     };
     if let Some(path) = argument {
         return named(path, "--config");
@@ -86,9 +92,27 @@ pub fn locate(argument: Option<&Path>, environment: &Environment) -> Result<Path
     Err(LocateError::None { places })
 }
 
+/// The path of a file from the root, without `..` where it was relative: verbs tell by its path whether a state is the daemon's.
+fn from_root(path: &Path) -> io::Result<PathBuf> {
+    match (path.parent(), path.file_name()) {
+        _ if path.is_absolute() => Ok(path.to_path_buf()),
+        (Some(folder), Some(name)) => {
+            let here = Path::new(".");
+            let folder = if folder == Path::new("") { here } else { folder };
+            Ok(fs::canonicalize(folder)?.join(name))
+        }
+        _ => Err(io::ErrorKind::NotFound.into()),
+    }
+}
+
+/// A directory that the environment names, from the root.
+pub(super) fn from_here(directory: &str) -> PathBuf {
+    path::absolute(directory).unwrap_or_else(|_| PathBuf::from(directory))
+}
+
 /// A path as the configuration file at `config` means it: a relative one is beside that file, wherever somebody runs a verb. A state
 /// that moved with the working directory would be another one in each, with nothing suspended and nothing remembered.
-pub(super) fn beside(config: Option<&Path>, path: &Path) -> PathBuf {
+pub fn beside(config: Option<&Path>, path: &Path) -> PathBuf {
     match config.and_then(Path::parent) {
         Some(folder) if path.is_relative() => {
             // `./state` and `state` are one place, in what is said as well.
@@ -107,7 +131,7 @@ pub fn state_dir(configured: Option<&Path>, config: Option<&Path>, environment: 
     }
     // systemd joins several state directories by colons; the first is ours.
     if let Some(path) = environment.var("STATE_DIRECTORY").and_then(|list| list.split(':').next()) {
-        return PathBuf::from(path);
+        return from_here(path);
     }
     if environment.uid == 0 || config.is_some_and(|path| path.starts_with("/etc")) {
         return PathBuf::from("/var/lib/reconciled");
@@ -138,8 +162,8 @@ mod tests {
     fn a_named_file_must_exist_and_others_are_not_tried() {
         let folder = tempfile::tempdir().unwrap();
         let user = folder.path().join("reconciled/config.yaml");
-        std::fs::create_dir_all(user.parent().unwrap()).unwrap();
-        std::fs::write(&user, "").unwrap();
+        fs::create_dir_all(user.parent().unwrap()).unwrap();
+        fs::write(&user, "").unwrap();
         let home = folder.path().to_str().unwrap();
         assert_eq!(locate(None, &Environment::of([("XDG_CONFIG_HOME", home)])), Ok(user));
         let both = Environment::of([("XDG_CONFIG_HOME", home), ("RECONCILED_CONFIG", "/nowhere/c.yaml")]);
@@ -147,6 +171,27 @@ mod tests {
         let told = locate(Some(folder.path()), &both).unwrap_err();
         assert!(told.to_string().contains("is a directory"), "{told}");
         assert_eq!(told.hint().unwrap(), format!("name the file in it: --config {home}/config.yaml"));
+    }
+
+    #[test]
+    fn a_file_that_was_named_from_here_is_found_from_everywhere() {
+        // What a test of this package has in its working directory.
+        let manifest = fs::canonicalize("Cargo.toml").unwrap();
+        let found = |text: &str| locate(Some(Path::new(text)), &Environment::default());
+        for text in ["Cargo.toml", "./Cargo.toml", "src/../Cargo.toml"] {
+            assert_eq!(found(text), Ok(manifest.clone()), "{text}");
+        }
+        let variable = Environment::of([("RECONCILED_CONFIG", "Cargo.toml")]);
+        assert_eq!(locate(None, &variable), Ok(manifest.clone()));
+        for missing in ["nowhere/c.yaml", ""] {
+            assert_eq!(
+                found(missing),
+                Err(LocateError::Missing { path: missing.into(), by: "--config" }),
+                "it is told as it was written"
+            );
+        }
+        let variables = Environment::of([("STATE_DIRECTORY", "state")]);
+        assert_eq!(state_dir(None, Some(&manifest), &variables), manifest.with_file_name("state"));
     }
 
     #[test]

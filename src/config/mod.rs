@@ -31,7 +31,7 @@ pub use daemon::{Api, Hook, OnHold, SYSTEM_SOCKET};
 pub use environment::Environment;
 pub use guard::{Always, GuardLimits};
 pub use lenient::{Whereabouts, whereabouts};
-pub use locate::{LocateError, locate, state_dir};
+pub use locate::{LocateError, beside, locate, state_dir};
 pub use notify::{Email, Place, Receiver, Tls, Topic, Way};
 pub use provider::ProviderEntry;
 pub use reach::{Forge, Role, Token, Webhook};
@@ -62,6 +62,7 @@ use std::{
     sync::Arc,
 };
 use telemetry::RawTelemetry;
+use values::written;
 
 /// Accepts anything and keeps nothing: the value is decoded apart, from its node.
 type DecodedApart = Option<IgnoredAny>;
@@ -155,7 +156,9 @@ struct RawSecret {
     env: Option<String>,
     credential: Option<String>,
     exec: Option<Vec<String>>,
+    #[serde(default, deserialize_with = "written")]
     sources: Option<Vec<String>>,
+    #[serde(default, deserialize_with = "written")]
     kinds: Option<Vec<String>>,
 }
 
@@ -268,8 +271,8 @@ fn whole(
         guard,
         telemetry,
         notify,
-        backup: raw.backup.map(Backups::from),
-        audit: raw.audit.map(Audit::from).unwrap_or_default(),
+        backup: raw.backup.map(|backup| backup.read(file)),
+        audit: raw.audit.map(|audit| audit.read(file)).unwrap_or_default(),
         file: file.clone(),
     })
 }

@@ -1,6 +1,6 @@
 //! Keys that open what sops encrypted in a repository, and what they opened.
 
-use super::{Environment, SecretPlace, SourceConfig, decode_all, unknown_name};
+use super::{Environment, SecretPlace, SourceConfig, decode_all, unknown_name, values::written};
 use crate::sops::{self, Identities, Refused};
 use reconciled_provider::{Error, Node, Problem, Secret, SecretRef, Secrets, SourceFile, yaml::NodeValue};
 use serde::Deserialize;
@@ -35,6 +35,7 @@ pub struct Wanted<'a> {
 #[derive(Deserialize)]
 struct RawSopsKey {
     age: SecretPlace,
+    #[serde(default, deserialize_with = "written")]
     sources: Option<Vec<String>>,
 }
 

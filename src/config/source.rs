@@ -2,11 +2,12 @@
 
 use super::{
     DecodedApart, decode_all,
+    locate::beside,
     reach::{RawWebhook, Webhook},
     report::{RawReport, Report},
     secrets::SecretPlace,
     trust::{self, Verify},
-    values::{Period, Size, from_text},
+    values::{Period, Size, from_text, written},
     windows,
 };
 use crate::{
@@ -24,7 +25,14 @@ use serde::{
     Deserialize, Deserializer, Serialize,
     de::{SeqAccess, Visitor},
 };
-use std::{fmt, marker::PhantomData, path::PathBuf, str::FromStr, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    marker::PhantomData,
+    path::{Path, PathBuf},
+    str::FromStr,
+    sync::Arc,
+    time::Duration,
+};
 
 /// One source of manifests.
 #[derive(Clone, Debug)]
@@ -221,14 +229,17 @@ struct RawSource {
     on_invalid: OnInvalid,
     #[serde(default)]
     apply: ApplyMode,
+    #[serde(default, deserialize_with = "written")]
     approve: Option<Vec<Approver>>,
     drift: Option<Drift>,
+    #[serde(default, deserialize_with = "written")]
     allow: Option<RawAllow>,
     username: Option<String>,
     token: Option<SecretPlace>,
     ssh: Option<RawSsh>,
     max_file: Option<Size>,
     max_tree: Option<Size>,
+    #[serde(default, deserialize_with = "written")]
     verify: Option<trust::RawVerify>,
     webhook: Option<RawWebhook>,
     #[serde(rename = "windows")]
@@ -307,6 +318,9 @@ impl<'de> Deserialize<'de> for RawAllow {
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("`all` or a list of rules")
             }
+            fn visit_unit<E: serde::de::Error>(self) -> Result<RawAllow, E> {
+                Err(E::custom("expected `all` or a list of rules, found nothing"))
+            }
             fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<RawAllow, E> {
                 match text {
                     "all" => Ok(RawAllow::All),
@@ -328,7 +342,9 @@ impl<'de> Deserialize<'de> for RawAllow {
 #[derive(Deserialize)]
 struct RawRule {
     provider: String,
+    #[serde(default, deserialize_with = "written")]
     scopes: Option<Vec<String>>,
+    #[serde(default, deserialize_with = "written")]
     kinds: Option<Vec<String>>,
     #[serde(default)]
     deny: Vec<DenyPattern>,
@@ -457,6 +473,7 @@ pub(super) fn read(
     }
     let report = raw.report.and_then(|raw| raw.read(node.get("report").unwrap_or(node), file, problems));
     let ssh = raw.ssh.unwrap_or(RawSsh { key: None, passphrase: None, known_hosts: None });
+    let beside = |path: PathBuf| beside(Some(Path::new(&*file.path)), &path);
     Some(SourceConfig {
         name: raw.name.into(),
         was: raw.was.map(Arc::from),
@@ -474,8 +491,8 @@ pub(super) fn read(
         username: raw.username.map(Arc::from),
         token: raw.token.map(|place| place.0),
         ssh_passphrase: ssh.passphrase.map(|place| place.0),
-        ssh_key: ssh.key,
-        known_hosts: ssh.known_hosts,
+        ssh_key: ssh.key.map(beside),
+        known_hosts: ssh.known_hosts.map(beside),
         webhook: raw.webhook.map(Webhook::from),
         max_file: raw.max_file.unwrap_or(Size(16 << 20)),
         max_tree: raw.max_tree.unwrap_or(Size(64 << 20)),

@@ -389,6 +389,25 @@ fn two_sources_must_say_what_they_may_touch() {
 }
 
 #[test]
+fn what_limits_and_is_left_empty_is_no_missing_limit() {
+    let check = |text: &str, place: &str, expect: &str| {
+        let said = problems(text);
+        assert!(said.contains(&format!("error: {expect}\n  --> config.yaml:{place}")), "{text}\n{said}");
+    };
+    let source = |keys: &str| format!("sources:\n- name: a\n  url: /a\n  {keys}\n");
+    let (list, mapping) = ("expected a list, found nothing", "expected a mapping, found nothing");
+    check(&source("verify:"), "4:9", mapping);
+    check(&source("allow:"), "4:8", "expected `all` or a list of rules, found nothing");
+    check(&source("approve:"), "4:10", list);
+    check(&source("windows:"), "4:10", "`windows` is a list");
+    check(&source("allow: [{provider: p, scopes: }]"), "4:31", list);
+    check(&source("allow: [{provider: p, kinds: }]"), "4:30", list);
+    check("secrets: {s: {file: /s, kinds: }}\n", "1:30", list);
+    check("secrets: {s: {file: /s, sources: }}\n", "1:32", list);
+    check("sops: {age: {file: /s}, sources: }\n", "1:32", list);
+}
+
+#[test]
 fn the_address_tokens_and_webhooks_are_read() {
     let config = good(
         "api: {listen: \"127.0.0.1:9440\"}\ntokens: [{name: ci, role: read, hash: {file: /h}}, {name: ops, role: operator, hash: {env: H}}]\n\

@@ -1,11 +1,20 @@
 //! The keys `backup` and `audit`: what the daemon keeps, where, and for how long.
 
-use super::values::{Period, from_text};
+use super::{
+    locate::beside,
+    values::{Period, from_text},
+};
+use reconciled_provider::SourceFile;
 use serde::{
     Deserialize, Deserializer,
     de::{self, Visitor},
 };
-use std::{fmt, path::PathBuf, str::FromStr, time::Duration};
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    str::FromStr,
+    time::Duration,
+};
 
 /// Copies of the state, made by the daemon.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,18 +93,21 @@ pub(super) struct RawAudit {
 const SHORTEST: Duration = Duration::from_secs(60);
 const DAY: Duration = Duration::from_secs(86_400);
 
-impl From<RawBackup> for Backups {
-    fn from(raw: RawBackup) -> Backups {
+impl RawBackup {
+    /// As written, with defaults for the rest.
+    pub(super) fn read(self, file: &SourceFile) -> Backups {
         Backups {
-            dir: raw.dir.into(),
-            every: raw.every.map_or(DAY, |every| every.0),
-            keep: raw.keep.map_or(7, |keep| keep.0),
+            dir: beside(Some(Path::new(&*file.path)), Path::new(&self.dir)),
+            every: self.every.map_or(DAY, |every| every.0),
+            keep: self.keep.map_or(7, |keep| keep.0),
         }
     }
 }
 
-impl From<RawAudit> for Audit {
-    fn from(raw: RawAudit) -> Audit {
-        Audit { keep: raw.keep.map(|period| period.0), export: raw.export.map(PathBuf::from) }
+impl RawAudit {
+    /// As written.
+    pub(super) fn read(self, file: &SourceFile) -> Audit {
+        let export = self.export.map(|path| beside(Some(Path::new(&*file.path)), Path::new(&path)));
+        Audit { keep: self.keep.map(|period| period.0), export }
     }
 }

@@ -170,6 +170,13 @@ where
     deserializer.deserialize_str(TextVisitor(PhantomData))
 }
 
+/// Reads a key that limits something: where it is written it has a value, since nothing there would read as no limit.
+pub(super) fn written<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
+    T::deserialize(deserializer).map(Some)
+}
+
 macro_rules! deserialize_from_text {
     ($($type:ty),*) => { $(
         impl<'de> Deserialize<'de> for $type {

@@ -39,7 +39,6 @@ const LONGEST: Duration = Duration::from_secs(366 * 86_400);
 pub(super) fn read(node: &Node, file: &SourceFile, problems: &mut Vec<Problem>) -> Windows {
     let Some(list) = node.get("windows") else { return Windows::default() };
     let windows: Vec<Option<Window>> = match &list.value {
-        NodeValue::Null => Vec::new(),
         NodeValue::Seq(items) => items.iter().map(|item| window(item, file, problems)).collect(),
         _ => {
             let hint = "write windows: [{deny: \"0 18 * * FRI\", duration: 62h, timeZone: Europe/Berlin}]";

@@ -3,10 +3,12 @@
 //! Guarantees: a poll that hangs delays no other source; whoever asks is answered after a poll that began after
 //! the question, and after what it found came into force. Who only hints is not answered, and is followed by a poll
 //! that began after the hint; any number of hints makes at most one poll in [`HINTS`]. Beginning
-//! needs no remote: what is in force is taken from the mirrors. Only where the state was restored nothing of a source is
-//! done before it was had since: what came into force after the backup would be taken back.
+//! needs no remote: what is in force is taken from the mirrors, and what they have that is newer keeps what it declares. Only
+//! where the state was restored nothing of a source is done before it was had since: what came into force after the backup
+//! would be taken back.
 
 mod in_force;
+mod polls;
 mod recorded;
 
 use super::{
@@ -20,12 +22,9 @@ use crate::{
     session::{Session, Snapshot, SourceAsk, Writing, local_places},
     source::SourceError,
 };
-use futures_util::{
-    StreamExt,
-    future::{BoxFuture, join},
-    stream::FuturesUnordered,
-};
+use futures_util::future::BoxFuture;
 use in_force::Standing;
+use polls::{Polled, Polls};
 use reconciled_engine::{
     Desired, Store,
     scheduler::{Progress, Scheduler, Stance},
@@ -43,9 +42,6 @@ const AGAIN: Duration = Duration::from_secs(5);
 
 /// At least so much lies between the beginnings of polls that hints lead to.
 const HINTS: Duration = Duration::from_secs(1);
-
-/// What a poll of a source came to, and whether a secret that its manifests name was rotated.
-type Polled = (Arc<str>, Result<Snapshot, Failure>, bool);
 
 /// Who waits for an answer.
 struct Asker {
@@ -105,7 +101,7 @@ pub(super) struct Loop {
     questions: mpsc::UnboundedReceiver<Question>,
     hints: Arc<Hints>,
     sources: BTreeMap<Arc<str>, Source>,
-    polls: FuturesUnordered<BoxFuture<'static, Polled>>,
+    polls: Polls,
     /// Whether any secret was rotated, while that is looked at: what a secret comes from may hang.
     rotated: Option<BoxFuture<'static, bool>>,
     /// Asked for while it was looked at: that may have begun too early.
@@ -157,7 +153,6 @@ pub(super) fn follow(
     let sources = session.config.sources.iter().map(|c| (c.name.clone(), source(c))).collect();
     let hints = Arc::<Hints>::default();
     let follower = Follower { questions: send, hints: hints.clone(), shown: shown.clone() };
-    let polls = FuturesUnordered::new();
     let (askers, outlook) = (Vec::new(), Standing::default());
     let following = Loop {
         session,
@@ -168,7 +163,7 @@ pub(super) fn follow(
         questions,
         hints,
         sources,
-        polls,
+        polls: Polls::default(),
         rotated: None,
         looks_again: false,
         askers,
@@ -193,8 +188,7 @@ impl Loop {
             let (due, wished) = (self.due(now), Instant::now());
             for (_, source) in self.sources.iter_mut().filter(|(name, _)| due.contains(*name)) {
                 source.began = now;
-                let poll = poll(&self.session, &self.writing, source, &self.outlook.secrets, wished);
-                self.polls.push(poll);
+                self.polls.begin(&self.session, &self.writing, source, &self.outlook.secrets, wished);
             }
             if self.pins_due.is_some_and(|due| due <= now) {
                 let _ = self.load().await;
@@ -219,7 +213,7 @@ impl Loop {
                         self.look_at_secrets();
                     }
                 }
-                Some(polled) = self.polls.next(), if !self.polls.is_empty() => self.take(polled).await,
+                Some(polled) = self.polls.next() => self.take(polled).await,
                 Some(event) = progress.next() => match event {
                     Progress::PassEnded { scope, .. } if self.is_referred_to(&scope) => self.renew().await,
                     Progress::Idle => {
@@ -232,6 +226,7 @@ impl Loop {
                 () = cx.clock.sleep(wait) => {}
             }
         }
+        self.polls.end().await;
     }
 
     /// The sources to poll now: those that are due, and of their remotes those that would be before they are polled again, since
@@ -388,13 +383,16 @@ impl Loop {
         }
         self.rewound(&name);
         match result {
-            Ok(loaded) => self.answer(|asker| {
-                asker.since.changed.extend(loaded.changed.iter().cloned());
-                asker.since.moved.extend(loaded.moved.iter().cloned());
-                if is_final {
-                    asker.waits_for.remove(&name);
-                }
-            }),
+            Ok(loaded) => {
+                self.show(&name, |following| following.was_heard = true);
+                self.answer(|asker| {
+                    asker.since.changed.extend(loaded.changed.iter().cloned());
+                    asker.since.moved.extend(loaded.moved.iter().cloned());
+                    if is_final {
+                        asker.waits_for.remove(&name);
+                    }
+                });
+            }
             Err(failure) => {
                 for asker in self.askers.drain(..) {
                     let _ = asker.answer.send(Err(failure.clone()));
@@ -524,35 +522,6 @@ async fn has_rotated(session: Arc<Session>, known: KnownSecrets) -> bool {
             false
         }
     }
-}
-
-fn poll(
-    session: &Arc<Session>,
-    writing: &Arc<Writing>,
-    source: &mut Source,
-    secrets: &KnownSecrets,
-    wished: Instant,
-) -> BoxFuture<'static, Polled> {
-    source.is_polling = true;
-    source.polls += 1;
-    tracing::debug!(source = &*source.config.name, "poll");
-    let (session, writing, config) = (session.clone(), writing.clone(), source.config.clone());
-    let secrets = secrets.of(&config.name);
-    source.rewinding = source.accept_rewind.take();
-    let accept_rewind = source.rewinding.as_ref().and_then(|wish| match &wish.what {
-        What::Rewind { commit, .. } => Some(commit.clone()),
-        What::Push(_) => None,
-    });
-    Box::pin(async move {
-        let polled = async {
-            let known = SourceAsk::of(writing.db.in_force(&config.name).await?);
-            let known = SourceAsk { accept_rewind, wished: Some(wished), ..known };
-            session.poll(&config, known).await
-        };
-        // A secret has no commit: it is looked at whenever its source is.
-        let (polled, has_rotated) = join(polled, has_rotated(session.clone(), secrets)).await;
-        (config.name.clone(), polled, has_rotated)
-    })
 }
 
 /// What is wrong with a source. That nothing of it is in force is told beside that.

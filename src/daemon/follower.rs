@@ -37,6 +37,9 @@ pub struct Following {
     /// That is one that does not come into force because of it.
     #[serde(skip)]
     pub withheld: bool,
+    /// It was polled, and what that came to is in force, as far as it may be.
+    #[serde(skip)]
+    pub was_heard: bool,
     /// Since when, and whether a person has to do something about it.
     #[serde(skip)]
     pub behind_since: Option<(Duration, bool)>,

@@ -37,7 +37,7 @@ impl Hand {
         self.passed.send_modify(|passed| *passed += by);
     }
 
-    fn put_back(&self, by: Duration) {
+    pub(super) fn put_back(&self, by: Duration) {
         *self.back.lock().unwrap() += by;
     }
 }

@@ -105,6 +105,13 @@ impl Instance {
             }
             None => session.writer().await?,
         };
+        let upkeep = match before {
+            Some(before) => before.upkeep.clone(),
+            None => {
+                let newest = writing.db.reader().newest_event().await?;
+                Arc::new(Upkeep::since(newest.unwrap_or_else(|| session.clock.now())))
+            }
+        };
         let pending = before.map(|before| before.pending.clone()).unwrap_or_default();
         let wishes = before.map(|before| before.wishes.clone()).unwrap_or_default();
         let seed = Hash::of(session.config.instance.as_bytes()).0;
@@ -142,7 +149,7 @@ impl Instance {
             requests: Requests::default(),
             pending,
             wishes,
-            upkeep: before.map(|before| before.upkeep.clone()).unwrap_or_default(),
+            upkeep,
             unreported: Mutex::default(),
             tasks,
             was_ready: AtomicBool::new(false),
@@ -181,7 +188,7 @@ impl Instance {
         self.tasks.wait().await;
     }
 
-    /// True once everything that is desired was looked at, or there is no source to be had.
+    /// True once each source was read or cannot be, and everything that is desired was looked at.
     pub fn is_ready(&self) -> bool {
         self.waits_for().is_none()
     }
@@ -191,17 +198,23 @@ impl Instance {
         if self.was_ready.load(Ordering::Relaxed) {
             return None;
         }
+        // In this order: what a source came to that was heard by then is in what is desired.
+        let following = self.follower.sources();
         let desired = self.follower.desired();
         let standing = self.scheduler.standing();
+        let is_read = |name: &Arc<str>| {
+            let is_in_force = desired.sources.get(name).is_some_and(|source| !source.revision.is_empty());
+            is_in_force || following.get(name).is_some_and(|source| source.was_heard)
+        };
+        let sources = &self.session.config.sources;
+        let unread = sources.iter().filter(|source| !is_read(&source.name)).count();
         let looked = |scope: &&_| standing.get(*scope).is_some_and(|s| s.ended_at.is_some());
-        let nothing = self.session.config.sources.is_empty()
-            || self.follower.sources().values().any(|source| source.behind.is_some());
         let (all, seen) = (desired.scopes.len(), desired.scopes.keys().filter(looked).count());
-        let why = match desired.sources.is_empty() {
-            true if nothing => None,
-            true => Some("no source was read yet".to_string()),
-            false if seen == all => None,
-            false => Some(format!("the first pass has not ended: {seen} of {all} scopes were looked at")),
+        let why = match unread {
+            0 if seen == all => None,
+            0 => Some(format!("the first pass has not ended: {seen} of {all} scopes were looked at")),
+            _ if unread == sources.len() => Some("no source was read yet".to_string()),
+            _ => Some(format!("{} of {} sources were read", sources.len() - unread, sources.len())),
         };
         self.was_ready.fetch_or(why.is_none(), Ordering::Relaxed);
         why

@@ -17,7 +17,7 @@ use reconciled_engine::{
     store::Hold,
 };
 use reconciled_provider::{Clock, Focus, Hash, Scope};
-use std::{path::Path, process::Command, sync::Arc, time::Duration};
+use std::{fs, net::TcpListener, path::Path, process::Command, sync::Arc, time::Duration};
 use tokio::sync::mpsc;
 use tokio_util::task::TaskTracker;
 
@@ -120,6 +120,60 @@ async fn what_was_not_looked_at_since_a_reload_is_not_said_to_be_nothing() {
     assert!(next.summary().ends_with("; scopes: 1 in sync"), "{}", next.summary());
     next.stop();
     next.ended().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_sources_keep_the_store_from_nobody() {
+    let place = Place::new();
+    let mut sources = String::new();
+    for number in 0..16 {
+        let folder = place.at(&format!("infra/{number}"));
+        fs::create_dir(&folder).unwrap();
+        let text = format!(
+            "apiVersion: dns/v1\nkind: Zone\nmetadata: {{name: z{number}.example}}\nspec:\n  records:\n    - {{name: www, type: A, values: [192.0.2.1]}}\n"
+        );
+        fs::write(folder.join("zone.yaml"), text).unwrap();
+        let url = place.at("infra").display().to_string();
+        sources += &format!("{{name: s{number}, url: {url}, path: '{number}', interval: 60s, allow: all}}, ");
+    }
+    git(&place.at("infra"), &["add", "-A"]);
+    git(&place.at("infra"), &["commit", "-qm", "many"]);
+    let one = format!("{{name: infra, url: {}, interval: 60s}}", place.at("infra").display());
+    place.configure(&one, sources.trim_end_matches(", "));
+    let between = Between::at(place).await;
+    for _ in 0..5 {
+        let next = between.goes_on().await;
+        // The clock stands still, so none is polled twice: what one poll comes to is in force, or never will be.
+        let were_heard = || {
+            let sources = next.follower.sources();
+            sources.len() == 16 && sources.values().all(|source| source.was_heard)
+        };
+        until("each was polled and loaded", were_heard).await;
+        until("ready", || next.is_ready()).await;
+        next.stop();
+        next.ended().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_is_ready_before_each_source_was_read_or_is_known_to_be_away() {
+    let place = Place::new();
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("https://{}/away.git", silent.local_addr().unwrap());
+    let away = format!(", allow: all}}, {{name: away, url: '{url}', interval: 60s, allow: all}}]\nproviders");
+    place.configure("}]\nproviders", &away);
+    let (clock, tasks) = (Hand::new(), TaskTracker::new());
+    store::init(&place.at("state"), store::Init::New, clock.clone()).await.unwrap();
+    let session = session(&place, &clock).await;
+    let instance = Instance::start(session, None, &Options::default(), &tasks).await.unwrap();
+    let zone = Scope::new("zones", "example.com");
+    let was_seen = || instance.scheduler.standing().get(&zone).is_some_and(|zone| zone.ended_at.is_some());
+    until("the other source is looked at", was_seen).await;
+    assert_eq!(instance.waits_for().as_deref(), Some("1 of 2 sources were read"));
+    drop(silent);
+    until("ready", || instance.is_ready()).await;
+    instance.stop();
+    instance.ended().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

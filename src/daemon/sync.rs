@@ -20,6 +20,7 @@ use crate::{
     failure::Failure,
     operation::{PushFollow, Pushed, SyncAsk, SyncLine, followed, is_line, take},
     render::{clean, cut},
+    session::oid,
     store::with_claim,
 };
 use reconciled_engine::scheduler::{Priority, Stance, Standing};
@@ -62,6 +63,9 @@ pub(crate) async fn pushed(
     if ask.accept_rewind && !may_consent {
         return Err(Failure::plain(format!("source {} does not let a push accept a rewind", source.name)));
     }
+    if ask.accept_rewind {
+        oid(&ask.commit)?;
+    }
     let claimed = ask.claimed.as_deref().map(|name| clean(&cut(name, LONGEST_CLAIM)).into_owned());
     let who = with_claim(actor, claimed.as_deref());
     if !ask.approve.is_empty() {
@@ -100,10 +104,14 @@ struct Asked {
 }
 
 impl Asked {
-    fn of(instance: &Instance, ask: SyncAsk) -> Result<Asked, Failure> {
+    fn of(instance: &Instance, mut ask: SyncAsk) -> Result<Asked, Failure> {
         if let Some(rev) = ask.rev.as_deref().filter(|rev| !is_commit(rev)) {
             let hint = "write its hexadecimal digits, the first seven or more";
             return Err(Failure::hinted(format!("`{rev}` is no commit id"), hint));
+        }
+        // A poll that took it along would fail by it, as if something were wrong with the source.
+        if let Some(commit) = &mut ask.accept_rewind {
+            *commit = oid(commit)?.to_string();
         }
         let began = instance.session.clock.now();
         let request = instance.requests.name(ask.request.as_deref(), began)?;

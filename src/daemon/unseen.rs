@@ -63,7 +63,8 @@ pub(crate) async fn add_unseen(
             found.push(condition(scope, &desired, &sources, instance.session.clock.now()));
         }
         for mine in status.scopes.iter_mut().filter(|mine| mine.scope == name) {
-            status.well -= std::mem::take(&mut mine.well);
+            // What is held may be among these: it counts no second time.
+            status.well = status.well.saturating_sub(std::mem::take(&mut mine.well));
         }
     }
     status.conditions.append(&mut found);

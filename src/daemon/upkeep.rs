@@ -3,9 +3,9 @@
 //! Guarantees: none of it holds up a pass, and none that hangs holds up a reload or a stop; a backup is complete or not there;
 //! the export repeats no event and leaves none out, also across a crash: where it goes on is read from the file itself, or,
 //! where that was moved away or emptied, from the state. A crash between the file and the state repeats events only where the
-//! file goes in the same moment. What fails or hangs is tried again, told once and shown until it is over; a backup, which
-//! costs as much as the state is large, less and less often. What hangs is not begun a second time beside itself, also by no
-//! later instance.
+//! file goes in the same moment. No event goes because a clock is ahead that is set within an hour after the start. What fails or
+//! hangs is tried again, told once and shown until it is over; a backup, which costs as much as the state is large, less and less
+//! often. What hangs is not begun a second time beside itself, also by no later instance.
 
 mod backups;
 mod export;
@@ -24,7 +24,10 @@ use std::{
     io,
     path::Path,
     pin::{Pin, pin},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -32,7 +35,7 @@ use std::{
 pub(crate) const UPKEEP: &str = "upkeep";
 /// How often it is looked whether anything is due.
 const LOOK: Duration = Duration::from_secs(5);
-/// How often old events are taken out.
+/// How often old events are taken out, and how long after the start of the process for the first time: by then the clock is set.
 const TRIM: Duration = Duration::from_secs(3_600);
 /// Longest time until a backup that failed is tried again.
 const LONGEST: Duration = Duration::from_secs(900);
@@ -65,6 +68,10 @@ pub(super) struct Upkeep {
     /// Held by what works on files until it has ended, whoever still waits for it.
     backing_up: Turn,
     exporting: Turn,
+    /// When the newest event was as this process began, since the epoch.
+    began: Duration,
+    /// How often the trail was looked at since.
+    looks: AtomicU64,
 }
 
 /// Whose turn it is.
@@ -107,6 +114,22 @@ impl Work {
 }
 
 impl Upkeep {
+    /// Of a process that found this to be the time of the newest event.
+    pub(super) fn since(began: Duration) -> Upkeep {
+        Upkeep { began, ..Upkeep::default() }
+    }
+
+    /// How late it is at least, for what cannot be taken back: a clock that is ahead, as one without a battery may be until it is
+    /// set, makes nothing old. While this host was off it makes it earlier than it is, until the next start.
+    fn at_least(&self, now: Duration) -> Duration {
+        now.min(self.began + self.has_run())
+    }
+
+    /// How long this process has run at least, whatever the clock was set to meanwhile.
+    fn has_run(&self) -> Duration {
+        Duration::from_secs(LOOK.as_secs() * self.looks.load(Ordering::Relaxed))
+    }
+
     fn last(&self) -> MutexGuard<'_, BTreeMap<Work, Option<Trouble>>> {
         self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -210,9 +233,13 @@ async fn watch_trail(instance: &Instance) {
         let now = cx.clock.now();
         // What was not exported stays, whatever its age.
         if let Some(keep) = audit.keep.filter(|_| is_exported)
-            && trimmed.is_none_or(|at| at + TRIM <= now)
+            // The newest event may itself be of a clock that was ahead, as it is at each start of a host without a battery.
+            && instance.upkeep.has_run() >= TRIM
+            // A clock that went back is no reason to wait for what it said before.
+            && trimmed.is_none_or(|at| now < at || at + TRIM <= now)
         {
-            let gone = instance.writing.db.trim_events(now.saturating_sub(keep)).await;
+            let cutoff = instance.upkeep.at_least(now).saturating_sub(keep);
+            let gone = instance.writing.db.trim_events(cutoff).await;
             trimmed = Some(now);
             if let Ok(gone @ 1..) = gone {
                 tracing::info!(events = gone, "old events are no longer kept");
@@ -220,6 +247,7 @@ async fn watch_trail(instance: &Instance) {
             instance.upkeep.told(Work::Retention, &gone.map(drop).map_err(Failure::from), now);
         }
         rest(cx).await;
+        instance.upkeep.looks.fetch_add(1, Ordering::Relaxed);
     }
     // What the last passes did is in the file before the process ends.
     if let Some(export) = &mut export {

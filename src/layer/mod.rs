@@ -170,6 +170,9 @@ macro_rules! forward_observer {
             fn shared_names(&self) -> Option<&'static str> {
                 self.inner.shared_names()
             }
+            fn points_at(&self, scope: &reconciled_provider::Scope) -> Option<String> {
+                self.inner.points_at(scope)
+            }
             fn heeds_interval(&self) -> bool {
                 self.inner.heeds_interval()
             }

@@ -77,14 +77,15 @@ fn lets_through(rule: &AllowRule, scope: &Scope, unit: &Unit) -> bool {
     reaches(rule, scope) && fits(rule.kinds.as_deref(), &kind)
 }
 
-/// Whether the host lets a source declare a scope of this name at some entry, by a manifest of `kind` (`GROUP/KIND`).
-pub(super) fn may_declare(allow: &Allow, kind: &str, name: &str) -> bool {
-    match allow {
-        Allow::All => true,
-        Allow::Rules(rules) => {
-            rules.iter().any(|rule| fits(rule.scopes.as_deref(), name) && fits(rule.kinds.as_deref(), kind))
-        }
-    }
+/// Whether the host lets a source declare a scope of this name, by a manifest of `kind` (`GROUP/KIND`): at `entry`, or at any
+/// where none is given.
+pub(super) fn may_declare(allow: &Allow, entry: Option<&str>, kind: &str, name: &str) -> bool {
+    let Allow::Rules(rules) = allow else { return true };
+    rules.iter().any(|rule| {
+        entry.is_none_or(|entry| glob(&rule.provider, entry))
+            && fits(rule.scopes.as_deref(), name)
+            && fits(rule.kinds.as_deref(), kind)
+    })
 }
 
 /// Where a source may claim something: `provider`, `scopes` and `deny` of its rules count; the kinds it may declare do

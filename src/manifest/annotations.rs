@@ -9,7 +9,7 @@ use reconciled_provider::{
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 /// Prefix of the annotations that are ours.
-const PREFIX: &str = "reconciled/";
+pub(super) const PREFIX: &str = "reconciled/";
 
 /// Every annotation there is, without the prefix.
 pub(super) const KNOWN: [&str; 15] = [

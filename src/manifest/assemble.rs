@@ -61,7 +61,9 @@ pub(super) fn assemble(
             && !side.lacking.contains(&number)
     };
     let standing: Vec<bool> = unit_of.iter().map(|unit| stands(*unit)).collect();
-    let (mut set_aside, mut aside) = (BTreeSet::new(), BTreeMap::new());
+    let mut set_aside: BTreeMap<(Scope, ResourceId), BTreeSet<Arc<str>>> = BTreeMap::new();
+    let mut aside = BTreeMap::new();
+    let source_of = |unit: usize| loading.sides[loading.units[unit].source].request.name.clone();
     // Where nothing is wrong anywhere, it is not looked for in each of many resources.
     let some_go = !losers.is_empty() || !standing.iter().all(|stands| *stands);
     for (scope, resources) in scopes.iter_mut().filter(|_| some_go) {
@@ -71,19 +73,25 @@ pub(super) fn assemble(
                 && (losers.is_empty() || !losers.contains(&(scope.clone(), resource.id.clone(), index)))
         };
         if !resources.iter().all(stays) {
-            let others = resources.iter().filter(|resource| !stays(resource));
-            set_aside.extend(others.map(|resource| (scope.clone(), resource.id.clone())));
-            let declarer = &loading.units[unit_of[resources[0].origin.manifest as usize]];
-            Arc::make_mut(resources).retain(stays);
-            if resources.is_empty() {
+            for resource in resources.iter().filter(|resource| !stays(resource)) {
+                let by = source_of(unit_of[resource.origin.manifest as usize]);
+                set_aside.entry((scope.clone(), resource.id.clone())).or_default().insert(by);
+            }
+            if !resources.iter().any(stays)
+                && let Some(declarer) = declarer(&loading, scope, resources, &unit_of, &standing)
+            {
                 let source = loading.sides[declarer.source].request.name.clone();
                 aside.insert(scope.clone(), (source, path(&loading, declarer).clone()));
             }
+            Arc::make_mut(resources).retain(stays);
         }
     }
     scopes.retain(|_, resources| !resources.is_empty());
-    let unsettled = taken.iter().flat_map(|taken| &taken.product.unsettled);
-    set_aside.extend(unsettled.map(|(scope, id)| ((**scope).clone(), id.clone())));
+    for taken in &taken {
+        for (scope, id) in &taken.product.unsettled {
+            set_aside.entry(((**scope).clone(), id.clone())).or_default().insert(source_of(taken.unit));
+        }
+    }
     let mut exclusive: BTreeMap<Scope, Vec<u32>> = BTreeMap::new();
     for taken in taken.iter().filter(|taken| stands(taken.unit)) {
         let index = loading.units[taken.unit].index.expect("only numbered manifests are offered");
@@ -123,6 +131,21 @@ pub(super) fn assemble(
     let unchecked = unchecked(&loading, &taken);
     let problems = sorted_problems(loading);
     Loaded { desired, problems, withheld, unchecked, contested, outputs, secrets, counts }
+}
+
+/// Who of those in error declares `scope`, none of whose `resources` stays. What the host denies a source is no word of it.
+fn declarer<'a>(
+    loading: &'a Loading<'_>,
+    scope: &Scope,
+    resources: &[Resource],
+    unit_of: &[usize],
+    standing: &[bool],
+) -> Option<&'a Unit> {
+    let manifests: BTreeSet<usize> = resources.iter().map(|r| r.origin.manifest as usize).collect();
+    let may = |manifest: &usize| allowed::may_manage(loading, &loading.units[unit_of[*manifest]], scope);
+    // What only lost to another source has no error of its own.
+    let first = manifests.into_iter().filter(may).min_by_key(|manifest| standing[*manifest]);
+    first.map(|manifest| &loading.units[unit_of[manifest]])
 }
 
 /// Where what stands in other files than that of its manifest is declared: in included ones, and in those that it is laid over.
@@ -470,6 +493,8 @@ fn source_states(
         let state = SourceState {
             revision: side.request.revision.clone(),
             label: side.request.label.clone(),
+            // The session knows what else was offered.
+            newest: None,
             prunes: side.request.prunes && !side.has_errors,
             broken,
             unassigned: keys(source, &Standing::Unassigned),

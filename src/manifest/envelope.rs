@@ -47,7 +47,7 @@ impl Document {
 }
 
 /// Fields that are not ours to read: Kubernetes tools write them.
-const METADATA_OF_KUBERNETES: [&str; 9] = [
+pub(super) const METADATA_OF_KUBERNETES: [&str; 9] = [
     "creationTimestamp",
     "managedFields",
     "uid",
@@ -60,6 +60,7 @@ const METADATA_OF_KUBERNETES: [&str; 9] = [
 ];
 const METADATA: [&str; 4] = ["name", "namespace", "labels", "annotations"];
 const ENVELOPE: [&str; 5] = ["apiVersion", "kind", "metadata", "spec", "status"];
+const LIST: [&str; 4] = ["apiVersion", "kind", "metadata", "items"];
 
 /// Spec fields whose text is never substituted, by kind.
 pub(super) type Verbatim = BTreeMap<Arc<str>, BTreeSet<Arc<str>>>;
@@ -73,30 +74,56 @@ pub(super) fn manifests(
 ) -> Vec<Node> {
     let mut all = Vec::with_capacity(nodes.len());
     for node in nodes {
-        let (version, kind) = (node.get("apiVersion"), node.get("kind"));
-        match (version, kind) {
+        match (node.get("apiVersion"), node.get("kind")) {
             (None, None) => *skipped += 1,
-            (Some(_), Some(kind)) if kind.as_str() == Some("List") => {
-                all.extend(manifests(items(node), file, skipped, problems));
-            }
-            (Some(_), Some(_)) => all.push(node),
-            (Some(found), None) | (None, Some(found)) => {
-                let missing = if version.is_some() { "kind" } else { "apiVersion" };
-                let problem = Problem::error(format!("a manifest needs `{missing}`")).at(file, found.span);
-                problems.push(problem.hint("if this is no manifest, name the file in .reconciledignore"));
-            }
+            _ => flatten(node, file, problems, &mut all),
         }
     }
     all
 }
 
-fn items(list: Node) -> Vec<Node> {
+/// Takes a manifest as it is, and of a list of Kubernetes (`v1 List`) its items: a `List` of another group is a kind of that group.
+///
+/// Whatever is no manifest is an error here: what a list declared may not go because somebody misspelt it.
+fn flatten(node: Node, file: &SourceFile, problems: &mut Vec<Problem>, all: &mut Vec<Node>) {
+    let (version, kind) = (node.get("apiVersion"), node.get("kind"));
+    let problem = match (version, kind) {
+        (Some(version), Some(kind)) if version.as_str() == Some("v1") && kind.as_str() == Some("List") => {
+            for item in items(node, file, problems) {
+                flatten(item, file, problems, all);
+            }
+            return;
+        }
+        (Some(_), Some(_)) => return all.push(node),
+        (Some(found), None) | (None, Some(found)) => {
+            let missing = if version.is_some() { "kind" } else { "apiVersion" };
+            let problem = Problem::error(format!("a manifest needs `{missing}`")).at(file, found.span);
+            problem.hint("if this is no manifest, name the file in .reconciledignore")
+        }
+        (None, None) => {
+            let message = format!("expected a manifest in a List, found {}", node.describe());
+            let hint = "write `apiVersion` and `kind` in each item, or take it out";
+            Problem::error(message).at(file, node.span).hint(hint)
+        }
+    };
+    problems.push(problem);
+}
+
+fn items(list: Node, file: &SourceFile, problems: &mut Vec<Problem>) -> Vec<Node> {
+    const HINT: &str = "write each manifest behind a dash under `items`, or `items: []` where there is none";
+    let mut reader = Reader { file, problems };
+    reader.known_fields(&list, &LIST, &[], "field of a List");
+    let span = list.span;
     let NodeValue::Map(entries) = list.value else { return Vec::new() };
-    let items = entries.into_iter().find(|(key, _)| key.as_str() == Some("items"));
-    match items.map(|(_, node)| node.value) {
-        Some(NodeValue::Seq(nodes)) => nodes,
-        _ => Vec::new(),
+    match entries.into_iter().find(|(key, _)| key.as_str() == Some("items")) {
+        Some((_, Node { value: NodeValue::Seq(nodes), .. })) => return nodes,
+        Some((_, other)) => {
+            let message = format!("expected a list under `items`, found {}", other.describe());
+            reader.error(other.span, message, HINT);
+        }
+        None => reader.error(span, "a List needs `items`".into(), HINT),
     }
+    Vec::new()
 }
 
 /// Reads the envelope. Returns the document and its spec, unless it cannot even be named.
@@ -123,8 +150,11 @@ pub(super) fn read(
         None => Arc::from(""),
     };
     let labels = reader.labels(metadata);
-    let (annotations, settings) = match metadata.get("annotations") {
-        Some(node) => annotations::read(node, file, reader.problems),
+    let (annotations, settings) = match metadata.get("annotations").filter(|node| !node.is_null()) {
+        Some(node) => {
+            reader.mapping(node, "metadata.annotations");
+            annotations::read(node, file, reader.problems)
+        }
         None => Default::default(),
     };
     let mut spec = match node.value {
@@ -208,7 +238,11 @@ impl Reader<'_> {
     fn mapping(&mut self, node: &Node, what: &str) {
         if !matches!(node.value, NodeValue::Map(_)) {
             let message = format!("expected a mapping under `{what}`, found {}", node.describe());
-            self.problems.push(Problem::error(message).at(self.file, node.span));
+            self.error(
+                node.span,
+                message,
+                "write lines of `key: value`, without dashes, a space behind each colon",
+            );
         }
     }
 
@@ -268,6 +302,11 @@ impl Reader<'_> {
         let Some(labels) = metadata.get("labels").filter(|node| !node.is_null()) else { return all };
         self.mapping(labels, "metadata.labels");
         for (key, value) in labels.entries() {
+            if let Some(word) = key.as_str().filter(|word| word.starts_with(annotations::PREFIX)) {
+                // Whoever writes it believes that what it says is so.
+                let hint = "write it under `metadata.annotations`";
+                self.error(key.span, format!("`{word}` is an annotation and no label"), hint);
+            }
             match (key.as_str(), value.as_str()) {
                 (Some(key), Some(value)) => {
                     all.insert(key.into(), value.into());

@@ -1,5 +1,9 @@
 //! What a kind's spec may hold, from the schema of the type that parses it: for people, and for editors.
 
+use super::{
+    annotations::{KNOWN, PREFIX},
+    envelope::METADATA_OF_KUBERNETES,
+};
 use reconciled_provider::{Kind, Kinds, problem::did_you_mean};
 use serde_json::{Map, Value, json};
 use std::{
@@ -274,10 +278,30 @@ fn pretty(schema: &Value) -> String {
 fn manifest_schema(kind: &Kind, version: &str) -> Value {
     let mut spec = (*kind.schema).clone();
     close(&mut spec);
+    take_sealed(&mut spec);
     take_scalars(&mut spec);
     let definitions = take(&mut spec, "definitions");
     take(&mut spec, "$schema");
-    let texts = json!({"type": "object", "additionalProperties": {"type": "string"}});
+    let ours = format!("^{PREFIX}");
+    let mut metadata = json!({
+        "name": {"type": "string", "maxLength": 253},
+        "namespace": {"type": "string"},
+        "labels": {
+            "type": "object",
+            "additionalProperties": {"type": "string"},
+            "propertyNames": {"not": {"pattern": ours}},
+        },
+        "annotations": {
+            "type": "object",
+            "additionalProperties": {"type": "string"},
+            // A pattern with a look-ahead would be shorter, and is none to many a validator.
+            "propertyNames": {"anyOf": [{"not": {"pattern": ours}}, {"enum": annotations()}]},
+            "properties": annotation_schemas(),
+        },
+    });
+    for word in METADATA_OF_KUBERNETES {
+        metadata[word] = json!({});
+    }
     let mut schema = json!({
         "$schema": "http://json-schema.org/draft-07/schema#",
         "title": kind.name,
@@ -288,18 +312,9 @@ fn manifest_schema(kind: &Kind, version: &str) -> Value {
             "kind": {"const": kind.name},
             "metadata": {
                 "type": "object",
-                "properties": {
-                    "name": {"type": "string", "maxLength": 253},
-                    "namespace": {"type": "string"},
-                    "labels": texts,
-                    "annotations": {
-                        "type": "object",
-                        "additionalProperties": {"type": "string"},
-                        "properties": annotation_schemas(),
-                        "patternProperties": {"^reconciled/": {"type": "string"}},
-                    },
-                },
+                "properties": metadata,
                 "required": ["name"],
+                "additionalProperties": false,
             },
             "spec": spec,
             "status": {},
@@ -311,6 +326,34 @@ fn manifest_schema(kind: &Kind, version: &str) -> Value {
         object.insert("definitions".to_string(), definitions);
     }
     schema
+}
+
+/// Where a kind takes a secret by its name, a manifest may name a value that sops encrypted: the loader has put a name in its place
+/// before the kind is asked.
+fn take_sealed(schema: &mut Value) {
+    match schema {
+        Value::Object(fields) => {
+            fields.values_mut().for_each(take_sealed);
+            if is_secret(fields) {
+                let sealed = json!({
+                    "type": "object",
+                    "properties": {"sops": {"type": "string"}, "key": {"type": "string"}},
+                    "required": ["sops", "key"],
+                    "additionalProperties": false,
+                });
+                let named = std::mem::take(fields);
+                fields.insert("anyOf".to_string(), json!([named, sealed]));
+            }
+        }
+        Value::Array(all) => all.iter_mut().for_each(take_sealed),
+        _ => {}
+    }
+}
+
+fn is_secret(fields: &Map<String, Value>) -> bool {
+    let properties = fields.get("properties").and_then(Value::as_object);
+    let is_named = properties.is_some_and(|all| all.len() == 1 && all.contains_key("secret"));
+    is_named && fields.get("required") == Some(&json!(["secret"]))
 }
 
 /// A text may be written as any scalar: `priority: 10`. For programs; people are told of texts.
@@ -334,9 +377,13 @@ fn take_scalars(schema: &mut Value) {
     }
 }
 
+/// The annotations that are ours.
+fn annotations() -> Vec<String> {
+    KNOWN.iter().map(|word| format!("{PREFIX}{word}")).collect()
+}
+
 fn annotation_schemas() -> Value {
-    let known = super::annotations::KNOWN.iter();
-    Value::Object(known.map(|word| (format!("reconciled/{word}"), json!({"type": "string"}))).collect())
+    Value::Object(annotations().into_iter().map(|name| (name, json!({"type": "string"}))).collect())
 }
 
 fn take(schema: &mut Value, key: &str) -> Option<Value> {

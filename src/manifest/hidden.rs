@@ -1,8 +1,8 @@
 //! Scopes that may be declared and are not known, for who asks once all is loaded: where a claim goes is known only when a
 //! resource makes it.
 //!
-//! Guarantees: names what has to be mended wherever [`Inputs::may_hide`](reconciled_provider::Inputs::may_hide) says yes, and for each
-//! scope that only manifests in error declare.
+//! Guarantees: names what has to be mended wherever [`Inputs::may_hide`](reconciled_provider::Inputs::may_hide) says yes of this entry, and
+//! for each scope that only manifests in error declare; what the host would not let a source declare hides nothing.
 
 use super::{
     allowed,
@@ -26,7 +26,7 @@ struct Unknown {
     suspects: Vec<(Suspect, Arc<str>)>,
 }
 
-/// What is hidden; `aside` are the scopes that only manifests in error declare, each with the source and the file of one.
+/// What is hidden; `aside` are the scopes that only manifests in error declare, each with the source and the file of one that may.
 pub(super) fn hidden(loading: &Loading<'_>, aside: BTreeMap<Scope, (Arc<str>, Arc<str>)>) -> Hidden {
     if aside.is_empty() && hides_nothing(loading) {
         return Hidden::default();
@@ -49,18 +49,19 @@ pub(super) fn hidden(loading: &Loading<'_>, aside: BTreeMap<Scope, (Arc<str>, Ar
         if let Some((source, file)) = aside.get(&Scope::new(entry, name)) {
             return Some(in_file(source, file));
         }
-        let in_error = unknown.iter().find_map(|of| of.may_declare(kind, name));
+        let in_error = unknown.iter().find_map(|of| of.may_declare(entry, kind, name));
         in_error.or_else(|| {
-            let lacks = lacking.iter().find(|(_, allow)| allowed::may_declare(allow, kind, name));
+            let lacks =
+                lacking.iter().find(|(_, allow)| allowed::may_declare(allow, Some(entry), kind, name));
             lacks.map(|(source, _)| format!("source `{source}`, of which nothing is known"))
         })
     })
 }
 
 impl Unknown {
-    /// What of it may declare a scope of this name by a manifest of `kind`.
-    fn may_declare(&self, kind: &str, name: &str) -> Option<String> {
-        if !allowed::may_declare(&self.allow, kind, name) {
+    /// What of it may declare a scope of this name at `entry` by a manifest of `kind`.
+    fn may_declare(&self, entry: &str, kind: &str, name: &str) -> Option<String> {
+        if !allowed::may_declare(&self.allow, Some(entry), kind, name) {
             return None;
         }
         let suspect = self.suspects.iter().find(|(suspect, _)| suspect.may_declare(kind, name));

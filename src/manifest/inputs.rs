@@ -156,10 +156,10 @@ pub(super) fn hides_nothing(loading: &Loading<'_>) -> bool {
 fn may_hide(loading: &Loading<'_>, kind: &str, name: &str) -> bool {
     let of_side = |side: &Side<'_>| {
         (side.has_unread() || side.faulty.may_declare(loading, kind, name))
-            && allowed::may_declare(&side.request.rules.allow, kind, name)
+            && allowed::may_declare(&side.request.rules.allow, None, kind, name)
     };
     loading.sides.iter().any(of_side)
-        || loading.request.lacking.iter().any(|(_, allow)| allowed::may_declare(allow, kind, name))
+        || loading.request.lacking.iter().any(|(_, allow)| allowed::may_declare(allow, None, kind, name))
 }
 
 fn hash_of<'a>(units: impl Iterator<Item = &'a Unit>) -> Hash {

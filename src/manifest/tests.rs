@@ -123,6 +123,49 @@ fn all_problems_of_an_envelope_are_found() {
     "#);
 }
 
+/// The errors of one file, and whether it is left as it was.
+fn check_broken(text: &str, expect: &[&str]) {
+    let loaded = Setup::new(&[("a.yaml", text)]).once();
+    let told = shown(&loaded);
+    for message in expect {
+        assert!(told.contains(message), "{text}\n{told}");
+    }
+    let source = &loaded.desired.sources["infra"];
+    assert!(!source.prunes && source.broken.contains("a.yaml"), "{text}");
+    assert_eq!(resources(&loaded), "");
+}
+
+#[test]
+fn annotations_that_say_nothing_where_they_stand_are_errors() {
+    let check = |metadata: &str, expect: &str| {
+        let name = "metadata:\n  name: a\n";
+        let text = thing("a", "{records: [{name: x}]}").replace("metadata: {name: a}\n", name);
+        check_broken(&text.replace(name, &format!("{name}  {metadata}\n")), &[expect, "--> a.yaml:"]);
+    };
+    check("annotations: [{reconciled/deletion: protect}]", "under `metadata.annotations`, found a list");
+    check("annotations: reconciled/suspend:\"true\"", "under `metadata.annotations`, found text");
+    check("annotations: 1", "under `metadata.annotations`, found a number");
+    check("labels: {reconciled/deletion: protect}", "`reconciled/deletion` is an annotation and no label");
+    let empty = thing("a", "{records: [{name: x}]}").replace("{name: a}", "{name: a, annotations: }");
+    assert_eq!(good(&Setup::new(&[("a.yaml", &empty)])), "one/a x = 3600 ");
+}
+
+#[test]
+fn what_a_list_declared_stays_where_it_is_no_list_any_more() {
+    let item = "{apiVersion: test/v1, kind: Thing, metadata: {name: a}, spec: {records: [{name: x}]}}";
+    let list = |rest: &str| format!("apiVersion: v1\nkind: List\n{rest}\n");
+    check_broken(&list(&format!("item: [{item}]")), &["field of a List `item`", "did you mean `items`?"]);
+    check_broken(&list(""), &["a List needs `items`"]);
+    check_broken(&list("items:"), &["under `items`, found nothing"]);
+    check_broken(&list(&format!("items: {item}")), &["under `items`, found a mapping"]);
+    check_broken(&list(&format!("items: [{item}, text]")), &["in a List, found text"]);
+    check_broken(&list(&format!("items: [{item}, {{spec: 1}}]")), &["in a List, found a mapping"]);
+    check_broken(&list("items: [{apiVersion: v1, kind: List}]"), &["a List needs `items`"]);
+    assert_eq!(good(&Setup::new(&[("a.yaml", &list("metadata: {resourceVersion: \"\"}\nitems: []"))])), "");
+    // A kind of another group that is called so is no list of manifests.
+    check_broken(&list("metadata: {name: a}").replace(" v1", " test/v1"), &["unknown kind List of test/v1"]);
+}
+
 #[test]
 fn what_is_wrong_as_yaml_hides_nothing_else_that_is_wrong_with_its_envelope() {
     let told = problems(
@@ -421,6 +464,11 @@ fn schemas_are_closed_and_named_as_kubeconform_does() {
     assert_eq!(schema["properties"]["spec"]["additionalProperties"], false);
     assert_eq!(schema["definitions"]["Record"]["additionalProperties"], false);
     assert_eq!(schema["properties"]["apiVersion"]["const"], "test/v1");
+    let metadata = &schema["properties"]["metadata"];
+    assert_eq!(metadata["additionalProperties"], false);
+    assert!(metadata["properties"]["creationTimestamp"].is_object());
+    let names = &metadata["properties"]["annotations"]["propertyNames"]["anyOf"];
+    assert!(names[1]["enum"].as_array().unwrap().contains(&json!("reconciled/deletion")), "{names}");
 }
 
 #[test]

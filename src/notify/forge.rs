@@ -123,16 +123,24 @@ impl Teller<'_> {
                     "the status of commit {} cannot be told: {error}",
                     row.commit.get(..7).unwrap_or("")
                 );
+                let is_given_up = error.is_final || row.decided_at + WORTH <= now;
                 if self.failures == 0 {
                     let hint = error.hint.as_deref().unwrap_or("see `report` of the source");
-                    tracing::warn!(source = &**self.source, error = %error, hint, "a commit status cannot be told; it is tried again");
+                    match is_given_up {
+                        true => {
+                            tracing::warn!(source = &**self.source, error = %error, hint, "a commit status cannot be told, and is given up");
+                        }
+                        false => {
+                            tracing::warn!(source = &**self.source, error = %error, hint, "a commit status cannot be told; it is tried again");
+                        }
+                    }
                 }
                 self.instance.set_unreported(self.source, Some(why));
                 self.failures += 1;
                 let (first, longest) = AGAIN;
                 let wait = first.saturating_mul(1u32.checked_shl(self.failures.min(16) - 1).unwrap_or(1));
                 self.next = now + wait.min(longest);
-                error.is_final || row.decided_at + WORTH <= now
+                is_given_up
             }
         };
         if is_done {

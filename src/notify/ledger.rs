@@ -19,6 +19,8 @@ use std::{
 
 /// Least time between two messages to one receiver about what is alike.
 const APART: Duration = Duration::from_secs(300);
+/// By so much no clock moves from one turn to the next unless it is set, or stood still.
+const SET: Duration = Duration::from_hours(24);
 
 /// What a receiver wants.
 #[derive(Clone, Debug)]
@@ -43,6 +45,8 @@ pub(super) struct Ledger {
     known: BTreeMap<TroubleKey, Known>,
     /// When a receiver was last told about what is alike; after a restart, from what it was told.
     last: BTreeMap<(Arc<str>, Alike), Duration>,
+    /// When the last turn was; none before the first.
+    turned: Option<Duration>,
 }
 
 /// What goes into one message: topic, reason, and the entry or the one subject.
@@ -102,9 +106,20 @@ impl Ledger {
         now: Duration,
     ) -> Vec<Notice> {
         let mut notices = Vec::new();
+        let by = self.turned.replace(now).map_or(Duration::ZERO, |last| now.saturating_sub(last));
+        let by = if by < SET { Duration::ZERO } else { by };
+        // What was noted by a clock that was behind until now has not lasted longer for that. By one that was ahead: it would be told
+        // once that time has come, which may be years.
+        let of_now = |at: Duration| (at + by).min(now);
         for (key, known) in &mut self.known {
-            if known.gone_at.is_none() && !found.contains_key(key) && !is_unknown(key) {
+            let noted = (known.seen_at, known.gone_at);
+            (known.seen_at, known.gone_at) = (of_now(known.seen_at), known.gone_at.map(of_now));
+            let is_moved = (known.seen_at, known.gone_at) != noted;
+            let is_gone = known.gone_at.is_none() && !found.contains_key(key) && !is_unknown(key);
+            if is_gone {
                 known.gone_at = Some(now);
+            }
+            if is_gone || is_moved {
                 notices.push(row(key, known));
             }
         }
@@ -112,6 +127,7 @@ impl Ledger {
             match self.known.get_mut(&key) {
                 Some(known) => {
                     let was_gone = known.gone_at.take().is_some();
+                    // Also where that is later than now: a clock that is behind for a moment does not know better.
                     let since = known.body.since.min(body.since);
                     known.body = Body { since, ..body };
                     if was_gone {
@@ -339,6 +355,57 @@ mod tests {
             assert_eq!(notices, []);
         }
         assert_eq!(said(&mut ledger, &["source infra"], &wish, 1_010), []);
+    }
+
+    #[test]
+    fn what_was_noted_by_a_clock_that_was_ahead_is_told_by_one_that_is_right() {
+        let (mut ledger, wish) = (Ledger::default(), both());
+        said(&mut ledger, &["pdns/a"], &wish, 1_000_000);
+        let now = Duration::from_secs(100);
+        let one = std::slice::from_ref(&wish);
+        let notices = ledger.turn("dns1", found(&["pdns/a"]), |_| false, one, now);
+        // It is durable: a restart must not bring the other time back.
+        let is_of_now = |notice: &Notice| matches!(notice, Notice::Trouble(row) if row.seen_at == now);
+        assert!(notices.len() == 1 && is_of_now(&notices[0]), "{notices:?}");
+        assert_eq!(said(&mut ledger, &["pdns/a"], &wish, 129), []);
+        assert_eq!(said(&mut ledger, &["pdns/a"], &wish, 130).len(), 1);
+        // So is its end.
+        assert_eq!(said(&mut ledger, &[], &wish, 1_000_000), []);
+        assert_eq!(said(&mut ledger, &[], &wish, 500), []);
+        let told = said(&mut ledger, &[], &wish, 530);
+        assert_eq!(told.iter().map(|message| message.topic.as_str()).collect::<Vec<_>>(), ["recovered"]);
+    }
+
+    #[test]
+    fn a_clock_that_is_behind_for_a_moment_does_not_know_when_a_trouble_began() {
+        let (mut ledger, wish) = (Ledger::default(), both());
+        let began = Stamp(Duration::from_secs(900_000));
+        let mut turn = |seconds: u64| {
+            let mut found = found(&["pdns/a"]);
+            found.values_mut().for_each(|body| body.since = began);
+            let now = Duration::from_secs(seconds);
+            ledger.turn("dns1", found, |_| false, std::slice::from_ref(&wish), now);
+            let since = ledger.active("dns1", "ops", now).into_iter().map(|message| message.since);
+            since.collect::<Vec<_>>()
+        };
+        assert_eq!(turn(1_000_000), []);
+        assert_eq!(turn(1_000_030), [began]);
+        assert_eq!(turn(100), [Stamp(Duration::from_secs(100))], "nothing began later than now");
+        assert_eq!(turn(1_000_100), [began]);
+    }
+
+    #[test]
+    fn what_was_noted_by_a_clock_that_was_behind_has_to_last_as_any_other() {
+        let (mut ledger, wish) = (Ledger::default(), both());
+        for second in [100, 110, 1_000_000, 1_000_019] {
+            assert_eq!(said(&mut ledger, &["pdns/a"], &wish, second), [], "{second}");
+        }
+        assert_eq!(said(&mut ledger, &["pdns/a"], &wish, 1_000_020).len(), 1);
+        // So has its end.
+        for second in [1_000_030, 2_000_000, 2_000_029] {
+            assert_eq!(said(&mut ledger, &[], &wish, second), [], "{second}");
+        }
+        assert_eq!(said(&mut ledger, &[], &wish, 2_000_030).len(), 1);
     }
 
     #[test]

@@ -79,7 +79,8 @@ pub(super) struct Group<'a> {
 impl Group<'_> {
     pub(super) fn message(&self) -> Message {
         let first = self.members.first().map(|(_, body)| *body);
-        let since = self.members.iter().map(|(_, body)| body.since).min().unwrap_or(self.at);
+        // Nothing began later than now: that was a clock that was ahead, or this one is behind.
+        let since = self.members.iter().map(|(_, body)| body.since).fold(self.at, Stamp::min);
         let subjects: Vec<String> = self.members.iter().take(NAMED).map(|(s, _)| s.to_string()).collect();
         let count = self.members.len();
         let topic = if self.is_over { Topic::Recovered } else { self.topic };

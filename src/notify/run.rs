@@ -25,6 +25,8 @@ const LOOK: Duration = Duration::from_secs(10);
 const ENDINGS: Duration = Duration::from_secs(20);
 /// Waits between attempts: the first, and the longest.
 const AGAIN: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(600));
+/// What helps where nothing better is known.
+const TRY: &str = "to try it: reconciled notify test NAME";
 /// How long a message is worth an attempt.
 const WORTH: Duration = Duration::from_hours(24);
 
@@ -180,15 +182,19 @@ async fn attempt(instance: &Instance, receiver: &Receiver, posted: &Posted, is_a
         () = stop.wished() => return,
     };
     count(instance, receiver, &sent);
-    say(receiver, &sent, is_away);
     let notice = match &sent {
-        Ok(()) => Notice::Delivered(posted.number),
+        Ok(()) => {
+            say(receiver, &sent, is_away);
+            Notice::Delivered(posted.number)
+        }
         Err(error) if error.is_final || posted.created_at + WORTH <= now => {
             session.metrics.notified(&receiver.name, "given-up");
-            tracing::warn!(receiver = &*receiver.name, title = message.title, error = %error, "a notification is given up");
+            let (title, hint) = (&message.title, error.hint.as_deref().unwrap_or(TRY));
+            tracing::warn!(receiver = &*receiver.name, title, error = %error, hint, "a notification is given up");
             Notice::Delivered(posted.number)
         }
         Err(_) => {
+            say(receiver, &sent, is_away);
             let (first, longest) = AGAIN;
             let wait = first.saturating_mul(1u32.checked_shl(posted.attempts.min(16)).unwrap_or(1));
             Notice::Again(posted.number, now + wait.min(longest))
@@ -208,7 +214,7 @@ fn count(instance: &Instance, receiver: &Receiver, sent: &Result<(), send::SendE
 fn say(receiver: &Receiver, sent: &Result<(), send::SendError>, is_away: &mut bool) {
     match (sent, *is_away) {
         (Err(error), false) => {
-            let hint = error.hint.as_deref().unwrap_or("to try it: reconciled notify test NAME");
+            let hint = error.hint.as_deref().unwrap_or(TRY);
             tracing::warn!(receiver = &*receiver.name, error = %error, hint, "a notification cannot be sent; it is tried again");
         }
         (Ok(()), true) => tracing::info!(receiver = &*receiver.name, "notifications are sent again"),

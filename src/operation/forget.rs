@@ -11,7 +11,7 @@ use crate::{
 use reconciled_engine::{
     DriftEnd, Store, Write,
     plan::STILL_THERE,
-    store::{Condition, Consent, Ending, Event},
+    store::{Consent, Ending, Event},
 };
 use reconciled_provider::{ActionId, ManifestKey, ResourceId, Scope};
 use schemars::JsonSchema;
@@ -91,7 +91,7 @@ pub async fn forget(
     let gone = open.iter().filter(|(_, entry)| is_gone(&entry.scope, &entry.id));
     let gone: BTreeSet<(&str, &str)> = gone.map(|(_, entry)| (&*entry.scope, &*entry.id)).collect();
     let mut writes = writes(&rows, &sharing, &gone, actor, at)?;
-    writes.extend(without_former(db, &rows).await?);
+    writes.extend(without_former(db, &rows, &conditions).await?);
     for (_, entry) in &open {
         writes.push(Write::Event(event(entry, "what may have been made of it is not there", actor, at)?));
     }
@@ -110,20 +110,28 @@ pub async fn forget(
 }
 
 /// Takes back that what `rows` took the place of will go: it stays as it is, and no look has to come first that would say so.
-async fn without_former(db: &Db, rows: &[TrackedEntry]) -> Result<Vec<Write>, Failure> {
+/// `told` is what is said of all scopes.
+async fn without_former(
+    db: &Db,
+    rows: &[TrackedEntry],
+    told: &[ConditionEntry],
+) -> Result<Vec<Write>, Failure> {
+    let let_go: BTreeSet<(&str, &str)> = rows.iter().map(|row| (&*row.scope, &*row.address)).collect();
+    let is_theirs = |scope: &str, address: Option<&str>, reason: &str| {
+        reason == STILL_THERE && address.is_some_and(|address| let_go.contains(&(scope, address)))
+    };
+    // No pass begins meanwhile, each scope is read by itself, and few of them have any.
+    let theirs = told.iter().filter(|one| is_theirs(&one.scope, one.address.as_deref(), &one.reason));
+    let scopes: BTreeSet<&str> = theirs.map(|one| &*one.scope).collect();
     let mut writes = Vec::new();
-    for scope in rows.iter().map(scope_of).collect::<Result<BTreeSet<Scope>, Failure>>()? {
-        let is_theirs = |condition: &Condition| {
-            let Some(address) = condition.address.as_ref().map(ToString::to_string) else { return false };
-            let is_let_go = |row: &TrackedEntry| row.address == address && row.scope == scope.to_string();
-            &*condition.reason == STILL_THERE && rows.iter().any(is_let_go)
-        };
+    for name in scopes {
+        let scope = scope(name)?;
         let mut conditions = db.scope(&scope).await?.conditions;
-        let before = conditions.len();
-        conditions.retain(|condition| !is_theirs(condition));
-        if conditions.len() < before {
-            writes.push(Write::Conditions(scope, conditions));
-        }
+        conditions.retain(|condition| {
+            let address = condition.address.as_ref().map(ToString::to_string);
+            !is_theirs(name, address.as_deref(), &condition.reason)
+        });
+        writes.push(Write::Conditions(scope, conditions));
     }
     Ok(writes)
 }
@@ -146,7 +154,11 @@ fn event(row: &TrackedEntry, message: &str, actor: &str, at: Duration) -> Result
 }
 
 fn scope_of(row: &TrackedEntry) -> Result<Scope, Failure> {
-    row.scope.parse().map_err(|error: &str| Failure::plain(error.to_string()))
+    scope(&row.scope)
+}
+
+fn scope(text: &str) -> Result<Scope, Failure> {
+    text.parse().map_err(|error: &str| Failure::plain(error.to_string()))
 }
 
 fn writes(

@@ -3,22 +3,25 @@
 //! [`Document`] is what `-o json`, the API and plan files hold. It holds no secret, no clock reading and no generated id: planning
 //! the same state twice gives the same bytes.
 
+mod blocked;
 mod build;
 mod document;
 #[cfg(test)]
 pub(crate) mod fixture;
 mod former;
+mod frozen;
 mod warnings;
 
 #[cfg(test)]
 mod tests;
 
-pub use build::{Details, Options, why_frozen};
+pub use build::{Details, Options};
 pub use document::{
     Action, Approval, Blocked, Change, Condition, ConditionKind, Counts, Document, Field, Foreign,
     ForeignResource, Foreseen, Frozen, GuardDomain, PathStep, Problem, ResourceChange, Source, State,
     Summary, Unassigned, Values, Warning,
 };
+pub use frozen::why_frozen;
 
 use super::{Selected, Unmatched, Upload, changed, unmatched};
 use crate::{

@@ -205,7 +205,8 @@ pub async fn add_behind(
             continue;
         }
         for mine in status.scopes.iter_mut().filter(|mine| mine.scope == scope) {
-            status.well -= std::mem::take(&mut mine.well);
+            // What is held may be among these: it counts no second time.
+            status.well = status.well.saturating_sub(std::mem::take(&mut mine.well));
         }
         status.conditions.push(ConditionEntry {
             scope,

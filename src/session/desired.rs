@@ -3,6 +3,7 @@
 use super::{
     KnownOutputs, Pins, Session, Snapshot,
     ailing::Entries,
+    newest::set_aside,
     reconfigured::reconfigured,
     sources::{self, Called, Known, TreeFiles},
 };
@@ -146,6 +147,11 @@ impl Outlook {
         self.is_invalid() || !self.ailing.is_empty() || self.snapshots.iter().any(|s| s.behind.is_some())
     }
 
+    /// True when nothing newer is known of any source than what is looked at.
+    pub fn is_newest(&self) -> bool {
+        self.snapshots.iter().all(|snapshot| snapshot.newest.is_none())
+    }
+
     /// True when a manifest has an error.
     pub fn is_invalid(&self) -> bool {
         self.reported.iter().any(|reported| reported.problem.is_error())
@@ -282,17 +288,26 @@ impl Session {
         // Before anything is read: what tells its kinds meanwhile tells them too late.
         let (ailing, entries) = (self.ailing(), self.entries());
         let (snapshots, loaded, outputs) = self.read(snapshots, &entries, store).await?;
-        if loaded.withheld.is_empty() {
-            let outlook = self.outlook_of(snapshots, loaded, outputs, store).await?;
-            return Ok(Outlook { ailing, ..outlook });
-        }
-        // `onInvalid: hold`: whole revision or nothing, so the one in force is read again.
-        let withheld: Vec<Arc<str>> = loaded.withheld.iter().cloned().collect();
-        let broken = broken(&loaded);
-        let reported = loaded.problems;
+        let refused = loaded.withheld.clone();
+        let mut outlook = match refused.is_empty() {
+            true => self.outlook_of(snapshots, loaded, outputs, store).await?,
+            false => self.in_place(snapshots, loaded, &entries, store).await?,
+        };
+        self.keep_what_is_newer(&mut outlook, &refused, &entries, store).await?;
+        Ok(Outlook { ailing, ..outlook })
+    }
+
+    /// `onInvalid: hold`: whole revision or nothing, so the one in force is read in place of what `loaded` withholds.
+    async fn in_place(
+        &self,
+        snapshots: Vec<Snapshot>,
+        loaded: Loaded,
+        entries: &Entries,
+        store: &dyn Store,
+    ) -> Result<Outlook, Failure> {
         let mut kept = Vec::new();
-        for snapshot in snapshots {
-            if !withheld.contains(&snapshot.name) {
+        for mut snapshot in snapshots {
+            if !loaded.withheld.contains(&snapshot.name) {
                 kept.push(snapshot);
                 continue;
             }
@@ -300,27 +315,27 @@ impl Session {
             let source = self.config.sources.iter().find(|s| s.name == snapshot.name).cloned();
             let source = source.filter(|_| good.in_force.is_some() && !good.is_restored);
             if let Some(source) = source {
-                kept.push(self.poll(&source, Known { is_local: true, ..good }).await?);
+                let good = Known { is_local: true, is_alone: true, ..good };
+                let good = self.poll(&source, good).await?;
+                let newest = snapshot.newest.take().unwrap_or_else(|| Box::new(snapshot));
+                let newest = Some(newest).filter(|newest| newest.revision != good.revision);
+                kept.push(Snapshot { newest, ..good });
             }
         }
+        let (kept, in_force, outputs) = self.read(kept, entries, store).await?;
+        let mut outlook = self.outlook_of(kept, in_force, outputs, store).await?;
+        set_aside(&mut outlook.desired, &loaded, &loaded.withheld);
+        outlook.broken = broken(&loaded);
+        outlook.withheld = loaded.withheld.into_iter().collect();
+        outlook.reported = loaded.problems;
         // A secret that can be had by now may be what the newest one lacks.
-        let offered = loaded.secrets;
-        // What the newest one declares it does so all the same: what another source lets go of is handed over to it.
-        let aside = loaded.desired.set_aside;
-        let (kept, loaded, outputs) = self.read(kept, &entries, store).await?;
-        let mut outlook = self.outlook_of(kept, loaded, outputs, store).await?;
-        outlook.secrets.extend(offered);
-        outlook.desired.set_aside.extend(aside);
-        outlook.reported = reported;
-        outlook.withheld = withheld;
-        outlook.broken = broken;
-        outlook.ailing = ailing;
+        outlook.secrets.extend(loaded.secrets);
         Ok(outlook)
     }
 
     /// Parses and normalizes. What several sources declare belongs to the one it is tracked for, and what others
     /// refer to was put out earlier: the inventory knows both, and is asked about nothing else.
-    async fn read(
+    pub(super) async fn read(
         &self,
         snapshots: Vec<Snapshot>,
         entries: &Entries,

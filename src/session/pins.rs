@@ -204,7 +204,8 @@ impl Session {
             return Err(Failure::plain(format!("no source is called `{source}`")));
         };
         let in_force = Some(commit.into());
-        self.poll(configured, SourceAsk { in_force, rev, is_local: true, ..SourceAsk::default() }).await
+        let known = SourceAsk { in_force, rev, is_local: true, is_alone: true, ..SourceAsk::default() };
+        self.poll(configured, known).await
     }
 }
 

@@ -3,7 +3,7 @@
 use super::desired::Folder;
 use crate::{
     clock::SystemClock,
-    config::{Approver, Config, FOLDER, GitRef, History, HostSecrets, SourceConfig},
+    config::{Approver, Config, FOLDER, GitRef, History, HostSecrets, SourceConfig, beside},
     failure::Failure,
     manifest::{Files, SourceRules},
     source::{
@@ -47,6 +47,8 @@ pub struct Snapshot {
     pub signer: Option<Signer>,
     /// Why a newer revision could not be had; the one in force is looked at instead.
     pub behind: Option<Arc<SourceError>>,
+    /// What was offered last, where this one is looked at in its place: what that declares is not gone.
+    pub newest: Option<Box<Snapshot>>,
 }
 
 impl Snapshot {
@@ -92,6 +94,8 @@ pub struct Known {
     pub rev: Option<String>,
     /// Take what is in force from the mirror and ask no remote.
     pub is_local: bool,
+    /// Only this commit is meant, whatever was offered since.
+    pub is_alone: bool,
     /// What is in force is what a backup says: it is not looked at in place of what its remote has.
     pub is_restored: bool,
     /// What another source of the same remote was told since then is enough; by default nothing is that was told before.
@@ -231,22 +235,24 @@ fn credentials(source: &SourceConfig, secrets: &Arc<HostSecrets>) -> Credentials
 
 /// A relative local url is relative to the configuration file.
 fn absolute(config: &Config, url: &str) -> String {
-    let is_local = !url.contains(':') && !url.starts_with('/');
-    let folder = Path::new(&*config.file.path).parent();
-    match folder.filter(|_| is_local) {
-        Some(folder) => folder.join(url).to_string_lossy().into_owned(),
-        None => url.to_string(),
+    if url.contains(':') {
+        return url.to_string();
     }
+    let path = beside(Some(Path::new(&*config.file.path)), Path::new(url));
+    path.to_string_lossy().into_owned()
 }
 
-fn oid(text: &str) -> Result<Oid, Failure> {
+/// A commit as it is named where there may be no doubt about which is meant.
+///
+/// Errors: it is not written with all of its digits.
+pub(crate) fn oid(text: &str) -> Result<Oid, Failure> {
     text.parse()
         .map_err(|_| Failure::hinted(format!("`{text}` is no commit id"), "write all 40 hexadecimal digits"))
 }
 
 /// Polls a source and opens the tree to look at. Blocks.
 ///
-/// When the remote cannot be asked, or offers what is refused, the revision in force is looked at instead and
+/// When the remote cannot be asked, or offers what is refused or cannot be listed, the revision in force is looked at instead and
 /// the snapshot says why. One that a backup says is in force is not: that is an error.
 pub(super) fn poll(
     mirrors: &Mirrors,
@@ -262,7 +268,7 @@ pub(super) fn poll(
         Some(in_force) if known.is_local => mirror.commit(in_force).map(Polled::Unchanged),
         _ => mirror.poll_since(in_force, accept, known.wished.unwrap_or_else(Instant::now)),
     };
-    let (mut commit, mut signer, behind) = match (polled, in_force) {
+    let (mut commit, mut signer, mut behind) = match (polled, in_force) {
         (Ok(Polled::Unchanged(commit)), _) => (commit, None, None),
         (Ok(Polled::Changed { to, signer, .. }), _) => (to, signer, None),
         (Err(error), Some(_)) if known.is_restored => {
@@ -286,6 +292,19 @@ pub(super) fn poll(
         // The mirror also has what was refused.
         signer = mirror.judge(in_force, commit.oid)?;
     }
+    // What cannot be listed may declare anything: it is looked at as little as what cannot be had.
+    let stays = in_force.filter(|in_force| {
+        known.rev.is_none() && !known.is_restored && behind.is_none() && *in_force != commit.oid
+    });
+    let snapshot = match (at(&mirror, source, commit.clone()), stays) {
+        (Err(error), Some(in_force)) => {
+            let Ok(good) = mirror.commit(in_force) else { return Err(error.into()) };
+            commit = good;
+            (signer, behind) = (None, Some(Arc::new(error)));
+            at(&mirror, source, commit.clone())?
+        }
+        (listed, _) => listed?,
+    };
     // A commit consents when it comes into force, not for as long as it is.
     // One that was in force before what is now does not consent again.
     let was_before = match in_force {
@@ -302,19 +321,41 @@ pub(super) fn poll(
         true => approves(&source.name, &commit),
         false => Vec::new(),
     };
-    // Other files of the repository may be read by name (variables), so the whole tree is listed.
+    let offered = match known.is_alone || known.rev.is_some() {
+        true => Ok(None),
+        false => offered(&mirror, source, in_force, commit.oid),
+    };
+    // What was offered last and cannot be read may declare anything.
+    let (newest, unread) = match offered {
+        Ok(newest) => (newest.map(Box::new), None),
+        Err(error) => (None, Some(Arc::new(error))),
+    };
+    let (prunes, behind) = (unread.is_none(), behind.or(unread));
+    Ok(Snapshot { prunes, approves, signer, behind, newest, ..snapshot })
+}
+
+/// What was offered last, where that is not `looked_at` and is signed as it has to be.
+fn offered(
+    mirror: &Mirror,
+    source: &SourceConfig,
+    in_force: Option<Oid>,
+    looked_at: Oid,
+) -> Result<Option<Snapshot>, SourceError> {
+    let newest = mirror.accepted()?.filter(|newest| newest.oid != looked_at);
+    match newest {
+        Some(newest) if mirror.still_accepts(in_force, newest.oid)? => at(mirror, source, newest).map(Some),
+        _ => Ok(None),
+    }
+}
+
+/// A commit with its files. Other files of the repository may be read by name (variables), so the whole tree is listed.
+fn at(mirror: &Mirror, source: &SourceConfig, commit: CommitInfo) -> Result<Snapshot, SourceError> {
     let tree = mirror.tree_at(commit.oid, &Paths::all())?;
     Ok(Snapshot {
-        name: source.name.clone(),
         revision: commit.oid.to_string().into(),
         label: commit.short().into(),
         commit: Some(commit),
-        tree: Box::new(tree),
-        prunes: true,
-        rules: SourceRules::from(source),
-        approves,
-        signer,
-        behind,
+        ..files(Box::new(tree), Some(source))
     })
 }
 
@@ -406,6 +447,7 @@ pub(super) fn files(tree: Box<dyn Tree>, name: Option<&SourceConfig>) -> Snapsho
         approves: Vec::new(),
         signer: None,
         behind: None,
+        newest: None,
     }
 }
 

@@ -7,7 +7,7 @@ use std::path::Path;
 use git2::{ErrorCode, Oid as GitOid, Repository, RepositoryInitOptions};
 
 use super::commit::broken;
-use super::error::io_error;
+use super::error::{disk, io_error};
 use super::{Oid, SourceError};
 
 /// Creates an empty one, readable for this user only.
@@ -23,7 +23,7 @@ pub(super) fn init_bare(directory: &Path) -> Result<(), SourceError> {
     let failed = |error: git2::Error| SourceError::Io {
         doing: "create",
         path: directory.to_owned(),
-        cause: io::Error::other(error.message().to_owned()),
+        cause: disk(&error),
     };
     Repository::init_opts(directory, &options).map(drop).map_err(failed)
 }

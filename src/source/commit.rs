@@ -8,6 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use bytes::Bytes;
 use git2::{ErrorClass, ErrorCode, ObjectType, Repository};
 
+use super::error::disk;
 use super::tree::{self, Entry, Limits, Listing, Paths, Reason, Refused, Relation, Tree};
 use super::{Oid, SourceError};
 
@@ -193,11 +194,9 @@ pub(super) fn broken(path: &Path, error: git2::Error) -> SourceError {
     }
     match error.class() {
         // A full disk or a missing permission is cured by no second clone.
-        ErrorClass::Os | ErrorClass::NoMemory if error.code() != ErrorCode::NotFound => SourceError::Io {
-            doing: "use the repository",
-            path: path.to_owned(),
-            cause: std::io::Error::other(error.message().to_owned()),
-        },
+        ErrorClass::Os | ErrorClass::NoMemory if error.code() != ErrorCode::NotFound => {
+            SourceError::Io { doing: "use the repository", path: path.to_owned(), cause: disk(&error) }
+        }
         _ => SourceError::Corrupt { path: path.to_owned(), cause: error.into() },
     }
 }

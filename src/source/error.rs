@@ -17,7 +17,7 @@ pub struct Cause {
 
 impl Cause {
     pub(super) fn new(message: impl Into<String>) -> Self {
-        Self { message: message.into() }
+        Self { message: steady(&message.into()) }
     }
 }
 
@@ -134,6 +134,8 @@ pub enum SourceError {
         name: String,
         /// The oldest that is not proven, abbreviated.
         commit: String,
+        /// It has no parent.
+        is_first: bool,
         /// How many after it are not proven either.
         others: usize,
         keys: Box<KeyFiles>,
@@ -308,7 +310,10 @@ impl SourceError {
             Self::Rewound { name, offered, .. } => format!(
                 "if the history was rewritten on purpose: reconciled sync --source {name} --accept-rewind {offered}"
             ),
-            Self::Unverified { commit, keys, cause, .. } => unverified_hint(commit, keys, cause),
+            Self::Unverified { commit, is_first, keys, cause, .. } => {
+                let onto = if *is_first { "--root".to_owned() } else { format!("{commit}~1") };
+                unverified_hint(&onto, keys, cause)
+            }
             Self::Keys { cause, .. } => cause.hint(),
             Self::Restored { cause, .. } | Self::NothingInForce { cause, .. } => cause.hint(),
             Self::Corrupt { .. } => "nothing: the next poll clones it again".into(),
@@ -341,6 +346,25 @@ pub(super) fn io_error(doing: &'static str, path: &Path) -> impl FnOnce(io::Erro
     move |cause| SourceError::Io { doing, path: path.to_owned(), cause }
 }
 
+/// What libgit2 said of this host's disk.
+pub(super) fn disk(error: &git2::Error) -> io::Error {
+    io::Error::other(steady(error.message()))
+}
+
+/// What libgit2 said, without what it ends the names of its temporary files with: that is another at each try, and what goes
+/// on as it was is told once.
+fn steady(message: &str) -> String {
+    const TEMPORARY: &str = "_git2_";
+    let mut parts = message.split(TEMPORARY);
+    let mut said = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        said += TEMPORARY;
+        said += "…";
+        said += part.trim_start_matches(|letter: char| letter.is_ascii_alphanumeric());
+    }
+    said
+}
+
 /// Says all of `attempts` on one line, each with its cause: the chain of one error cannot fork.
 fn list(attempts: &[SourceError]) -> String {
     let said = attempts.iter().map(|attempt| match attempt.detail() {
@@ -361,12 +385,12 @@ fn and_others(others: usize) -> String {
     }
 }
 
-/// What to do about a commit that is not proven: the committer signs it, or the operator allows the key.
-fn unverified_hint(commit: &str, keys: &KeyFiles, cause: &Doubt) -> String {
+/// What to do about a commit that is not proven: the committer signs it and what is after it `onto` what is before it, or the
+/// operator allows the key.
+fn unverified_hint(onto: &str, keys: &KeyFiles, cause: &Doubt) -> String {
     let files = [&keys.allowed_signers, &keys.gpg_keys];
     let files: Vec<String> = files.into_iter().flatten().map(|path| path.display().to_string()).collect();
-    let sign =
-        format!("sign it anew and push: git rebase --exec 'git commit --amend --no-edit -S' {commit}~1");
+    let sign = format!("sign it anew and push: git rebase --exec 'git commit --amend --no-edit -S' {onto}");
     match cause {
         Doubt::NotAllowed { .. } => {
             format!("if the key may sign, add it to {} on the daemon's host; else {sign}", files.join(" or "))
@@ -386,5 +410,25 @@ fn shown(names: &[String]) -> String {
         0 => "none".to_owned(),
         n if n > SHOWN => format!("{} and {} more", names[..SHOWN].join(", "), n - SHOWN),
         _ => names.join(", "),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::commit::broken;
+    use git2::{ErrorClass, ErrorCode};
+
+    #[test]
+    fn a_disk_that_stays_full_says_the_same_at_each_try() {
+        let full = |pack: &str| {
+            let said =
+                format!("cannot extend packfile '/m/objects/pack/pack_git2_{pack}': No space left on device");
+            let error = git2::Error::new(ErrorCode::GenericError, ErrorClass::Os, said);
+            crate::failure::chain(&broken(Path::new("/m"), error))
+        };
+        assert_eq!(full("0f16ce30c2605eeb"), full("d7c3b8fbce4f7624"));
+        assert!(full("0f16ce30c2605eeb").ends_with("/pack_git2_…': No space left on device"));
+        assert_eq!(steady("no branch a_git_b"), "no branch a_git_b");
     }
 }

@@ -266,6 +266,34 @@ impl Mirror {
         Ok(CommitInfo::of(&commit))
     }
 
+    /// Returns what was offered last and not refused, whether it came into force or not; none before the first poll.
+    ///
+    /// # Errors
+    /// [`SourceError::CommitNotFound`], [`SourceError::Corrupt`].
+    pub fn accepted(&self) -> Result<Option<CommitInfo>, SourceError> {
+        let repository = self.repository()?;
+        match repository.refname_to_id(&self.published()) {
+            Ok(oid) => Ok(Some(CommitInfo::of(&find_commit(&repository, oid.into())?))),
+            Err(error) if error.code() == ErrorCode::NotFound => Ok(None),
+            Err(error) => Err(broken(&self.directory, error)),
+        }
+    }
+
+    /// Says whether a commit that was accepted once would be so now: signatures may be asked for since. Which tag led to it is not
+    /// known any more, nor are the keys where they cannot be read: then it stays accepted.
+    ///
+    /// # Errors
+    /// [`SourceError::Corrupt`].
+    pub fn still_accepts(&self, in_force: Option<Oid>, commit: Oid) -> Result<bool, SourceError> {
+        match self.judge(in_force, commit) {
+            Err(SourceError::Unverified { .. }) => {
+                Ok(matches!(self.spec.reference, Reference::Tag(_) | Reference::Semver(_)))
+            }
+            Ok(_) | Err(SourceError::Keys { .. }) => Ok(true),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Says whether `commit` is `ancestor` or descends from it. A commit that is not here has no descendants.
     ///
     /// # Errors
@@ -453,11 +481,7 @@ impl Mirror {
 
     /// Lets the names of the mirror follow what was accepted, so that `resolve` knows them.
     fn publish(&self, repository: &Repository, commit: GitOid) -> Result<(), SourceError> {
-        let name = match &self.spec.reference {
-            Reference::Branch(branch) => format!("refs/heads/{branch}"),
-            Reference::Tag(tag) => format!("refs/tags/{tag}"),
-            Reference::Semver(_) | Reference::Commit(_) => "refs/reconciled/tip".to_owned(),
-        };
+        let name = self.published();
         keep(repository, &name, commit)?;
         let damaged = |error| broken(repository.path(), error);
         let head = repository.find_reference("HEAD").map_err(damaged)?;
@@ -467,6 +491,15 @@ impl Mirror {
                 .map_err(damaged)?;
         }
         Ok(())
+    }
+
+    /// The name of what was accepted last.
+    fn published(&self) -> String {
+        match &self.spec.reference {
+            Reference::Branch(branch) => format!("refs/heads/{branch}"),
+            Reference::Tag(tag) => format!("refs/tags/{tag}"),
+            Reference::Semver(_) | Reference::Commit(_) => "refs/reconciled/tip".to_owned(),
+        }
     }
 
     /// Clones into a sibling and takes that in place of the damaged mirror, which stays until then.

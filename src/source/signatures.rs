@@ -190,6 +190,17 @@ fn ssh_keys_of_each_kind_sign_what_comes_into_force() {
 }
 
 #[test]
+fn who_signs_the_first_commit_anew_is_sent_to_no_commit_before_it() {
+    let desk = Desk::new();
+    let key = desk.key("ada", ED);
+    desk.allow(&[format!("ada@example.com {key}")]);
+    desk.unsigned("first\n\nparent none");
+    desk.refused(None, &["git rebase --exec 'git commit --amend --no-edit -S' --root with a key"]);
+    let second = desk.unsigned("second").short();
+    desk.refused(None, &[&format!("-S' {second}~1 with a key")]);
+}
+
+#[test]
 fn a_commit_that_proves_nothing_is_refused_and_what_is_in_force_stays() {
     let desk = Desk::new();
     let key = desk.key("ada", ED);
@@ -460,4 +471,30 @@ fn an_openpgp_key_that_ended_or_was_revoked_vouches_for_nothing() {
     // Somebody's private keys are no list of public ones.
     fs::write(desk.path("keys.asc"), "-----BEGIN PGP PRIVATE KEY BLOCK-----\n").unwrap();
     desk.refused(None, &["nothing new of source infra can be verified", "something else than public keys"]);
+}
+
+#[test]
+fn what_was_accepted_before_signatures_were_asked_for_counts_no_more() {
+    let desk = Desk::new();
+    let key = desk.key("ada", ED);
+    desk.allow(&[format!("ada@example.com {key}")]);
+    let first = desk.ssh("ada", &[]);
+    let unsigned = desk.unsigned("second");
+    let signed = desk.ssh("ada", &[]);
+    let main = || Reference::Branch("main".into());
+    let mut asked_nothing = desk.host.spec(&[desk.dir.path().to_str().unwrap()]);
+    asked_nothing.reference = main();
+    let mirror = desk.host.open(asked_nothing);
+    mirror.poll(None, None).unwrap();
+    assert_eq!(mirror.accepted().unwrap().map(|commit| commit.oid), Some(signed));
+    let counts = |reference: Reference, whole_history: bool, in_force: Oid, commit: Oid| {
+        desk.mirror(reference, whole_history).still_accepts(Some(in_force), commit).unwrap()
+    };
+    assert!(mirror.still_accepts(Some(first), unsigned).unwrap(), "nobody asks for signatures");
+    assert!(!counts(main(), true, first, unsigned));
+    assert!(!counts(main(), true, first, signed), "what it brings along is not signed");
+    assert!(counts(main(), false, first, signed));
+    assert!(counts(main(), true, signed, unsigned), "what is in force was judged before");
+    // A tag may have been signed in its place.
+    assert!(counts(Reference::Tag("v1".into()), true, first, unsigned));
 }

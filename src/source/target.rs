@@ -11,7 +11,7 @@ use git2::build::RepoBuilder;
 use git2::{Repository, RepositoryInitMode, RepositoryInitOptions};
 use rustix::fs::OFlags;
 
-use super::error::io_error;
+use super::error::{disk, io_error};
 use super::{SourceError, process};
 
 /// What a place holds.
@@ -241,5 +241,5 @@ impl Work {
 
 fn failed(doing: &'static str, path: &Path) -> impl FnOnce(git2::Error) -> SourceError {
     let path = path.to_owned();
-    move |error| SourceError::Io { doing, path, cause: io::Error::other(error.message().to_owned()) }
+    move |error| SourceError::Io { doing, path, cause: disk(&error) }
 }

@@ -51,12 +51,12 @@ impl Verify {
         let keys =
             Keys::read(&self.keys).map_err(|cause| SourceError::Keys { name: name.to_owned(), cause })?;
         let now = self.clock.now();
-        let Some((tip, _)) = objects.commits.last() else {
+        let Some(tip) = objects.commits.last() else {
             return Err(self.unverified(name, None, 0, Doubt::Unsigned));
         };
         if let Some((tag, raw)) = &objects.tag
             && let Ok((signed, header)) = trust::tag(raw)
-            && header.object == tip.to_string()
+            && header.object == tip.0.to_string()
             && header.kind == "commit"
             && header.name == *tag
             && let Ok(signer) = keys.judge(&signed, now)
@@ -66,31 +66,44 @@ impl Verify {
         let first = if self.whole_history { 0 } else { objects.commits.len() - 1 };
         let mut last = None;
         let (mut refused, mut others) = (None, 0);
-        for (oid, raw) in &objects.commits[first..] {
-            match trust::commit(raw).and_then(|signed: Signed| keys.judge(&signed, now)) {
+        for commit in &objects.commits[first..] {
+            match trust::commit(&commit.1).and_then(|signed: Signed| keys.judge(&signed, now)) {
                 Ok(signer) => last = Some(signer),
-                Err(doubt) if refused.is_none() => refused = Some((*oid, doubt)),
+                Err(doubt) if refused.is_none() => refused = Some((commit, doubt)),
                 Err(_) => others += 1,
             }
         }
         match (refused, last) {
             (None, Some(signer)) => Ok(signer),
             (refused, _) => {
-                let (oid, doubt) = refused.unwrap_or((*tip, Doubt::Unsigned));
-                Err(self.unverified(name, Some(oid), others, doubt))
+                let (commit, doubt) = refused.unwrap_or((tip, Doubt::Unsigned));
+                Err(self.unverified(name, Some(commit), others, doubt))
             }
         }
     }
 
-    fn unverified(&self, name: &str, commit: Option<Oid>, others: usize, cause: Doubt) -> SourceError {
+    fn unverified(
+        &self,
+        name: &str,
+        commit: Option<&(Oid, Vec<u8>)>,
+        others: usize,
+        cause: Doubt,
+    ) -> SourceError {
         SourceError::Unverified {
             name: name.to_owned(),
-            commit: commit.map(|oid| oid.short()).unwrap_or_default(),
+            commit: commit.map(|(oid, _)| oid.short()).unwrap_or_default(),
+            is_first: commit.is_some_and(|(_, raw)| is_first(raw)),
             others,
             keys: Box::new(self.keys.clone()),
             cause: Box::new(cause),
         }
     }
+}
+
+/// True for a commit without a parent.
+fn is_first(raw: &[u8]) -> bool {
+    let mut header = raw.split(|byte| *byte == b'\n').take_while(|line| !line.is_empty());
+    header.all(|line| !line.starts_with(b"parent "))
 }
 
 /// Reads the commits that `tip` has and `base` has not, and the tag that leads to it.

@@ -5,20 +5,26 @@
 //! not in a backup: keep `seal.key` apart, or whoever finds the backup reads what is sealed.
 
 use super::{
-    DATABASE, Init, Reader,
+    DATABASE, Init, Reader, drift,
     error::{Result, StoreError},
-    events,
+    events, inventory,
     open::{self, Lock, Schema},
-    rows::ms,
+    pin,
+    rows::{self, ms},
+    suspension, write,
 };
-use reconciled_engine::store::Event;
-use reconciled_provider::Clock;
+use reconciled_engine::{
+    DriftEnd, Pin, Suspension,
+    store::{Consent, Event},
+};
+use reconciled_provider::{Clock, ResourceId, Scope};
 use serde::Serialize;
 use sqlx::{
     ConnectOptions as _, Connection as _, SqliteConnection,
     sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous},
 };
 use std::{
+    collections::BTreeMap,
     fs::{self, File},
     io::ErrorKind,
     path::{Path, PathBuf},
@@ -34,6 +40,30 @@ pub struct Restored {
     pub epoch: u64,
     /// Where the database it replaced was put, if there was one.
     pub replaced: Option<PathBuf>,
+    /// What was suspended, resumed, rolled back and forgotten since the backup is known, and counts.
+    pub knows_words: bool,
+}
+
+/// The last event of a trail: its number and its hash.
+type Last = (i64, Vec<u8>);
+
+/// What the database that is replaced knows.
+#[derive(Default)]
+struct Before {
+    /// Its epoch; none when there is none or it is damaged.
+    epoch: Option<u64>,
+    /// What persons said to it; none where that cannot be read.
+    words: Option<Words>,
+}
+
+/// What persons stopped, what they keep at an earlier revision, and what they let go of.
+struct Words {
+    suspensions: Vec<Suspension>,
+    pins: Vec<Pin>,
+    /// None of it is tracked.
+    let_go: Vec<(Scope, ResourceId, Consent)>,
+    /// It goes on from where the backup was made: what it knows no more was taken back.
+    goes_on: bool,
 }
 
 impl Reader {
@@ -157,53 +187,137 @@ pub(super) fn put_aside(dir: &Path, now: Duration) -> Result<PathBuf> {
 /// Replaces the database in `dir` by a backup.
 ///
 /// The backup is checked, migrated and given an epoch beyond both before anything is replaced; the database it
-/// replaces stays as `state.db.replaced`.
+/// replaces stays as `state.db.replaced`. What persons suspended, resumed, rolled back and forgot since counts, where that one can be
+/// read.
 pub async fn restore(dir: &Path, backup: &Path, clock: &dyn Clock) -> Result<Restored> {
-    if !backup.exists() {
-        return Err(StoreError::file("read", backup)(ErrorKind::NotFound.into()));
+    // SQLite says of a directory that the disk is broken.
+    if !fs::metadata(backup).map_err(StoreError::file("read", backup))?.is_file() {
+        return Err(StoreError::NoBackup { file: backup.to_path_buf(), what: "it is no file".into() });
     }
     open::make_dir(dir)?;
     let _lock = Lock::take(dir)?;
     let file = dir.join(DATABASE);
     let new = dir.join("state.db.restoring");
-    let old_epoch = fold(&file).await;
-    let (tracked, epoch) = prepare(dir, backup, &new, old_epoch, clock).await?;
-    let replaced = exchange(&file, &new)?;
-    Ok(Restored { tracked, epoch, replaced })
+    let restored = async {
+        let restored = prepare(dir, backup, &new, clock).await?;
+        let replaced = exchange(&file, &new)?;
+        Ok(Restored { replaced, ..restored })
+    };
+    let restored = restored.await;
+    if restored.is_err() {
+        // It is of no use to anybody; that it cannot be removed would only hide the first error.
+        for suffix in ["-wal", "-shm", ""] {
+            let _ = remove(&beside(&new, suffix)?);
+        }
+    }
+    restored
 }
 
-/// Folds the WAL of the old database into it and reads its epoch; none when there is none or it is damaged.
-async fn fold(file: &Path) -> Option<u64> {
+/// Folds the WAL of the old database into it, and reads what counts of it beside a backup whose trail ends with `last`.
+async fn fold(file: &Path, last: &Last) -> Before {
     if !file.exists() {
-        return None;
+        return Before::default();
     }
-    let mut conn = open::connect(file).await.ok()?;
+    let Ok(mut conn) = open::connect(file).await else { return Before::default() };
     let epoch = open::epoch(&mut conn).await.ok();
+    let words = words(&mut conn, file, last).await.ok().flatten();
     // What cannot be folded is put aside with the database.
     let _ = sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(&mut conn).await;
     let _ = conn.close().await;
-    epoch
+    Before { epoch, words }
+}
+
+/// What persons said to the state; none where another version of this program wrote it.
+async fn words(conn: &mut SqliteConnection, file: &Path, last: &Last) -> Result<Option<Words>> {
+    if open::identify(conn, file).await? != Schema::Ours(open::newest_schema()) {
+        return Ok(None);
+    }
+    let (suspensions, pins) = (suspension::all(conn).await?, pin::all(conn).await?);
+    let let_go = let_go(conn).await?;
+    Ok(Some(Words { suspensions, pins, let_go, goes_on: events::continues(conn, last).await? }))
+}
+
+/// What was let go of and is not tracked again. A word to adopt is not among it: it would be done once more.
+async fn let_go(conn: &mut SqliteConnection) -> Result<Vec<(Scope, ResourceId, Consent)>> {
+    let found: Vec<(String, String, String)> = sqlx::query_as(
+        "SELECT scope, id, word FROM consent WHERE word <> 'adopt' AND NOT EXISTS
+             (SELECT 1 FROM inventory WHERE inventory.scope = consent.scope AND inventory.id = consent.id)
+         ORDER BY scope, id",
+    )
+    .fetch_all(conn)
+    .await?;
+    found
+        .iter()
+        .map(|(scope, id, word)| {
+            let consent = if word == "let-go" { Consent::LetGo } else { Consent::Barred };
+            Ok((rows::scope(scope)?, ResourceId::from(id.as_str()), consent))
+        })
+        .collect()
+}
+
+/// Puts what persons said to the state before beside what the backup knows, or in its place where that one goes on from there.
+async fn put_words(conn: &mut SqliteConnection, words: &Words, now: Duration) -> Result<()> {
+    if words.goes_on {
+        for sql in [
+            "DELETE FROM suspension_scope",
+            "DELETE FROM suspension",
+            "DELETE FROM pin",
+            "DELETE FROM consent WHERE word <> 'adopt'",
+        ] {
+            sqlx::query(sql).execute(&mut *conn).await?;
+        }
+    }
+    for suspension in &words.suspensions {
+        suspension::put(conn, suspension).await?;
+    }
+    for pin in &words.pins {
+        pin::put(conn, pin).await?;
+    }
+    let mut let_go: BTreeMap<&Scope, Vec<ResourceId>> = BTreeMap::new();
+    for (scope, id, consent) in &words.let_go {
+        write::put_consent(conn, scope, id, consent).await?;
+        let_go.entry(scope).or_default().push(id.clone());
+    }
+    // Whether a state that is another one means the same thing nobody knows: what the backup tracks stays tracked then.
+    if words.goes_on {
+        for (scope, ids) in &let_go {
+            untrack(conn, scope, ids, now).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Lets go of what the backup still tracks of these.
+async fn untrack(
+    conn: &mut SqliteConnection,
+    scope: &Scope,
+    ids: &[ResourceId],
+    now: Duration,
+) -> Result<()> {
+    let ends: Vec<(ResourceId, DriftEnd)> = ids.iter().map(|id| (id.clone(), DriftEnd::Gone)).collect();
+    drift::over(conn, scope, &ends, now).await?;
+    if inventory::remove(conn, scope, ids).await? {
+        inventory::touch(conn, &[scope]).await?;
+        // What was found in sync was found so with these rows.
+        write::put_version(conn, scope, None).await?;
+    }
+    write::unclaim(conn, scope, ids).await
 }
 
 /// Makes the database that is to be put in place.
-async fn prepare(
-    dir: &Path,
-    backup: &Path,
-    new: &Path,
-    old_epoch: Option<u64>,
-    clock: &dyn Clock,
-) -> Result<(u64, u64)> {
+async fn prepare(dir: &Path, backup: &Path, new: &Path, clock: &dyn Clock) -> Result<Restored> {
     for suffix in ["-wal", "-shm"] {
         remove(&beside(new, suffix)?)?;
     }
-    let schema = take(backup, new).await.map_err(|error| error.of_backup(backup))?;
+    let (schema, last) = take(backup, new).await.map_err(|error| error.of_backup(backup))?;
+    let before = fold(&dir.join(DATABASE), &last).await;
     let mut conn = open::connect(new).await?;
     let named = |error: StoreError| error.of(new);
-    open::migrate(&mut conn, new, schema).await?;
+    open::migrate_copy(&mut conn, new, schema).await?;
     check_key(&mut conn, dir).await.map_err(named)?;
     let restored_epoch = open::epoch(&mut conn).await.map_err(named)?;
     // Where the old epoch cannot be read it is at most so far ahead.
-    let beyond = old_epoch.unwrap_or(restored_epoch + 1000).max(restored_epoch);
+    let beyond = before.epoch.unwrap_or(restored_epoch + 1000).max(restored_epoch);
     let event = Event {
         at: clock.now(),
         kind: "restored".into(),
@@ -214,7 +328,7 @@ async fn prepare(
         reason: "restore".into(),
         message: format!("restored from {}", backup.display()).into(),
     };
-    let finish = async |conn: &mut SqliteConnection| -> Result<(u64, u64)> {
+    let finish = async |conn: &mut SqliteConnection| -> Result<Restored> {
         // What was made since the copy is not in it, and would be made again.
         open::set_recovering(conn).await?;
         // Nor what came into force since: what did so before must not be done again in its place.
@@ -226,20 +340,24 @@ async fn prepare(
         // Nor is what was consented to and done since: it would be done again on the same word.
         sqlx::query("DELETE FROM begun").execute(&mut *conn).await?;
         sqlx::query("DELETE FROM approval WHERE used_at IS NULL").execute(&mut *conn).await?;
+        if let Some(words) = &before.words {
+            put_words(conn, words, clock.now()).await?;
+        }
         sqlx::query("UPDATE epoch SET epoch = ?1").bind(beyond as i64).execute(&mut *conn).await?;
         let epoch = open::raise_epoch(conn, clock).await?;
         events::append(conn, &event).await?;
         let tracked: i64 = sqlx::query_scalar("SELECT count(*) FROM inventory").fetch_one(&mut *conn).await?;
         sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(conn).await?;
-        Ok((tracked as u64, epoch))
+        let knows_words = before.words.as_ref().is_some_and(|words| words.goes_on);
+        Ok(Restored { tracked: tracked as u64, epoch, replaced: None, knows_words })
     };
     let result = finish(&mut conn).await.map_err(named)?;
     conn.close().await.map_err(|error| named(error.into()))?;
     Ok(result)
 }
 
-/// Copies what is in `backup`, once it was checked, to `new`.
-async fn take(backup: &Path, new: &Path) -> Result<Schema> {
+/// Copies what is in `backup`, once it was checked, to `new`; what wrote it, and where its trail ends.
+async fn take(backup: &Path, new: &Path) -> Result<(Schema, Last)> {
     let (pool, _still) = open::read_pool(backup).await?;
     let mut source = pool.acquire().await.map_err(|error| StoreError::from(error).of(backup))?;
     let schema = open::identify(&mut source, backup).await?;
@@ -247,10 +365,11 @@ async fn take(backup: &Path, new: &Path) -> Result<Schema> {
         return Err(StoreError::Foreign(backup.to_path_buf()));
     }
     open::check(&mut source, backup, "PRAGMA integrity_check(1)").await?;
+    let last = events::last(&mut source).await.map_err(|error| error.of(backup))?;
     copy(&mut source, new).await.map_err(|error| error.of(backup))?;
     drop(source);
     pool.close().await;
-    Ok(schema)
+    Ok((schema, last))
 }
 
 /// A backup that needs a key is refused before anything is replaced, not after.

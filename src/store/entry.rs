@@ -184,7 +184,7 @@ pub struct ScopeStatus {
     pub applied: u64,
     /// Of these: on their way at the remote.
     pub pending: u64,
-    /// Of these: as declared, and well as far as anybody knows.
+    /// Of these: as declared, and well as far as anybody knows, with what of them is held.
     #[serde(default)]
     pub well: u64,
     /// Foreign resources when it was last seen whole and in sync; none when it is not in sync.

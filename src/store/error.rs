@@ -165,6 +165,8 @@ pub enum Trouble {
     Full,
     /// Somebody else holds the database.
     Busy,
+    /// This program itself has all its connections to it in use.
+    Crowded,
     /// The file or its directory may not be written.
     ReadOnly,
     /// The file cannot be opened.
@@ -182,6 +184,7 @@ impl fmt::Display for Trouble {
         f.write_str(match self {
             Trouble::Full => "no space left",
             Trouble::Busy => "in use by another program",
+            Trouble::Crowded => "not free to be read, as all that this program reads at once takes too long",
             Trouble::ReadOnly => "not writable",
             Trouble::CannotOpen => "cannot be opened",
             Trouble::Damaged => "damaged",
@@ -199,7 +202,7 @@ fn trouble_of(error: &sqlx::Error) -> Trouble {
     let code = error.as_database_error().and_then(|e| e.code()).and_then(|code| code.parse().ok());
     match (code, error) {
         (Some(code), _) => trouble_of_code(code),
-        (None, sqlx::Error::PoolTimedOut) => Trouble::Busy,
+        (None, sqlx::Error::PoolTimedOut) => Trouble::Crowded,
         (None, sqlx::Error::Io(_)) => Trouble::Io,
         _ => Trouble::Other,
     }
@@ -295,6 +298,9 @@ impl StoreError {
             }
             StoreError::Database { trouble: Trouble::Busy, .. } => {
                 "close other programs that have it open, such as a `sqlite3` shell in a transaction"
+            }
+            StoreError::Database { trouble: Trouble::Crowded, .. } => {
+                "ask again; where that does not help, check that the disk is not overloaded (`iostat`), and start the daemon anew"
             }
             StoreError::Database { trouble: Trouble::ReadOnly | Trouble::CannotOpen, .. } => {
                 "run as the user that owns the state directory, and check that it is mounted for writing"

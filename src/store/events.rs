@@ -35,12 +35,19 @@ pub(super) fn link(before: &[u8], row: &Canonical<'_>) -> [u8; 32] {
 }
 
 /// The number and the hash of the last event.
-async fn last(conn: &mut SqliteConnection) -> Result<(i64, Vec<u8>)> {
+pub(super) async fn last(conn: &mut SqliteConnection) -> Result<(i64, Vec<u8>)> {
     let last: Option<(i64, Vec<u8>)> =
         sqlx::query_as("SELECT number, hash FROM event ORDER BY number DESC LIMIT 1")
             .fetch_optional(&mut *conn)
             .await?;
     Ok(last.unwrap_or_else(|| (0, GENESIS.to_vec())))
+}
+
+/// True where the trail goes on from the one that ended with this event.
+pub(super) async fn continues(conn: &mut SqliteConnection, (number, hash): &(i64, Vec<u8>)) -> Result<bool> {
+    let found = sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM event WHERE number = ?1 AND hash = ?2)");
+    let is_in_it: bool = found.bind(*number).bind(&hash[..]).fetch_one(conn).await?;
+    Ok(is_in_it || *number == 0)
 }
 
 /// What a row has besides what its event says.
@@ -128,10 +135,12 @@ pub(super) async fn append_all(conn: &mut SqliteConnection, events: &[&Event]) -
 }
 
 /// What a check of the audit trail found.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Verification {
     /// Rows that were checked and are in order.
     pub checked: u64,
+    /// Number of the first of them; they follow each other.
+    pub first: Option<i64>,
     /// The first row that is not.
     pub broken: Option<Broken>,
 }
@@ -158,9 +167,9 @@ pub(super) async fn verify(conn: &mut SqliteConnection) -> Result<Verification> 
     let begin = begin.and_then(|(number, hash)| Some((number.parse::<i64>().ok()?, from_hex(hash))));
     let (gone, mut before) = begin.unwrap_or_else(|| (0, GENESIS.to_vec()));
     let (mut checked, mut expected) = (0, gone + 1);
-    let broken = |checked, number, why: &str| {
-        Ok(Verification { checked, broken: Some(Broken { number, why: why.into() }) })
-    };
+    let found =
+        |checked: u64, broken| Verification { checked, first: (checked > 0).then_some(gone + 1), broken };
+    let broken = |checked, number, why: &str| Ok(found(checked, Some(Broken { number, why: why.into() })));
     let mut rows = sqlx::query(AssertSqlSafe(format!("{SELECT} ORDER BY number"))).fetch(conn);
     while let Some(row) = rows.try_next().await? {
         let number: i64 = row.try_get(0)?;
@@ -178,7 +187,7 @@ pub(super) async fn verify(conn: &mut SqliteConnection) -> Result<Verification> 
     if written.is_some_and(|written| written >= expected) {
         return broken(checked, expected, "the row is missing");
     }
-    Ok(Verification { checked, broken: None })
+    Ok(found(checked, None))
 }
 
 fn canonical(row: &SqliteRow) -> Result<Canonical<'_>> {

@@ -1,13 +1,13 @@
 //! The audit trail outside of the state: lines that hold together without it, and a shorter trail inside.
 //!
-//! Each line has all that its hash is made of, so a file can be checked by itself; where it begins after the first
-//! event, the hash of its first line is taken as given.
+//! Each line has all that its hash is made of, so files can be checked by themselves; where they begin after the first
+//! event, their first line is taken as given, and whether more followed they cannot show.
 
 use super::{
     Db, Reader, drift,
     error::{Result, StoreError},
     events::{self, Broken, Verification},
-    rows::ms,
+    rows::{at, ms},
     writer,
 };
 use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
@@ -90,6 +90,14 @@ impl Reader {
         found.iter().map(Exported::of).collect()
     }
 
+    /// When the last event was, since the epoch.
+    pub async fn newest_event(&self) -> Result<Option<Duration>> {
+        let mut conn = self.conn().await?;
+        let found = sqlx::query_scalar("SELECT at FROM event ORDER BY number DESC LIMIT 1");
+        let found: Option<i64> = found.fetch_optional(&mut *conn).await.map_err(|error| self.error(error))?;
+        Ok(found.map(at))
+    }
+
     /// The last event that `file` was given; none where another file was, or none was ever.
     pub async fn exported_until(&self, file: &Path) -> Result<Option<i64>> {
         let mut conn = self.conn().await?;
@@ -153,38 +161,57 @@ pub(super) async fn trim(conn: &mut SqliteConnection, cutoff: Duration) -> Resul
     Ok(gone.rows_affected())
 }
 
-/// Checks an export by itself.
-///
-/// Errors: a line cannot be read or is no event.
-pub fn verify(lines: impl BufRead) -> std::result::Result<Verification, String> {
-    let (mut checked, mut before): (u64, Option<Exported>) = (0, None);
-    for (index, line) in lines.lines().enumerate() {
-        let line = line.map_err(|error| format!("line {}: {error}", index + 1))?;
-        let event: Exported = serde_json::from_str(&line)
-            .map_err(|error| format!("line {} is no event: {error}", index + 1))?;
-        let broken = |why: &str| {
-            Ok(Verification { checked, broken: Some(Broken { number: event.number, why: why.into() }) })
-        };
-        let expected = match &before {
-            Some(before) if before.number + 1 != event.number => {
-                return broken("events before it are missing");
+/// A check of an export by itself, which may lie in several files, the oldest first.
+#[derive(Default)]
+pub struct Chain {
+    found: Verification,
+    before: Option<Exported>,
+}
+
+impl Chain {
+    /// Checks what is in one file, behind what was in those before it.
+    ///
+    /// Errors: a line cannot be read or is no event.
+    pub fn read(&mut self, lines: impl BufRead) -> std::result::Result<(), String> {
+        for (index, line) in lines.lines().enumerate() {
+            if self.found.broken.is_some() {
+                break;
             }
+            let line = line.map_err(|error| format!("line {}: {error}", index + 1))?;
+            let event: Exported = serde_json::from_str(&line)
+                .map_err(|error| format!("line {} is no event: {error}", index + 1))?;
+            if let Some(why) = self.fault(&event, &line) {
+                self.found.broken = Some(Broken { number: event.number, why: why.into() });
+                break;
+            }
+            self.found.checked += 1;
+            self.found.first = self.found.first.or(Some(event.number));
+            self.before = Some(event);
+        }
+        Ok(())
+    }
+
+    /// What was found.
+    pub fn found(self) -> Verification {
+        self.found
+    }
+
+    /// What is wrong with the next event, which is all of its `line`.
+    fn fault(&self, event: &Exported, line: &str) -> Option<&'static str> {
+        let expected = match &self.before {
+            Some(before) if before.number + 1 != event.number => return Some("events before it are missing"),
             Some(before) => Some(event.link(&from_hex(&before.hash))),
             None if event.number == 1 => Some(event.link(&events::GENESIS)),
             // What came before is not here.
             None => None,
         };
         if expected.is_some_and(|expected| expected != event.hash) {
-            return broken("it was changed after it was written");
+            return Some("it was changed after it was written");
         }
         // The hash covers what an event says, and nothing that was written beside it.
-        if serde_json::from_str::<Value>(&line).ok() != serde_json::to_value(&event).ok() {
-            return broken("its line says more than the event, or less");
-        }
-        checked += 1;
-        before = Some(event);
+        let is_all = serde_json::from_str::<Value>(line).ok() == serde_json::to_value(event).ok();
+        (!is_all).then_some("its line says more than the event, or less")
     }
-    Ok(Verification { checked, broken: None })
 }
 
 /// The bytes of a hash. What is none gives no bytes, which no event is linked to.

@@ -443,6 +443,8 @@ pub(super) async fn sweep(conn: &mut SqliteConnection) -> Result<()> {
          AND NOT EXISTS (SELECT 1 FROM inventory WHERE inventory.scope = document.scope)",
         "DELETE FROM looked_at WHERE scope NOT IN (SELECT scope FROM document)
          AND NOT EXISTS (SELECT 1 FROM inventory WHERE inventory.scope = looked_at.scope)",
+        "DELETE FROM scope_place WHERE scope NOT IN (SELECT scope FROM document)
+         AND NOT EXISTS (SELECT 1 FROM inventory WHERE inventory.scope = scope_place.scope)",
         "DELETE FROM health WHERE scope NOT IN (SELECT scope FROM document)
          AND NOT EXISTS (SELECT 1 FROM inventory WHERE inventory.scope = health.scope)
          AND NOT EXISTS (SELECT 1 FROM condition WHERE condition.scope = health.scope)",

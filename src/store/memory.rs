@@ -7,6 +7,7 @@ use super::{
     error::{Result, StoreError},
     health, inventory, journal,
     kept::Kept,
+    place,
     rows::{self, Names, address, at, hash, parse_json, scope},
     seal::Seal,
     write::oldest_valid,
@@ -66,6 +67,7 @@ pub(super) async fn all(conn: &mut SqliteConnection, seal: Option<&Seal>) -> Res
             ailments: _,
             looked_at: _,
             version: _,
+            place: _,
             moved_away: _,
         } = memory;
         !rows.is_empty()
@@ -102,6 +104,7 @@ async fn besides(
         many.entry(scope).or_default().drifts = drifts;
     }
     health::recall(conn, range, many).await?;
+    place::recall(conn, range, many).await?;
     for (scope, version) in versions(conn, range).await? {
         many.entry(scope).or_default().version = Some(version);
     }

@@ -29,6 +29,7 @@ mod migrations;
 mod notification;
 mod open;
 mod pin;
+mod place;
 mod read;
 mod rename;
 mod rows;

@@ -309,15 +309,20 @@ async fn make_schema(conn: &mut SqliteConnection) -> Result<(), MigrateError> {
 
 /// Brings a database to the newest schema, after a copy when there is something in it.
 pub(super) async fn migrate(conn: &mut SqliteConnection, file: &Path, found: Schema) -> Result<()> {
-    if let Schema::Ours(version) = found {
-        if version == newest_schema() {
-            return Ok(());
-        }
+    if let Schema::Ours(version) = found
+        && version != newest_schema()
+    {
         backup::before_migration(conn, file, version).await?;
         failpoint::hit("store.migrate.after-backup");
     }
+    migrate_copy(conn, file, found).await
+}
+
+/// The same of a database that is a copy itself.
+pub(super) async fn migrate_copy(conn: &mut SqliteConnection, file: &Path, found: Schema) -> Result<()> {
     let migrated = match found {
         Schema::Empty => make_schema(conn).await,
+        Schema::Ours(version) if version == newest_schema() => return Ok(()),
         Schema::Ours(_) => MIGRATIONS.run(&mut *conn).await,
     };
     migrated.map_err(|source| match source {

@@ -198,13 +198,13 @@ async fn status(
     now: Duration,
 ) -> Result<Status> {
     let whole = not_well(conn, now).await?;
-    let scopes = scopes(conn, is_looked_after).await?;
+    let (scopes, held) = scopes(conn, is_looked_after).await?;
     Ok(Status {
         drifts: drift::entries(conn, None, true).await?,
         degraded: faring(conn, HealthState::Degraded).await?,
         progressing: faring(conn, HealthState::Progressing).await?,
         sources: sources(conn).await?,
-        well: scopes.iter().map(|scope| scope.well).sum(),
+        well: scopes.iter().map(|scope| scope.well).sum::<u64>() - held,
         scopes,
         open: sqlx::query_scalar::<_, i64>(
             "SELECT coalesce(sum(total - ended), 0) FROM journal WHERE ended < total",
@@ -244,8 +244,12 @@ async fn sources(conn: &mut SqliteConnection) -> Result<Vec<SourceStatus>> {
     found.iter().map(source).collect()
 }
 
-async fn scopes(conn: &mut SqliteConnection, is_looked_after: LookedAfter<'_>) -> Result<Vec<ScopeStatus>> {
-    let mut well = well(conn, is_looked_after).await?;
+/// What is tracked of each, and how many of all that is well in them is held.
+async fn scopes(
+    conn: &mut SqliteConnection,
+    is_looked_after: LookedAfter<'_>,
+) -> Result<(Vec<ScopeStatus>, u64)> {
+    let (mut well, held) = well(conn, is_looked_after).await?;
     let found = sqlx::query(
         "SELECT scope, sum(tracked), sum(applied), sum(pending), max(foreigners) FROM (
              SELECT scope, count(*) AS tracked, sum(state = 'applied') AS applied,
@@ -266,15 +270,16 @@ async fn scopes(conn: &mut SqliteConnection, is_looked_after: LookedAfter<'_>) -
             foreign: row.try_get::<Option<i64>, _>(4)?.map(|count| count as u64),
         })
     };
-    found.iter().map(scope).collect()
+    Ok((found.iter().map(scope).collect::<Result<_>>()?, held))
 }
 
-/// How many resources are as declared and well as far as anybody knows, by scope. Which ones a hold is about is not
-/// remembered, but how many: so many less count in its guard domain, and more of them may be well where it is about what nobody tracks.
+/// How many resources are as declared and well as far as anybody knows, by scope, and how many of all these are held at most. Which ones
+/// a hold is about is not remembered, but how many: so many less count in its guard domain, whatever scope they are in, and more of them
+/// may be well where it is about what nobody tracks.
 async fn well(
     conn: &mut SqliteConnection,
     is_looked_after: LookedAfter<'_>,
-) -> Result<BTreeMap<String, u64>> {
+) -> Result<(BTreeMap<String, u64>, u64)> {
     // What is not held yet waits, and each that waits says so itself.
     let mut held: BTreeMap<Arc<str>, u64> = BTreeMap::new();
     for hold in memory::holds(conn).await?.into_iter().filter(|hold| hold.once.is_none()) {
@@ -300,22 +305,22 @@ async fn well(
     )
     .fetch_all(conn)
     .await?;
-    let mut all = BTreeMap::new();
+    let (mut all, mut meant) = (BTreeMap::<String, u64>::new(), 0);
     for (scope, source, domain, count) in found {
         if !is_looked_after(&scope, &source) {
             continue;
         }
-        let mut count = count as u64;
+        let count = count as u64;
         if let Some(domain) = domain
             && let Some(left) = held.get_mut(domain.as_str())
         {
-            let meant = count.min(*left);
-            *left -= meant;
-            count -= meant;
+            let of_these = count.min(*left);
+            *left -= of_these;
+            meant += of_these;
         }
         *all.entry(scope).or_default() += count;
     }
-    Ok(all)
+    Ok((all, meant))
 }
 
 async fn conditions(conn: &mut SqliteConnection) -> Result<Vec<ConditionEntry>> {

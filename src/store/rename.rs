@@ -49,7 +49,7 @@ impl fmt::Display for Rename {
 }
 
 /// Columns that hold a scope, as PROVIDER/NAME, or an entry alone.
-const SCOPES: [(&str, &str); 14] = [
+const SCOPES: [(&str, &str); 15] = [
     ("inventory", "scope"),
     ("edge", "scope"),
     ("journal", "scope"),
@@ -64,6 +64,7 @@ const SCOPES: [(&str, &str); 14] = [
     ("document", "scope"),
     ("drift", "scope"),
     ("health", "scope"),
+    ("scope_place", "scope"),
 ];
 
 /// Columns that hold the key of a manifest, as SOURCE/GROUP/KIND/NAMESPACE/NAME.

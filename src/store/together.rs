@@ -7,7 +7,7 @@
 
 use super::{
     error::Result,
-    events, health, inventory, journal,
+    events, health, inventory, journal, place,
     write::{self, Tx},
 };
 use reconciled_engine::Write;
@@ -74,7 +74,8 @@ fn scopes(write: &Write) -> Option<BTreeSet<&Scope>> {
         | Write::NotHealed(scope, _)
         | Write::DriftOver(scope, ..)
         | Write::Ailments(scope, _)
-        | Write::LookedAt(scope, _) => BTreeSet::from([scope]),
+        | Write::LookedAt(scope, _)
+        | Write::Place(scope, _) => BTreeSet::from([scope]),
         // Answers are to questions that were put down before, and nothing is in sync of which something moved.
         Write::End(_) | Write::Event(_) | Write::Converged(Err(_)) => BTreeSet::new(),
         _ => return None,
@@ -93,6 +94,7 @@ enum Kind {
     Version,
     NotConverged,
     LookedAt,
+    Place,
     Event,
 }
 
@@ -107,6 +109,7 @@ fn kind(write: &Write) -> Option<Kind> {
         Write::Version(_, Some(_)) => Kind::Version,
         Write::Converged(Err(_)) => Kind::NotConverged,
         Write::LookedAt(..) => Kind::LookedAt,
+        Write::Place(..) => Kind::Place,
         Write::Event(_) => Kind::Event,
         _ => return None,
     })
@@ -197,6 +200,13 @@ pub(super) async fn apply(tx: &mut Tx<'_>, all: &Together<'_>) -> Result<()> {
                 _ => None,
             });
             health::looked_at_all(tx.conn, looks).await
+        }
+        Write::Place(..) => {
+            let places = each().filter_map(|write| match write {
+                Write::Place(scope, place) => Some((scope, place)),
+                _ => None,
+            });
+            place::put(tx.conn, places).await
         }
         Write::Event(_) => {
             let events = each().filter_map(|write| match write {

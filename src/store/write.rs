@@ -9,7 +9,7 @@ use super::{
     inventory::{self, Settled, Stamp, Wanted},
     journal,
     kept::Touched,
-    pin,
+    pin, place,
     rows::{self, hash, json, ms},
     seal::Seal,
     suspension,
@@ -125,6 +125,7 @@ pub(super) async fn apply(tx: &mut Tx<'_>, write: &Write) -> Result<()> {
         Write::DriftOver(scope, ends, at) => drift::over(tx.conn, scope, ends, *at).await,
         Write::Ailments(scope, list) => health::put(tx.conn, scope, list, tx.now).await,
         Write::LookedAt(scope, generation) => health::looked_at(tx.conn, scope, *generation).await,
+        Write::Place(scope, place) => place::put(tx.conn, [(scope, place)].into_iter()).await,
         Write::Event(event) => events::append(tx.conn, event).await,
     }
 }
@@ -368,7 +369,7 @@ pub(super) fn oldest_valid(now: Duration) -> i64 {
     ms(now) - ms(APPROVAL_LIFE)
 }
 
-async fn put_consent(
+pub(super) async fn put_consent(
     conn: &mut SqliteConnection,
     scope: &Scope,
     id: &ResourceId,
@@ -443,7 +444,7 @@ async fn claims(
 }
 
 /// Withdraws all that these resources claim.
-async fn unclaim(conn: &mut SqliteConnection, scope: &Scope, ids: &[ResourceId]) -> Result<()> {
+pub(super) async fn unclaim(conn: &mut SqliteConnection, scope: &Scope, ids: &[ResourceId]) -> Result<()> {
     let ids: Vec<&str> = ids.iter().map(|id| &*id.0).collect();
     sqlx::query("DELETE FROM claim WHERE owner_scope = ?1 AND owner IN (SELECT value FROM json_each(?2))")
         .bind(scope.to_string())
@@ -492,7 +493,7 @@ async fn claim_synced(
     Ok(())
 }
 
-async fn put_version(
+pub(super) async fn put_version(
     conn: &mut SqliteConnection,
     scope: &Scope,
     version: Option<&KnownVersion>,

@@ -30,6 +30,19 @@ fn a_file_of_variables_that_is_not_there_fails() {
 }
 
 #[test]
+fn manifests_with_errors_are_something_to_look_at() {
+    let env = desk(str::to_owned);
+    env.push("bad.yaml", &zone("example.org", "zones", &["{name: www, type: A, values: [x]}"]));
+    env.run(&["check"])
+        .exits(0)
+        .says(&[
+            "warn  manifests of infra: they have errors",
+            "hint: to see each with its place: reconciled plan",
+        ])
+        .hides(&["all is well"]);
+}
+
+#[test]
 fn a_program_of_zone_files_that_cannot_be_run_fails() {
     let with = |program: &str| {
         let check = format!("type: zonefile, check: [{program}, \"{{zone}}\", \"{{file}}\"],");

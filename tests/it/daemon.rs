@@ -431,6 +431,7 @@ fn who_waits_for_a_remote_that_says_nothing_waits_no_longer_than_was_said() {
     env.write("config.yaml", &config.replace(&env.path("repo.git").display().to_string(), &url));
     let daemon = Daemon::start(&env);
     env.run(&["sync", "--wait", "--timeout", "3s"]).exits(4);
+    env.run(&["sync", "--wait", "--timeout", "0s"]).exits(4).hides(&["it is there and hangs"]);
     drop(silent);
     daemon.stop();
 }
@@ -565,6 +566,7 @@ fn what_fails_is_logged_when_it_begins_to_and_not_at_each_try() {
     }
     let told = daemon.log().lines().filter(|line| line.contains("source cannot be had")).count();
     assert_eq!(told, 1, "{}", daemon.log());
+    assert_eq!(daemon.log().matches("repo.git is not a repository").count(), 1, "{}", daemon.log());
     fs::rename(moved, env.path("repo.git")).unwrap();
     env.run(&["sync", "--source", "infra"]);
     wait_for("it is had again", || daemon.log().contains("source can be had again"));

@@ -197,6 +197,23 @@ fn a_rewind_needs_a_person_and_sync_says_so_once() {
 }
 
 #[test]
+fn consent_to_a_rewind_that_there_is_not_says_nothing_of_the_source() {
+    let env = applied();
+    let daemon = Daemon::ready(&env);
+    let (head, short) = (env.git(&["rev-parse", "HEAD"]), env.git(&["rev-parse", "--short", "HEAD"]));
+    let elsewhere = "1".repeat(40);
+    let nothing = format!("nothing was rewound: source infra is at {head}, and not at {elsewhere}");
+    for wait in [&[][..], &["--wait", "--timeout", "60s"]] {
+        let accept = |commit: &str| env.run(&[&["sync", "--accept-rewind", commit], wait].concat());
+        accept(&short).exits(1).says(&[&format!("`{short}` is no commit id"), "hint: write all 40"]);
+        env.run(&["status", "--exit-code"]).exits(0).hides(&["SourceBehind"]);
+        accept(&elsewhere).exits(0).says(&[&nothing]);
+        accept(&head).exits(0).hides(&["nothing was rewound"]);
+    }
+    daemon.stop();
+}
+
+#[test]
 fn who_does_not_wait_is_not_kept_by_a_remote_that_says_nothing() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();

@@ -223,7 +223,23 @@ fn what_is_no_file_of_ours_is_not_to_be_written_over() {
     ]);
     with("none").says(&["there is no configuration at none", "hint: correct the path"]);
     fs::write(env.path("binary"), [0xff, 0xfe, 0]).unwrap();
-    with("binary").says(&["--> binary", "hint: it is no text"]);
+    with("binary").says(&["--> DIR/binary", "hint: it is no text"]);
+}
+
+#[test]
+fn what_is_no_directory_no_file_and_no_filter_is_told_with_what_to_write() {
+    let env = Env::zonefile();
+    env.write("FILE", "mine\n");
+    let refused = |args: &[&str], hint: &str| env.run(args).exits(1).says(&["error: ", hint]);
+    refused(&["demo", "--dir", "FILE"], "hint: name a directory that does not exist");
+    refused(&["man", "FILE"], "hint: name a directory");
+    refused(&["explain", "--schemas", "FILE"], "hint: name a directory");
+    refused(&["import", "--from", "zonefile", "nope"], "hint: check the path");
+    refused(&["backup", "zones"], "hint: name a file in it: reconciled backup zones/state.db");
+    refused(&["restore", "zones", "--yes"], "zones is no backup that can be restored: it is no file")
+        .hides(&["dmesg"]);
+    env.run_with(&["validate", "work"], &[("RECONCILED_LOG", "[[[")])
+        .says(&["warning: RECONCILED_LOG has no effect", "hint: write levels, as in info"]);
 }
 
 #[test]

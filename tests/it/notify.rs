@@ -164,6 +164,17 @@ fn what_could_not_be_told_is_told_after_a_restart_and_delays_nothing() {
 }
 
 #[test]
+fn what_no_try_can_deliver_is_given_up_and_not_said_to_be_tried_again() {
+    let sink = Sink::start();
+    let broken = "template: \"{{ nosuch }}\", contentType: text/plain";
+    let env = desk(&[format!("{{name: ops, type: webhook, url: \"{}/hook\", for: 1s, {broken}}}", sink.url)]);
+    let daemon = Daemon::start(&env);
+    wait_for("it is given up", || daemon.log().contains("a notification is given up"));
+    assert!(!daemon.log().contains("a notification cannot be sent"), "{}", daemon.log());
+    daemon.stop();
+}
+
+#[test]
 fn a_hold_is_told_with_its_counts_and_what_to_type() {
     let sink = Sink::start();
     let env = Env::zonefile();

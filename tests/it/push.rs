@@ -207,6 +207,37 @@ fn a_source_is_known_by_its_place_however_its_url_is_written() {
 }
 
 #[test]
+fn hooks_find_the_daemon_wherever_its_configuration_was_named_from() {
+    let env = Env::zonefile();
+    fs::remove_dir_all(env.path("repo.git")).unwrap();
+    let entry = "{name: zones, type: zonefile, directory: ./zones, nameservers: [ns1.example.net.]}";
+    let sources = "sources: [{name: infra, url: ./repo.git}]";
+    let config = format!("instance: it\nstateDir: ./state\n{sources}\nproviders: [{entry}]\n");
+    env.write("config.yaml", &config);
+    let from = |folder: &str, config: &str, args: &[&str]| {
+        let mut command = env.command(&[&["--config", config], args].concat());
+        command.current_dir(env.path(folder));
+        command
+    };
+    env.finish(from(".", "config.yaml", &["init", "repo.git"])).exits(0).says(&["source infra follows it"]);
+    let socket = fs::canonicalize(env.dir.path()).unwrap().join("state/api.sock");
+    let hook = fs::read_to_string(env.path("repo.git/hooks/pre-receive")).unwrap();
+    assert!(hook.contains(&format!("--socket '{}'", socket.display())), "{hook}");
+    let _daemon = Daemon::of(from("zones", "../config.yaml", &["run", "-v"]), env.path("daemon.log"));
+    wait_for("a ready daemon", || is_ready(&socket));
+    let push_these = |records: &[&str]| {
+        env.write("work/zone.yaml", &zone(ZONE, "zones", records));
+        env.git(&["add", "-A"]);
+        env.git(&["commit", "-q", "-m", "change"]);
+        push(&env, &[])
+    };
+    push_these(&[WWW, MAIL, API, FTP]).exits(0).hides(&["does not answer"]);
+    assert!(env.path("zones/example.com.zone").exists(), "`directory` is beside the configuration");
+    push_these(&[WWW]).exits(1).says(&["HELD  zones/example.com"]);
+    env.finish(from("work", "../config.yaml", &["status"])).says(&["using daemon at"]);
+}
+
+#[test]
 fn a_plan_takes_nothing_and_leaves_no_object_behind() {
     let server = Pdns::start();
     let env = desk(&server, WIDE_GUARD, "");
@@ -224,6 +255,11 @@ fn a_plan_takes_nothing_and_leaves_no_object_behind() {
         let kept = git(&env, &["-C", "../repo.git", "cat-file", "-e", &sha]).output().unwrap();
         assert!(!kept.status.success(), "a refused push left {sha} behind");
     }
+    // Colours steer the terminal, and are no text of the plan.
+    push(&env, &["-o", "reconciled.plan", "-o", "reconciled.color=always"])
+        .exits(1)
+        .says(&["[1mpdns/example.com"])
+        .hides(&["u{1b}"]);
     assert_eq!(server.rrsets(ZONE), rrsets(&[]));
 }
 

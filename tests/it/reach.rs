@@ -5,7 +5,11 @@ use crate::{
     http::Place,
     running::{Daemon, wait_for},
 };
-use std::{fs, io::Write, net::TcpListener};
+use std::{
+    fs,
+    io::{Read, Write},
+    net::TcpListener,
+};
 
 const ZONE: &str = "example.com";
 const WWW: &str = "{name: www, type: A, values: [192.0.2.1]}";
@@ -67,6 +71,30 @@ fn away(env: &Env, place: &Place, token: &str, args: &[&str]) -> Output {
 }
 
 #[test]
+fn what_is_no_daemon_is_told_as_that_with_what_to_look_at() {
+    let (env, ..) = desk();
+    let daemon = Daemon::start(&env);
+    let Place::Address(at) = address(&daemon) else { unreachable!("it listens at an address") };
+    let mut command = env.command(&["--server", &format!("https://{at}"), "status"]);
+    command.env("RECONCILED_TOKEN_FILE", env.path("ci.token"));
+    env.finish(command).exits(5).says(&["speaks no TLS", "--server http://127.0.0.1:PORT"]);
+    daemon.stop();
+
+    let other = TcpListener::bind("127.0.0.1:0").unwrap();
+    let place = Place::Address(other.local_addr().unwrap().to_string());
+    std::thread::spawn(move || {
+        let (mut stream, _) = other.accept().unwrap();
+        assert!(stream.read(&mut [0; 4096]).unwrap() > 0);
+        stream
+            .write_all(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+            .unwrap();
+    });
+    away(&env, &place, "ci.token", &["status"])
+        .exits(1)
+        .says(&["answers 404 Not Found", "hint: no reconciled is there: check host, port and path"]);
+}
+
+#[test]
 fn a_role_is_what_it_says_on_every_route() {
     let (env, read, operator) = desk();
     let daemon = Daemon::start(&env);
@@ -106,6 +134,10 @@ fn a_role_is_what_it_says_on_every_route() {
         .ask("DELETE", "/v1/status", &[("authorization", &format!("Bearer {read}"))], b"")
         .is_refused(405, "method");
     assert_eq!(place.ask("GET", "/healthz", &[], b"").text(), "ok\n");
+    for open in ["/healthz", "/readyz"] {
+        place.ask("POST", open, &[], b"").is_refused(405, "another method");
+    }
+    place.ask("GET", "/hooks/infra/x", &[], b"").is_refused(405, "another method");
     wait_for("it is ready", || place.ask("GET", "/readyz", &[], b"").status == 200);
     assert!(place.ask("GET", "/v1/status", &[], b"").head.contains("www-authenticate: bearer"));
     assert!(!daemon.log().contains(&read) && !daemon.log().contains(&operator), "a token is in the log");
@@ -240,7 +272,7 @@ fn answering(answer: &'static str) -> (Place, std::sync::mpsc::Receiver<String>)
         for stream in listener.incoming() {
             let mut stream = stream.unwrap();
             let mut bytes = [0; 4096];
-            let read = std::io::Read::read(&mut stream, &mut bytes).unwrap_or(0);
+            let read = Read::read(&mut stream, &mut bytes).unwrap_or(0);
             let _ = stream.write_all(answer.as_bytes());
             if send.send(String::from_utf8_lossy(&bytes[..read]).into_owned()).is_err() {
                 break;

@@ -61,6 +61,9 @@ fn what_is_rolled_back_stays_there_until_a_commit_changes_it_and_the_rest_goes_o
     let daemon = Daemon::ready(&env);
     sync(&env).exits(0);
     assert!(served(&server, "192.0.2.1", "192.0.2.22"));
+    let log = daemon.log();
+    assert_eq!(log.matches("1 resource is kept at").count(), 1, "{log}");
+    assert!(!log.contains("manifest problem"), "{log}");
     server.set(ZONE, "www", "A", "192.0.2.11");
     sync(&env).exits(0);
     assert!(served(&server, "192.0.2.1", "192.0.2.22"), "drift is healed to what it is kept at");

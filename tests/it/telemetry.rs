@@ -128,6 +128,9 @@ fn a_reload_changes_the_form_of_the_log_and_where_spans_go() {
     }
     let problem = log.lines().find(|line| line.contains("manifest problem")).unwrap();
     assert_eq!(problem.matches("\"message\":").count(), 1, "{problem}");
+    for word in ["\"source\":\"infra\"", "\"file\":\"zone.yaml\"", "\"line\":", "\"problem\":\""] {
+        assert!(problem.contains(word), "`{word}` is missing in {problem}");
+    }
     assert!(log.contains("\"message\":\"daemon is running\""), "{log}");
     assert!(log.contains("\"spans\":[{") && log.contains("\"name\":\"pass\""), "{log}");
 

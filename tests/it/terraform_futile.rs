@@ -1,6 +1,7 @@
 //! What comes to nothing each time is not tried for ever, and once more for whom it is meant by.
 
 use crate::{
+    env::Env,
     running::{Daemon, wait_for},
     terraform::{desk, state, thing, things},
 };
@@ -78,10 +79,7 @@ fn consent_to_something_else_is_no_word_for_what_came_to_nothing() {
     env.push("a.yaml", &half);
     env.run(&["sync", "--wait"]).exits(3);
     let approve = || {
-        let held = env.run(&["status"]).says(&["reconciled approve"]).all();
-        let words: Vec<&str> = held.split_whitespace().collect();
-        let digest = words[words.iter().position(|word| *word == "approve").unwrap() + 1];
-        env.run(&["approve", digest, "--reason", "I have seen it"]).exits(0);
+        env.run(&["approve", &held(&env), "--reason", "I have seen it"]).exits(0);
     };
     approve();
     wait_for("what was consented to", || things(&env).len() == 1);
@@ -98,4 +96,34 @@ fn consent_to_something_else_is_no_word_for_what_came_to_nothing() {
     approve();
     wait_for("another try", || things(&env) != made);
     daemon.stop();
+}
+
+#[test]
+fn consent_by_a_trailer_is_for_what_was_meant_by_the_word_too() {
+    let env = desk("env: {TOY_FRESH: \"1\"}, ");
+    env.push("a.yaml", &thing("a", "", "name: a, content: x, fault: half"));
+    env.run(&["apply", "--yes", "--timeout", "60s"]).exits(3).says(&["made in part 3 times in a row"]);
+    let made = things(&env);
+    let config = fs::read_to_string(env.path("config.yaml")).unwrap();
+    let config = config.replace("repo.git}", "repo.git, approve: [socket, trailer]}");
+    env.write("config.yaml", &config.replace("maxDeletes: 100", "maxDeletes: 0"));
+    let daemon = Daemon::ready(&env);
+    env.run(&["sync", "--wait", "Thing/a"]).exits(3);
+    assert_eq!(things(&env), made, "it is held");
+    // Nothing else is declared by it.
+    let said = env.run(&["plan"]).exits(3).all();
+    let trailer = said.lines().find_map(|line| line.split_once("Reconciled-Approve: ")).unwrap().1.trim();
+    let message = format!("it is meant\n\nReconciled-Approve: {trailer}");
+    env.git(&["commit", "-q", "--allow-empty", "-m", &message]);
+    env.git(&["push", "-q", "origin", "HEAD:main"]);
+    env.run(&["sync"]);
+    wait_for("another try", || things(&env) != made);
+    daemon.stop();
+}
+
+/// The digest of what is held.
+fn held(env: &Env) -> String {
+    let said = env.run(&["status"]).says(&["reconciled approve"]).all();
+    let words: Vec<&str> = said.split_whitespace().collect();
+    words[words.iter().position(|word| *word == "approve").unwrap() + 1].to_owned()
 }

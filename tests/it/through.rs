@@ -9,6 +9,7 @@ use crate::{
 use std::{
     fs,
     io::{BufRead, BufReader},
+    net::TcpListener,
     process::Stdio,
 };
 
@@ -139,6 +140,50 @@ fn what_waits_for_something_that_a_person_has_to_mend_is_not_waited_for() {
     env.push("zone.yaml", &suspended);
     env.run(&["apply", "--yes"]).exits(0);
     daemon.stop();
+}
+
+#[test]
+fn what_waits_for_manifests_that_are_in_error_is_not_waited_for() {
+    let server = Pdns::start();
+    let env = patient(&server, &server.url);
+    let set = |name: &str, record: &str| {
+        format!(
+            "apiVersion: dns/v1\nkind: RecordSet\nmetadata: {{name: {name}}}\nspec: {{zone: {ZONE}, records: [{record}]}}\n"
+        )
+    };
+    env.write("work/old.yaml", &set("old", "{name: c, type: A, values: [192.0.2.3]}"));
+    env.write("work/other.yaml", &set("other", MAIL));
+    env.push("zone.yaml", &zone(ZONE, "pdns", &[WWW]));
+    let daemon = Daemon::ready(&env);
+    env.run(&["sync", "--wait"]).exits(0);
+    // The broken file may declare the A by now, so that stays, and leaves the CNAME no room.
+    fs::remove_file(env.path("work/old.yaml")).unwrap();
+    env.write("work/new.yaml", &set("new", "{name: c, type: CNAME, values: [www.example.com.]}"));
+    env.push("other.yaml", "x: [");
+    // With the timeout of five minutes it would be still going.
+    env.run(&["apply", "--yes"]).exits(1).says(&["pdns/example.com is waiting", "manifests have errors"]);
+    env.run(&["sync", "--wait", "--timeout", "1s"]).exits(1).hides(&["still going"]);
+    daemon.stop();
+}
+
+#[test]
+fn what_is_held_counts_for_more_than_what_is_still_going() {
+    let env = Env::zonefile();
+    // No answer ever comes from there.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    env.write("key", "x");
+    let config = fs::read_to_string(env.path("config.yaml")).unwrap();
+    let entry = env.pdns_entry(&format!("http://{}", silent.local_addr().unwrap()), "");
+    env.write(
+        "config.yaml",
+        &format!("{}{entry}\n", config.replace("repo.git}", "repo.git, apply: approve}")),
+    );
+    env.push("zone.yaml", &zone(ZONE, "zones", &[WWW]));
+    let _daemon = Daemon::ready(&env);
+    env.run(&["sync", "--wait", "--timeout", "60s"]).exits(3);
+    env.push("other.yaml", &zone(OTHER, "pdns", &[WWW]));
+    let told = env.run(&["sync", "--wait", "--timeout", "5s"]).exits(3);
+    told.says(&["held: zones/example.com", "needs a person"]);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The whole way over dynamic updates: a commit, a real BIND, and the signatures between them.
 
 use crate::{
-    env::{Env, WIDE_GUARD, zone},
+    env::{Env, WIDE_GUARD, rrsets, zone},
     pebble::free_port,
     running::{Daemon, wait_for},
 };
@@ -261,6 +261,41 @@ fn with_verify_a_record_is_healthy_once_every_name_server_serves_it() {
     wait_for("the record to be healthy", || fares(&env).0 == "Healthy");
     env.run(&["status", "--exit-code"]).exits(0).hides(&["NEEDS A PERSON"]);
     env.run(&["plan", "--detailed-exitcode"]).exits(0);
+}
+
+#[test]
+fn what_waits_for_another_to_be_well_is_waited_for_while_a_remote_is_away() {
+    const OTHER: &str = "other.example";
+    let (server, other) = (Bind::start(), Bind::start());
+    let places = [server.port, other.port].map(|port| format!("\"127.0.0.1:{port}\"")).join(", ");
+    let verify = format!("verify: {{authoritative: true, timeout: 2s, servers: [{places}]}}");
+    let env = Env::new();
+    fs::create_dir(env.path("zones")).unwrap();
+    let zones = format!(
+        "  - {{name: zones, type: zonefile, directory: {}, nameservers: [ns1.example.net.], {WIDE_GUARD}}}",
+        env.path("zones").display()
+    );
+    env.config(&format!("{}\n{zones}", entry(&env, &server, &format!("{WIDE_GUARD}, {verify}"))));
+    let config = fs::read_to_string(env.path("config.yaml")).unwrap();
+    let away = format!("  - {{name: away, url: {}, allow: all}}", env.path("away.git").display());
+    env.write("config.yaml", &config.replace("repo.git}", &format!("repo.git, allow: all}}\n{away}")));
+    let records = ["{name: www, type: A, values: [192.0.2.1]}"];
+    let after =
+        format!("metadata: {{name: {OTHER}, annotations: {{reconciled/depends-on: Zone/example.com}}}}");
+    let waiting = zone(OTHER, "zones", &records).replace(&format!("metadata: {{name: {OTHER}}}"), &after);
+    env.write("work/other.yaml", &waiting);
+    env.push("zone.yaml", &zone("example.com", "bind", &records));
+    let daemon = Daemon::start(&env);
+    env.run(&["sync", "--wait", "--timeout", "4s"]);
+    wait_for("the timeout of the servers", || fares(&env).0 == "Degraded");
+    // From now on the other server is looked at ever more seldom, and whoever asks waits for what comes of that.
+    let (began, timeout) = (Instant::now(), Duration::from_secs(12));
+    env.run(&["sync", "--wait", "--timeout", "12s"]).exits(3).says(&["zones/other.example is waiting"]);
+    assert!(began.elapsed() >= timeout, "it did not wait: {:?}", began.elapsed());
+    other.change("update add www.example.com. 300 A 192.0.2.1");
+    env.run(&["sync", "--wait", "--timeout", "60s"]).exits(3).says(&["source away"]);
+    assert_eq!(env.zone_rrsets(OTHER), rrsets(&[("www A", "300 192.0.2.1")]));
+    daemon.stop();
 }
 
 /// A desk at `server`, whose records are to be served by a second one, which never answers, within `timeout`.

@@ -65,7 +65,7 @@ fn start(env: &Env) -> (Daemon, Place) {
 }
 
 fn polls(daemon: &Daemon) -> usize {
-    daemon.log().matches("follow: poll").count()
+    daemon.log().matches("follow::polls: poll").count()
 }
 
 fn hex(secret: &[u8], body: &[u8]) -> String {

@@ -53,6 +53,31 @@ fn a_change_of_an_included_file_alone_is_a_change_by_that_commit() {
 }
 
 #[test]
+fn a_record_waits_for_its_zone_and_says_what_keeps_that() {
+    let env = Env::zonefile();
+    let www = "{name: www, type: A, values: [192.0.2.1]}";
+    env.push("zone.yaml", &zone(ZONE, "zones", &[www]));
+    let part = "Zone/example.com#www/A";
+    let waits = ["waits until Zone/example.com is made: it is not chosen", "choose it as well"];
+    env.run(&["plan", "--detailed-exitcode", "--target", part]).exits(3).says(&waits[..1]);
+    env.run(&["apply", "--yes", "--target", part]).exits(3).says(&waits).hides(&["what failed"]);
+    env.apply();
+
+    let other = zone("example.org", "zones", &[www])
+        .replace("example.org}", "example.org, annotations: {reconciled/suspend: \"true\"}}");
+    let into = "---\napiVersion: dns/v1\nkind: RecordSet\nmetadata: {name: more}\nspec: {zone: example.org, records: [{name: more, type: A, values: [192.0.2.2]}]}\n";
+    let waits = "waits until Zone/example.org is made: its manifest says `suspend`";
+    env.push("other.yaml", &format!("{other}{into}"));
+    env.run(&["plan"]).exits(0).says(&[waits, "0 to create", "3 suspended"]);
+    env.run(&["apply", "--yes"]).exits(0);
+    env.run(&["status"]).exits(0).says(&["RecordSet/more#more/A", waits]);
+    let other = zone("example.org", "zones", &[www]);
+    env.push("other.yaml", &format!("{other}{into}"));
+    env.apply();
+    assert_eq!(env.zone_rrsets("example.org").len(), 2);
+}
+
+#[test]
 fn a_plan_warns_of_a_zone_that_is_made_without_name_servers() {
     let server = Pdns::start();
     let env = Env::pdns(&server);

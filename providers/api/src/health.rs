@@ -15,7 +15,7 @@ pub enum Health {
         /// When to look again.
         recheck: Duration,
     },
-    /// Does not do its work.
+    /// Does not do its work. It is looked at again by itself, ever more seldom.
     Degraded {
         /// What is wrong.
         why: String,

@@ -241,6 +241,15 @@ pub trait Observer: Send + Sync + fmt::Debug {
         None
     }
 
+    /// What the configuration of the entry says of where a scope is, without credentials: the address of a server, a directory.
+    /// What is tracked was made there. Once the entry says something else, what has the same name may be somebody else's, and is
+    /// not changed on the word of the inventory alone. No I/O.
+    ///
+    /// Default: nothing says it, or what is kept of each resource does.
+    fn points_at(&self, _scope: &Scope) -> Option<String> {
+        None
+    }
+
     /// True when it heeds [`Policy::interval`](crate::Policy::interval), by versions that stand by themselves
     /// ([`Version::until`]); elsewhere an interval is an error. No I/O.
     fn heeds_interval(&self) -> bool {

@@ -85,7 +85,8 @@ pub struct CaSpec {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct SecretName {
-    /// Its name under `secrets` of the host configuration.
+    /// Its name under `secrets` of the host configuration. Instead of a mapping with it: `{sops: PATH, key: KEY}`, a value of a file
+    /// of the repository that sops encrypted.
     pub secret: String,
 }
 

@@ -167,8 +167,8 @@ enum Item {
 #[schemars(deny_unknown_fields)]
 #[expect(dead_code, reason = "only its schema is used")]
 struct ZoneFile {
-    /// Path of a zone file (RFC 1035 §5) in the same repository: from the folder of the manifest, or with `/` in
-    /// front from the root.
+    /// Instead of a record, and alone: path of a zone file (RFC 1035 §5) in the same repository, from the folder of the
+    /// manifest, or with `/` in front from the root.
     zonefile: String,
 }
 

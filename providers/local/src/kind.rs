@@ -55,7 +55,8 @@ pub struct FileSpec {
     #[serde(rename = "providers")]
     pub _providers: Option<Vec<String>>,
     /// What is in it, exactly as written: `${…}` stands for itself. Or `{secret: NAME}`, a secret that the host declares,
-    /// or `{secret: "${ADDRESS:path}"}`, what another manifest puts out: such content is never shown.
+    /// `{sops: PATH, key: KEY}`, a value of a file of the repository that sops encrypted, or `{secret: "${ADDRESS:path}"}`, what
+    /// another manifest puts out: such content is never shown.
     #[schemars(extend("x-reconciled-verbatim" = true))]
     pub content: Option<At<TextOr<SecretName>>>,
     /// Path of a file of the repository, from its root, whose content it gets.
@@ -85,7 +86,8 @@ pub struct FileSpec {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct SecretName {
-    /// Its name under `secrets` of the host configuration.
+    /// Its name under `secrets` of the host configuration. Instead of a mapping with it: `{sops: PATH, key: KEY}`, a value of a file
+    /// of the repository that sops encrypted.
     pub secret: String,
 }
 

@@ -449,6 +449,11 @@ impl Reader<'_> {
             }
             (None, Some(from)) => self.blob(from)?,
             (None, None) => {
+                let is_written = |way: &&str| self.manifest.spec.get(way).is_some_and(|node| !node.is_null());
+                // What is written and wrong was told where it is.
+                if ["content", "from", "symlink"].iter().any(is_written) {
+                    return None;
+                }
                 let text = "a file needs one of `content`, `from` and `symlink`";
                 self.refuse(spec.path.span, text, "for an empty file write content: \"\"");
                 return None;

@@ -24,10 +24,11 @@ use reconciled_provider::{
     Around, Batch, Claim, Cx, Delta, Deltas, Error, Fact, Fencing, Finding, Focus, Found, GuardDomain,
     Health, Hint, Identity, Inputs, Journal, Kinds, LeftAlone, Linted, Manifest, Marking, Merged, Normalized,
     Observation, Observed, Observer, Provider, ProviderInfo, Resource, ResourceId, Scope, Slot, Tracked,
-    Version, Want, diff_by_compare,
+    Unwell, Version, Want, diff_by_compare,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
+    path::Path,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -112,6 +113,8 @@ struct Host {
     runs: Mutex<BTreeMap<ResourceId, History>>,
     /// Units that systemd passes over, and why, as last looked at.
     passed: Mutex<BTreeMap<ResourceId, String>>,
+    /// Instances of deployments that did not do their work when they were last looked at.
+    unwell: Mutex<BTreeMap<ResourceId, Unwell>>,
     /// The services that read a file, as last looked at.
     readers: Arc<Mutex<Readers>>,
 }
@@ -127,8 +130,8 @@ impl Host {
         manager: Option<Arc<dyn Manager>>,
     ) -> Host {
         let (kinds, runs, readers) = (Arc::new(kind::kinds()), Mutex::default(), Arc::default());
-        let passed = Mutex::default();
-        Host { entry: entry.into(), config, hands, manager, kinds, runs, passed, readers }
+        let (passed, unwell) = (Mutex::default(), Mutex::default());
+        Host { entry: entry.into(), config, hands, manager, kinds, runs, passed, unwell, readers }
     }
 
     fn manager(&self) -> Result<&dyn Manager, Error> {
@@ -215,6 +218,14 @@ impl Observer for Host {
         }
     }
 
+    fn points_at(&self, scope: &Scope) -> Option<String> {
+        let config = &self.config;
+        let helper = config.helper.as_deref().unwrap_or(Path::new("")).display();
+        // Whose units there are is no matter of files.
+        let bus = config.bus_address().filter(|_| &*scope.name != FILES).unwrap_or_default();
+        Some(format!("{} {helper} {bus}", config.root.display()))
+    }
+
     fn compare(&self, desired: &Resource, observed: &Observed) -> Option<Delta> {
         match &*desired.scope.name {
             SYSTEMD | CRON => systemd::compare(desired, observed),
@@ -273,6 +284,13 @@ impl Observer for Host {
         true
     }
 
+    fn was_unwell(&self, scope: &Scope, unwell: &[Unwell]) {
+        if &*scope.name == DEPLOYMENTS {
+            let unwell = unwell.iter().map(|one| (one.id.clone(), one.clone())).collect();
+            *self.unwell.lock().unwrap_or_else(PoisonError::into_inner) = unwell;
+        }
+    }
+
     async fn health(&self, cx: &Cx, want: &Want<'_>) -> Result<Vec<(ResourceId, Health)>, Error> {
         match &*want.scope.name {
             SYSTEMD | CRON => {
@@ -285,7 +303,10 @@ impl Observer for Host {
                 }
                 Ok(told)
             }
-            DEPLOYMENTS => deployment::health(cx, &*self.hands, self.manager()?, want).await,
+            DEPLOYMENTS => {
+                let before = self.unwell.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                deployment::health(cx, &*self.hands, self.manager()?, want, &before).await
+            }
             // A file that is as declared is well.
             _ => Ok(Vec::new()),
         }

@@ -434,7 +434,7 @@ impl Push<'_> {
             is_push: true,
             ..TextOptions::default()
         };
-        self.out.talk(text(&answer.document, &options).trim_end());
+        self.out.talk_clean(text(&answer.document, &options).trim_end());
     }
 
     /// What a held plan means for the push.

@@ -7,15 +7,15 @@ use super::{AGAIN, Bids, Loaded, Loop, held};
 use crate::{
     daemon::follower::{Following, Left, NotInForce, Told},
     failure::Failure,
-    manifest::KnownSecrets,
+    manifest::{KnownSecrets, Reported},
     operation::changed,
-    session::{KnownOutputs, Outlook, Pins, Snapshot, SourceAsk},
+    session::{KnownOutputs, Outlook, Pins, Snapshot},
 };
 use reconciled_engine::{
     Desired, Store,
-    scheduler::{self, Stance},
+    scheduler::{self, Priority, Stance},
 };
-use reconciled_provider::Scope;
+use reconciled_provider::{Focus, Scope};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{Arc, PoisonError},
@@ -82,11 +82,11 @@ impl Loop {
         self.forget_accounts(&outlook.snapshots(), &brought.moved);
         self.writing.end_pins(&outlook.pins).await?;
         self.writing.note_problems(&outlook).await?;
-        let has_errors = outlook.has_errors();
+        let is_sure = !outlook.has_errors() && outlook.is_newest();
         let messages: BTreeMap<Arc<str>, Vec<String>> =
             outlook.sources().into_iter().map(|name| (name.clone(), outlook.messages_of(&name))).collect();
-        let Outlook { snapshots, desired, withheld, broken, outputs, secrets, pins, .. } = outlook;
-        let is_whole = !has_errors
+        let Outlook { snapshots, desired, reported, withheld, broken, outputs, secrets, pins, .. } = outlook;
+        let is_whole = is_sure
             && withheld.is_empty()
             && snapshots.len() == self.sources.len()
             && desired.sources.values().all(|source| source.prunes);
@@ -103,12 +103,35 @@ impl Loop {
             known.chain(declared.cloned()).collect()
         };
         let mut changed = changed(&self.outlook.desired, &desired).unwrap_or_else(everything);
-        // A commit that came into force may consent to what waits elsewhere.
-        if brought.has_consent {
-            changed.extend(held(&self.scheduler));
+        // Told when it begins, not with each load; why a source cannot be had is told when that begins.
+        let is_new = |source: &Arc<str>, message: &String| {
+            self.outlook.messages.get(source).is_none_or(|before| !before.contains(message))
+        };
+        for Reported { source, problem } in &reported {
+            if !is_new(source, &format!("{problem}\n")) {
+                continue;
+            }
+            let place = problem.place.as_ref();
+            let file = place.map(|place| &*place.file);
+            let line = place.map(|place| place.line).filter(|line| *line > 0);
+            let severity = if problem.is_error() { "error" } else { "warning" };
+            let (hint, problem) = (problem.hint.as_deref(), &*problem.message);
+            tracing::warn!(source = &**source, file, line, severity, problem, hint, "manifest problem");
         }
-        for message in messages.values().flatten() {
-            tracing::warn!(problem = message.trim(), "manifest problem");
+        for source in messages.keys() {
+            for note in pins.messages_of(source).iter().filter(|note| is_new(source, note)) {
+                tracing::info!(source = &**source, note, "an earlier revision is kept");
+            }
+        }
+        let is_newly_withheld = |name: &&Arc<str>| {
+            let said = messages.get(*name).and_then(|said| said.last());
+            said.is_none_or(|said| is_new(name, said))
+        };
+        for name in withheld.iter().filter(is_newly_withheld) {
+            tracing::warn!(
+                source = &**name,
+                "revision has errors that keep all of it from coming into force"
+            );
         }
         let mut told = BTreeMap::new();
         for snapshot in snapshots {
@@ -126,16 +149,12 @@ impl Loop {
                 (snapshot.revision.clone(), Duration::from_secs(time.unwrap_or_default())),
             );
             let Some(source) = self.sources.get_mut(&name) else { continue };
-            source.snapshot = match (is_withheld, &source.loaded) {
+            let polled = source.loaded.as_ref().map(|(polled, _)| polled);
+            source.snapshot = Some(match snapshot.newest {
                 // What is withheld stays what was offered: it may be good once others have changed.
-                (true, Some((offered, _))) => {
-                    let (in_force, rev) = (Some(snapshot.revision.clone()), Some(offered.to_string()));
-                    let known = SourceAsk { in_force, rev, is_local: true, ..SourceAsk::default() };
-                    // What cannot be had of it any more is offered again by the next poll.
-                    Some(self.session.poll(&source.config, known).await.unwrap_or(snapshot))
-                }
-                _ => Some(snapshot),
-            };
+                Some(newest) if is_withheld && polled == Some(&newest.revision) => *newest,
+                newest => Snapshot { newest, ..snapshot },
+            });
         }
         self.pins_due = pins.next();
         self.outlook = Standing {
@@ -157,7 +176,12 @@ impl Loop {
         tracing::info!(scopes = changed.len(), "desired state is in force");
         // What ended until now was still about what is left.
         let left = left.map(|left| Left { standing: self.scheduler.standing(), ..left });
+        let held = if brought.has_consent { held(&self.scheduler) } else { Vec::new() };
         self.scheduler.desire(desired.clone(), changed.clone());
+        // A commit that came into force may consent to what waits elsewhere. Nothing changed there, so what a person asked for and is
+        // held still counts: the consent is for the plan with it.
+        self.scheduler.wake(held.iter().cloned(), Priority::Operator, Focus::All);
+        changed.extend(held);
         self.bid(&desired);
         let at = self.session.surveyor.cx.clock.now();
         // All at once: whoever looks sees the new commits together with what was left.

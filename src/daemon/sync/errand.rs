@@ -51,6 +51,7 @@ pub(super) async fn follow(
     let errand = Errand::of(instance, asked, said, actor, lines)?;
     let looked = errand.look(said).await?;
     errand.tell_sources(&looked.news).await;
+    errand.tell_rewind(&looked).await;
     let work = errand.set_off(&looked.news.changed).await?;
     let begun = SyncLine::Begun { scopes: work.scopes.len(), request: asked.request.clone() };
     tell(lines, begun).await;
@@ -170,6 +171,25 @@ impl<'a> Errand<'a> {
         }
     }
 
+    /// Tells where consent to a rewind came to nothing: it counts for the commit that it names, and for no other.
+    async fn tell_rewind(&self, looked: &Looked) {
+        let (Some(commit), Some(source), false) = (&self.ask.accept_rewind, &self.source, looked.is_late)
+        else {
+            return;
+        };
+        let following = self.instance.follower.sources().remove(source);
+        // What keeps it from being had, such as a rewind to another commit, was told with what to do.
+        let at_another =
+            following.filter(|following| following.behind.is_none() && following.offered != *commit);
+        if let Some(Following { offered, .. }) = at_another {
+            self.say(format!(
+                "note: nothing was rewound: source {source} is at {offered}, and not at {commit}\n\
+                 hint: name the commit that is meant to be there: git rev-parse COMMIT"
+            ))
+            .await;
+        }
+    }
+
     /// Has the scopes looked at that are meant. Those that `changed` are under way since that came into force.
     async fn set_off(&self, changed: &BTreeSet<Scope>) -> Result<Work, Failure> {
         let (instance, ask, source) = (self.instance, self.ask, self.source.as_deref());
@@ -235,7 +255,10 @@ impl<'a> Errand<'a> {
             }
             let now = clock.now();
             let mut left = until.saturating_sub(now);
-            stuck_since = (handled && is_stuck(scopes, &standing)).then(|| stuck_since.unwrap_or(now));
+            // A remote that is away keeps nothing from going on that is in force.
+            let is_broken = is_broken(self.instance, self.source.as_ref());
+            stuck_since =
+                (handled && is_stuck(scopes, &standing, is_broken)).then(|| stuck_since.unwrap_or(now));
             if let Some(since) = stuck_since {
                 let stuck = STUCK.saturating_sub(now.saturating_sub(since));
                 if stuck.is_zero() {
@@ -245,7 +268,7 @@ impl<'a> Errand<'a> {
                 left = left.min(stuck);
             }
             if left.is_zero() {
-                break SyncOutcome::TimedOut;
+                break self.late(looked.news.has_errors, scopes, &standing);
             }
             let done = async {
                 match ticket {
@@ -263,6 +286,21 @@ impl<'a> Errand<'a> {
             }
         };
         Ok(Some((outcome, outcomes)))
+    }
+
+    /// How it ends where the time is over and something is still under way: what failed or needs a person counts for more.
+    fn late(
+        &self,
+        has_errors: bool,
+        scopes: &BTreeSet<Scope>,
+        standing: &BTreeMap<Scope, Standing>,
+    ) -> SyncOutcome {
+        let at_rest = scopes.iter().filter(|scope| standing.get(*scope).is_some_and(is_at_rest));
+        match worst(&at_rest.cloned().collect(), standing) {
+            SyncOutcome::Converged if has_errors => of_sources(self.instance, self.source.as_ref()),
+            SyncOutcome::Converged => SyncOutcome::TimedOut,
+            worse => worse,
+        }
     }
 
     /// The commit that is waited for, with all its digits where it is what is offered: a few are not looked up again with each
@@ -427,13 +465,15 @@ fn of_sources(instance: &Instance, source: Option<&Arc<str>>) -> SyncOutcome {
 }
 
 /// True when those of `scopes` that are not at rest wait for others, nothing anywhere is under way, and something is left that
-/// somebody has to do, or that is tried again later: nothing will come of waiting for them.
-fn is_stuck(scopes: &BTreeSet<Scope>, standing: &BTreeMap<Scope, Standing>) -> bool {
+/// somebody has to do, such as to mend manifests where one `is_broken`, or that is tried again later: nothing will come of waiting
+/// for them.
+fn is_stuck(scopes: &BTreeSet<Scope>, standing: &BTreeMap<Scope, Standing>, is_broken: bool) -> bool {
     let waits = |s: &Standing| s.stance == Stance::Waiting && s.waits;
     let is_idle = |s: &Standing| is_at_rest(s) || waits(s) && !s.is_queued && s.running_since.is_none();
     scopes.iter().filter_map(|scope| standing.get(scope)).all(is_idle)
         && standing.values().all(is_idle)
-        && standing.values().any(|s| is_at_rest(s) && s.stance != Stance::InSync && !s.is_as_wished)
+        && (is_broken
+            || standing.values().any(|s| is_at_rest(s) && s.stance != Stance::InSync && !s.is_as_wished))
 }
 
 fn worst(scopes: &BTreeSet<Scope>, standing: &BTreeMap<Scope, Standing>) -> SyncOutcome {

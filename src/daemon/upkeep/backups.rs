@@ -11,7 +11,7 @@ use std::{
     fs::{self, DirBuilder},
     os::unix::fs::DirBuilderExt,
     path::Path,
-    time::{Duration, UNIX_EPOCH},
+    time::Duration,
 };
 use tokio::runtime::Handle;
 
@@ -33,19 +33,14 @@ fn made(
 ) -> Result<(), Failure> {
     let dir = &backups.dir;
     DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(about("make", dir))?;
+    let name_at = |at: Duration| format!("{prefix}{}.db", Stamp(at).to_string().replace(':', ""));
+    let name = name_at(now);
     let mut names = named(dir, prefix, "Z.db")?;
-    let newest = dir.join(names.last().map(String::as_str).unwrap_or_default());
-    let age = match names.last() {
-        // A clock that went back makes no backup due for ever.
-        Some(_) => fs::metadata(&newest)
-            .and_then(|found| found.modified())
-            .ok()
-            .and_then(|at| at.duration_since(UNIX_EPOCH).ok())
-            .filter(|at| *at <= now)
-            .map(|at| now - at),
-        None => None,
-    };
-    if age.is_some_and(|age| age < backups.every) {
+    // Made while the clock was ahead: nobody knows how old they are, so none of them is the newest, and they go first.
+    let mut all = names.split_off(names.partition_point(|known| *known <= name));
+    // Names sort by time, and whoever copies a file may give it another time.
+    let latest = name_at(now.saturating_sub(backups.every));
+    if names.last().is_some_and(|newest| *newest > latest) {
         return Ok(());
     }
     let removed = |name: &String| {
@@ -54,13 +49,13 @@ fn made(
     };
     // What a process that died left unfinished is as large as the state.
     named(dir, prefix, "Z.db.part")?.iter().try_for_each(removed)?;
-    let name = format!("{prefix}{}.db", Stamp(now).to_string().replace(':', ""));
     let file = dir.join(&name);
     runtime.block_on(reader.backup(&file))?;
     tracing::info!(file = %file.display(), "the state is backed up");
     names.retain(|known| *known != name);
-    names.push(name);
-    names[..names.len().saturating_sub(backups.keep)].iter().try_for_each(removed)
+    all.extend(names);
+    all.push(name);
+    all[..all.len().saturating_sub(backups.keep)].iter().try_for_each(removed)
 }
 
 /// Backups of this instance in `dir` whose names end so, the oldest first: their names have the time in them.

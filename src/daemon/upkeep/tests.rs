@@ -6,7 +6,7 @@ use crate::{
         hour::{Hand, Place, until},
     },
     session::Session,
-    store::{self, EventFilter},
+    store::{self, EventEntry, EventFilter},
 };
 use reconciled_engine::{Store, Write, store::Event};
 use reconciled_provider::Clock;
@@ -101,12 +101,41 @@ async fn what_hangs_is_shown_and_keeps_no_reload_waiting() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_backup_of_a_clock_that_was_ahead_has_no_others_made_and_drives_none_out() {
+    let (place, clock, instance) = kept_up(|place| {
+        let dir = place.at("backups");
+        fs::create_dir(&dir).unwrap();
+        for day in ["2023-11-12", "2023-11-13", "2024-06-01"] {
+            fs::write(dir.join(format!("test-{day}T060000Z.db")), "").unwrap();
+        }
+        format!("backup: {{dir: {}, every: 1d, keep: 3}}", dir.display())
+    })
+    .await;
+    let days = || -> Vec<String> {
+        let names = fs::read_dir(place.at("backups")).unwrap();
+        let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let mut days: Vec<String> =
+            names.filter(|name| name.ends_with(".db")).map(|name| name[5..15].to_owned()).collect();
+        days.sort();
+        days
+    };
+    until("one is made", || days() == ["2023-11-12", "2023-11-13", "2023-11-14"]).await;
+    for _ in 0..20 {
+        clock.advance(LOOK);
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!(days(), ["2023-11-12", "2023-11-13", "2023-11-14"]);
+    clock.advance(Duration::from_hours(24));
+    until("the next is due", || days() == ["2023-11-13", "2023-11-14", "2023-11-15"]).await;
+    instance.stop();
+    instance.ended().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn events_go_when_they_are_old_and_were_exported() {
     let (place, clock, instance) =
         kept_up(|place| format!("audit: {{keep: 30d, export: {}}}", place.at("audit.jsonl").display())).await;
-    let reader = instance.writing.db.reader();
-    let all = async || reader.events(&EventFilter::default(), 0, 1_000).await.unwrap();
-    let first = all().await;
+    let first = all(&instance).await;
     assert!(!first.is_empty());
     // What cannot be exported stays, whatever its age.
     in_time(&clock, "the export", || place.at("audit.jsonl").exists()).await;
@@ -115,25 +144,89 @@ async fn events_go_when_they_are_old_and_were_exported() {
     instance.writing.db.commit(vec![event(clock.now())]).await.unwrap();
     in_time(&clock, "it is shown", || reasons(&instance) == ["NotExported"]).await;
     clock.advance(Duration::from_hours(24 * 31));
+    instance.writing.db.commit(vec![event(clock.now())]).await.unwrap();
+    // Another process, which finds that it is that late.
+    instance.stop();
+    instance.ended().await;
+    instance.writing.db.close().await;
+    let instance = started(&place, &clock, None).await;
+    has_run(&instance);
+    in_time(&clock, "it is shown again", || reasons(&instance) == ["NotExported"]).await;
     for _ in 0..5 {
         clock.advance(TRIM);
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    assert!(all().await.len() > first.len());
+    assert!(all(&instance).await.len() > first.len());
     fs::remove_dir(place.at("audit.jsonl")).unwrap();
     in_time(&clock, "it is exported", || reasons(&instance).is_empty()).await;
+    let is_old = |event: &EventEntry| first.iter().any(|old| old.number == event.number);
     for _ in 0..24_000 {
-        if all().await.iter().all(|event| first.iter().all(|old| old.number != event.number)) {
+        if !all(&instance).await.iter().any(is_old) {
             break;
         }
         clock.advance(TRIM);
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    assert!(all().await.iter().all(|event| first.iter().all(|old| old.number != event.number)));
+    assert!(!all(&instance).await.iter().any(is_old));
     // The chain begins later, and is whole.
-    assert!(reader.verify_events().await.unwrap().broken.is_none());
+    assert!(instance.writing.db.reader().verify_events().await.unwrap().broken.is_none());
     instance.stop();
     instance.ended().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_event_goes_because_the_clock_is_ahead() {
+    let (_place, clock, instance) = kept_up(|_| "audit: {keep: 30d}".into()).await;
+    has_run(&instance);
+    instance.writing.db.commit(vec![event(clock.now()), event(clock.now())]).await.unwrap();
+    let first = all(&instance).await;
+    clock.advance(Duration::from_hours(24 * 31));
+    for _ in 0..5 {
+        clock.advance(TRIM);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let now = all(&instance).await;
+    assert!(first.iter().all(|event| now.iter().any(|other| other.number == event.number)), "{now:?}");
+    instance.stop();
+    instance.ended().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_event_goes_before_a_clock_is_set_that_is_ahead_at_each_start() {
+    let month = Duration::from_hours(24 * 31);
+    let (place, clock, instance) = kept_up(|_| "audit: {keep: 30d}".into()).await;
+    let first = all(&instance).await;
+    assert!(!first.is_empty());
+    clock.advance(month);
+    instance.writing.db.commit(vec![event(clock.now())]).await.unwrap();
+    instance.stop();
+    instance.ended().await;
+    instance.writing.db.close().await;
+    // The newest event is of the time that the clock shows once more.
+    let instance = started(&place, &clock, None).await;
+    let some_looks = async || {
+        for _ in 0..5 {
+            clock.advance(LOOK);
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    some_looks().await;
+    clock.put_back(month);
+    has_run(&instance);
+    some_looks().await;
+    let now = all(&instance).await;
+    assert!(first.iter().all(|event| now.iter().any(|other| other.number == event.number)), "{now:?}");
+    instance.stop();
+    instance.ended().await;
+}
+
+/// As if the process had run for so long that old events are taken out.
+fn has_run(instance: &Instance) {
+    instance.upkeep.looks.store(TRIM.as_secs() / LOOK.as_secs(), Ordering::Relaxed);
+}
+
+async fn all(instance: &Instance) -> Vec<EventEntry> {
+    instance.writing.db.reader().events(&EventFilter::default(), 0, 1_000).await.unwrap()
 }
 
 fn event(at: Duration) -> Write {

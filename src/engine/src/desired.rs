@@ -29,9 +29,10 @@ pub struct Desired {
     pub ignored: BTreeMap<Scope, Vec<Arc<str>>>,
     /// Resources that a person keeps at an earlier revision: `scopes` has them as they were declared then.
     pub pinned: BTreeMap<(Scope, ResourceId), Pinned>,
-    /// Resources of manifests that do not count now, since something is wrong with their file or source. Somebody declares them:
-    /// whoever lets go of one hands it over, and nothing of it goes.
-    pub set_aside: BTreeSet<(Scope, ResourceId)>,
+    /// Resources of manifests that do not count now, since something is wrong with their file or source, or their revision is not
+    /// in force; each with the sources that declare it so. Somebody declares them: whoever lets go of one hands it over, and
+    /// nothing of it goes.
+    pub set_aside: BTreeMap<(Scope, ResourceId), BTreeSet<Arc<str>>>,
     /// Scopes that may be declared, and of which that is not known.
     pub hidden: Hidden,
     /// Entries whose manifests were not read, since nobody knows what they can be: nothing of theirs goes. Its manifest may be
@@ -145,6 +146,8 @@ pub struct SourceState {
     pub revision: Arc<str>,
     /// What people call the revision: 7 characters of the commit, or the folder.
     pub label: Arc<str>,
+    /// What people call the newest revision that is known, where this one is in force in its place.
+    pub newest: Option<Arc<str>>,
     /// What is no longer declared goes. False for a folder without a name, and while anything is invalid.
     pub prunes: bool,
     /// Files that could not be read or are invalid, and folders of such: what they declared is frozen. The empty one is the root.

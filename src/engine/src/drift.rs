@@ -7,10 +7,12 @@
 
 use crate::{
     plan::{Change, Reason, Step},
-    store::{Event, Write},
+    store::{Condition, Event, Write},
     survey::View,
 };
-use reconciled_provider::{ActionId, Address, Drift, FieldChange, ManifestKey, ResourceId, Scope, Shown};
+use reconciled_provider::{
+    ActionId, Address, Drift, ErrorKind, FieldChange, ManifestKey, ResourceId, Scope, Shown,
+};
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
     sync::Arc,
@@ -152,7 +154,8 @@ pub(crate) fn noted(scope: &Scope, view: &View, now: Duration, writes: &mut Vec<
         .iter()
         .filter_map(|entry| Some((entry, ended(entry, &found, view)?)))
         .map(|(entry, end)| {
-            events.push(event(entry, "drift-over", end.word(), farewell(entry, end), now));
+            let is_refused = found.refused.contains(&entry.id);
+            events.push(event(entry, "drift-over", end.word(), farewell(end, is_refused), now));
             (entry.id.clone(), end)
         })
         .collect();
@@ -173,6 +176,8 @@ struct Found<'v> {
     as_declared: HashSet<&'v ResourceId>,
     ignored: HashSet<&'v ResourceId>,
     lapsed: HashSet<&'v ResourceId>,
+    /// What was seen, and is declared so that its provider refuses to make that of it.
+    refused: HashSet<&'v ResourceId>,
 }
 
 impl<'v> Found<'v> {
@@ -191,8 +196,19 @@ impl<'v> Found<'v> {
             as_declared: plan.as_declared.iter().collect(),
             ignored: plan.ignored.iter().collect(),
             lapsed: plan.lapsed.iter().map(|row| &row.tracked.id).collect(),
+            refused: plan
+                .conditions
+                .iter()
+                .filter(is_refusal)
+                .filter_map(|condition| condition.id.as_ref())
+                .filter(|id| view.seen.get(id).is_some())
+                .collect(),
         }
     }
+}
+
+fn is_refusal(condition: &&Condition) -> bool {
+    [ErrorKind::Invalid, ErrorKind::Unsupported].iter().any(|kind| *condition.reason == *kind.word())
 }
 
 /// What became of an entry, if a look shows that it is over.
@@ -208,6 +224,10 @@ fn ended(entry: &Drifted, found: &Found<'_>, view: &View) -> Option<DriftEnd> {
         // Something else is declared now: what differs is no drift any more. What goes on heals.
         let is_other = |step: &&Step| !is_drift(step) && step.reason != Reason::Continue;
         return steps.iter().all(is_other).then_some(DriftEnd::Gone);
+    }
+    // What was written is no drift any more; what is declared does not do, as a revision that was taken back, and that is told.
+    if entry.action.is_some() && found.refused.contains(&entry.id) {
+        return Some(DriftEnd::Healed);
     }
     let rows = &view.memory.rows;
     let is_tracked = rows.binary_search_by(|row| row.tracked.id.cmp(&entry.id)).is_ok();
@@ -253,9 +273,10 @@ fn describe(drift: &Drifted) -> String {
     }
 }
 
-fn farewell(entry: &Drifted, end: DriftEnd) -> &'static str {
-    match (end, entry.action) {
-        (DriftEnd::Healed, _) => "it is as declared again, by a write of this instance",
+fn farewell(end: DriftEnd, is_refused: bool) -> &'static str {
+    match (end, is_refused) {
+        (DriftEnd::Healed, true) => "what differed is gone, by a write of this instance",
+        (DriftEnd::Healed, false) => "it is as declared again, by a write of this instance",
         (DriftEnd::Gone, _) => "put back by somebody else, or declared otherwise",
         (DriftEnd::Ignored, _) => "what differs is ignored now",
     }

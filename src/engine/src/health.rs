@@ -4,8 +4,11 @@
 //! keeps the health it had. It deliberately does not say what keeps something from being in sync: that is a
 //! [`crate::store::Condition`], and health at large follows from both.
 
-use crate::store::{Ailment, RowState, ScopeMemory, Write};
-use crate::survey::View;
+use crate::{
+    error_policy::CAP,
+    store::{Ailment, RowState, ScopeMemory, Write},
+    survey::View,
+};
 use reconciled_provider::{Error, Health, Observation, ResourceId, Scope, Unwell};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -83,9 +86,9 @@ impl From<&Health> for HealthState {
 pub struct Assessment {
     /// What is not healthy, sorted by id; none for the scope as a whole comes first.
     pub ailments: Vec<Ailment>,
-    /// When what is on its way shall be looked at again.
+    /// When what is on its way, or does not do its work, shall be looked at again.
     pub recheck: Option<Duration>,
-    /// The same of what somebody waits for.
+    /// When what is on its way and somebody waits for shall be.
     pub awaited: Option<Duration>,
 }
 
@@ -163,7 +166,9 @@ pub(crate) fn assess(told: Told<'_>) -> Assessment {
         Asked::Now(Err(error)) => (&[][..], Some(error)),
         Asked::Never | Asked::NotNow => (&[][..], None),
     };
-    all.extend(answers.iter().map(|(id, health)| (id, health)));
+    // Of what is to be made yet a remote can only say that it is not there.
+    let is_there = |id: &ResourceId| seen.get(id).is_some() || is_known(memory, id);
+    all.extend(answers.iter().filter(|(id, _)| is_there(id)).map(|(id, health)| (id, health)));
     let mut out = Assessment::default();
     if let Some(error) = error {
         let message = format!("asking for health: {}", error.chain());
@@ -196,11 +201,24 @@ pub(crate) fn assess(told: Told<'_>) -> Assessment {
     });
     out.ailments.extend(kept.cloned());
     out.ailments.sort_by(|a, b| a.id.cmp(&b.id));
+    if matches!(asked, Asked::Now(_)) {
+        let ill = out.ailments.iter().filter(|ailment| ailment.state == HealthState::Degraded);
+        let again = ill.map(|ailment| again_at(ailment.since, now)).min();
+        out.recheck = out.recheck.into_iter().chain(again).min();
+    }
     out
 }
 
 /// A remote that asks to be looked at again at once is not.
 const SOONEST: Duration = Duration::from_secs(1);
+/// First wait until what does not do its work is looked at again.
+const AGAIN: Duration = Duration::from_secs(5);
+
+/// When what does not do its work since then is looked at again: nobody tells that it does, and who depends on it waits. The
+/// wait is as long as that has lasted, so it doubles from look to look, up to that after a failure. The clock may go back.
+fn again_at(since: Duration, now: Duration) -> Duration {
+    now + now.abs_diff(since).clamp(AGAIN, CAP)
+}
 
 fn is_known(memory: &ScopeMemory, id: &ResourceId) -> bool {
     memory.rows.binary_search_by(|row| row.tracked.id.cmp(id)).is_ok()
@@ -394,6 +412,25 @@ mod tests {
         let way = |seconds| Health::Progressing { why: "why".into(), recheck: Duration::from_secs(seconds) };
         let found = check(Vec::new(), &[("a", way(30)), ("b", way(0))], Asked::Never, &["a", "b"]);
         assert_eq!(found.recheck, Some(NOW + SOONEST));
+    }
+
+    #[test]
+    fn what_does_not_do_its_work_is_looked_at_again_ever_more_seldom() {
+        let asked = || Asked::Now(Ok(vec![("a".into(), degraded())]));
+        for (since, wait) in [(1_000, 5), (998, 5), (980, 20), (1, 300), (1_060, 60)] {
+            let found = check(vec![ill(Some("a"), HealthState::Degraded, since)], &[], asked(), &[]);
+            assert_eq!(found.recheck, Some(NOW + Duration::from_secs(wait)), "since {since}");
+            assert_eq!(found.awaited, None, "nobody waits for what may never be well");
+        }
+        let known = vec![ill(Some("a"), HealthState::Degraded, 980)];
+        assert_eq!(check(known, &[], Asked::NotNow, &[]).recheck, None, "nobody was asked");
+    }
+
+    #[test]
+    fn nothing_is_said_of_what_is_to_be_made_yet() {
+        let told = vec![("new".into(), degraded()), ("b".into(), degraded())];
+        let found = check(Vec::new(), &[], Asked::Now(Ok(told)), &[]);
+        assert_eq!(found.ailments, [ill(Some("b"), HealthState::Degraded, 1_000)]);
     }
 
     #[test]

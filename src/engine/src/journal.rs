@@ -31,8 +31,8 @@ use std::{
 };
 use tracing::Span;
 
-/// Where a claim of a manifest lands that a scope carries already, or none does: provided by the engine, which knows every entry. Fails
-/// where the manifest's source may not write, or no scope is known to be the right one.
+/// Where a claim lands: asked with the manifest that claims it, and with the scope that carries it already, if one does. Provided by the
+/// engine, which knows every entry. Fails where the manifest's source may not write, or no scope is known to be the right one.
 pub(crate) type Place<'a> = &'a (
         dyn Fn(&Claim, Option<&ManifestKey>, Option<&Scope>) -> Result<(Scope, ResourceId), Error>
             + Send

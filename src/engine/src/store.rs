@@ -464,6 +464,8 @@ pub enum Write {
     Ailments(Scope, Vec<Ailment>),
     /// A complete pass looked at a scope as declared by manifests up to this generation.
     LookedAt(Scope, u64),
+    /// The place that the entry of a scope points to: what is remembered of the scope is there.
+    Place(Scope, Hash),
     /// An event.
     Event(Event),
 }
@@ -504,6 +506,8 @@ pub struct ScopeMemory {
     pub ailments: Vec<Ailment>,
     /// The newest generation of a manifest here that a complete pass looked at.
     pub looked_at: u64,
+    /// The place that its entry pointed to when all that is tracked was found there; none where that was never told.
+    pub place: Option<Hash>,
     /// Old identities of rows that the planner moved here; never stored.
     pub moved_away: Vec<MovedAway>,
 }

@@ -307,6 +307,44 @@ fn who_asks_where_a_claim_goes_is_told_what_may_declare_a_zone_for_it_and_has_to
 }
 
 #[test]
+fn what_the_host_lets_a_source_declare_nowhere_hides_nothing_for_the_claims_of_others() {
+    let zone = zone("").replace("z.test", "www.z.test");
+    let mut desk = setup("", &set(X));
+    desk.sources.push(("b", folder(&[]), SourceRules::default()));
+    let mut check = |text: &str, entry: &str, scopes: Option<&str>, hides: bool| {
+        let scopes = scopes.map(|scopes| vec![scopes.into()]);
+        let rule = AllowRule { provider: entry.into(), scopes, kinds: None, deny: Vec::new() };
+        desk.sources[2].1 = folder(&[("b.yaml", text)]);
+        desk.sources[2].2.allow = Allow::Rules(vec![rule.clone()]);
+        let of = |desk: &Setup| desk.once().desired.hidden.by("one", "dns/Zone", "www.z.test");
+        let expected = hides.then(|| "b.yaml of source `b`, which has errors".to_owned());
+        assert_eq!(of(&desk), expected, "{text}{rule:?}");
+        // And where the source cannot be had.
+        desk.sources[2].1 = folder(&[]);
+        desk.lacking = vec![Allow::Rules(vec![rule.clone()])];
+        assert_eq!(of(&desk).is_some(), hides, "{rule:?}");
+        desk.lacking.clear();
+    };
+    // Not to be parsed; refused, or in error as a zone; and in error before it is known whose it is.
+    let unknown = zone.replace("provider: one", "provider: oen");
+    for text in ["a: [\n", &zone.replace("provider: one", "provider: one, tttl: 3"), &unknown] {
+        check(text, "one", Some("*.z.test"), true);
+        check(text, "o*", None, true);
+        check(text, "one", Some("b.test"), false);
+        check(text, "other", None, false);
+    }
+    let mut denied = setup("", &set(X));
+    denied.sources.push(("b", folder(&[("b.yaml", &zone)]), SourceRules::default()));
+    for (entry, scopes) in [("one", Some(vec!["b.test".into()])), ("other", None)] {
+        let rule = AllowRule { provider: entry.into(), scopes, kinds: None, deny: Vec::new() };
+        denied.sources[2].2.allow = Allow::Rules(vec![rule]);
+        let loaded = denied.once();
+        assert!(shown(&loaded).contains("source `b` may not manage"), "{}", shown(&loaded));
+        assert_eq!(loaded.desired.hidden.by("one", "dns/Zone", "www.z.test"), None);
+    }
+}
+
+#[test]
 fn what_is_kept_of_an_endpoint_does_not_outlive_what_may_be_hidden() {
     let mut cache = Cache::default();
     let mut desk = setup("", &endpoint(&["x.sub.z.test"]));
@@ -335,7 +373,7 @@ fn a_ptr_stays_where_it_is_while_its_zone_may_be_declared_where_nothing_can_be_r
     assert!(all.contains("one/z.test x.z.test./A") && !all.contains("PTR"), "{all}");
     assert!(loaded.desired.sources["team"].is_whole(), "all else of that source is sure");
     let aside: BTreeSet<String> =
-        loaded.desired.set_aside.iter().map(|(scope, id)| format!("{scope} {id}")).collect();
+        loaded.desired.set_aside.keys().map(|(scope, id)| format!("{scope} {id}")).collect();
     for zone in [short, "0.192.in-addr.arpa", "2.0.192.in-addr.arpa", "1.2.0.192.in-addr.arpa"] {
         assert!(aside.contains(&format!("one/{zone} {pointer}")), "{zone} {aside:?}");
     }
@@ -363,7 +401,7 @@ fn a_ptr_goes_into_no_shorter_zone_while_its_own_is_in_error() {
         let all = resources(&loaded);
         assert!(all.contains("one/z.test x.z.test./A") && !all.contains("PTR"), "{all}{}", shown(&loaded));
         let aside: BTreeSet<String> =
-            loaded.desired.set_aside.iter().map(|(scope, id)| format!("{scope} {id}")).collect();
+            loaded.desired.set_aside.keys().map(|(scope, id)| format!("{scope} {id}")).collect();
         assert_eq!(aside, [short, long].map(|zone| format!("one/{zone} {pointer}")).into());
     }
 }

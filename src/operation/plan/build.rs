@@ -1,8 +1,10 @@
 //! From what the engine found to the [`Document`]: a translation, field by field.
 
 use super::{
+    blocked::{self, left_alone},
     document::*,
     former::formers,
+    frozen::frozen,
     warnings::{cautions, followers, moves},
 };
 use crate::{
@@ -10,13 +12,13 @@ use crate::{
     store::UnassignedManifest,
 };
 use reconciled_engine::{
-    Desired, SourceState,
+    Desired,
     plan::{self, ScopePlan, Step},
     store,
     survey::{self, Survey, View},
 };
 use reconciled_provider::{
-    Error, FieldChange, Hash, Identity, ManifestKey, Observer, ResourceId, Scope, Severity, Shown, Spec,
+    Error, FieldChange, Hash, Identity, Observer, ResourceId, Scope, Severity, Shown, Spec,
 };
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
@@ -37,13 +39,10 @@ pub struct Options<'a> {
 }
 
 impl Options<'_> {
-    fn is_configured(&self, source: &str) -> bool {
+    pub(super) fn is_configured(&self, source: &str) -> bool {
         self.configured.is_none_or(|configured| configured.contains(source))
     }
 }
-
-/// Most files that a reason names.
-const FILES: usize = 3;
 
 /// How many changes get `before`, `after` and `fields`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -131,83 +130,6 @@ fn unassigned(survey: &Survey, options: &Options<'_>) -> Vec<Unassigned> {
     found
 }
 
-/// What may not be touched, by source and reason.
-fn frozen(survey: &Survey, desired: &Desired, options: &Options<'_>) -> Vec<Frozen> {
-    let mut groups: BTreeMap<(Arc<str>, String), (BTreeSet<String>, usize)> = BTreeMap::new();
-    let views = survey.scopes.values().filter_map(|view| view.as_ref().ok());
-    let all = views.flat_map(|view| &view.plan.frozen);
-    for (key, count) in all.filter(|(key, _)| options.is_configured(key.source())) {
-        let reason = why_frozen(key, desired);
-        let group = groups.entry((key.source().into(), reason)).or_default();
-        group.0.insert(called(key));
-        group.1 += count;
-    }
-    let row = |((source, reason), (manifests, tracked)): (_, (BTreeSet<String>, _))| Frozen {
-        source,
-        reason,
-        manifests: manifests.into_iter().collect(),
-        tracked,
-    };
-    groups.into_iter().map(row).collect()
-}
-
-/// Why what a manifest declared is neither changed, restored nor deleted.
-pub fn why_frozen(key: &ManifestKey, desired: &Desired) -> String {
-    match desired.sources.get(key.source()) {
-        None => "its source was not read".to_string(),
-        Some(state) if state.unassigned.contains(key) => {
-            "its provider is not configured on this host".to_string()
-        }
-        Some(state) if state.is_unassigned_somewhere(key) => {
-            "what it contributes to is for a provider that is not configured on this host".to_string()
-        }
-        Some(state) if state.may_be_elsewhere(key) => format!(
-            "{} is declared in another group now, of which no provider is configured on this host",
-            called(key)
-        ),
-        Some(state) if !state.broken.is_empty() => {
-            format!("files with errors may still declare it: {}", listed(&state.broken))
-        }
-        Some(state) if state.revision.is_empty() => {
-            "a folder deletes nothing unless it stands for a source (--source)".to_string()
-        }
-        // Only what others declare as well, or may, is kept then.
-        Some(state) if state.is_whole() => {
-            let is_unread =
-                |other: &SourceState| !other.broken.is_empty() || other.revision.is_empty() && !other.prunes;
-            let other = desired.sources.iter().find(|(_, other)| is_unread(other));
-            match other.filter(|_| !desired.set_aside.is_empty()) {
-                Some((name, other)) if other.broken.is_empty() => {
-                    format!("source {name} could not be read, and may declare it by now")
-                }
-                Some((name, other)) => {
-                    format!(
-                        "files of source {name} with errors may declare it by now: {}",
-                        listed(&other.broken)
-                    )
-                }
-                None => "a person suspended it (reconciled status)".to_string(),
-            }
-        }
-        Some(_) => "its source has errors".to_string(),
-    }
-}
-
-/// What people call the manifest.
-fn called(key: &ManifestKey) -> String {
-    let name = format!("{}/{}", key.kind(), key.name());
-    if key.namespace().is_empty() { name } else { format!("{}/{name}", key.namespace()) }
-}
-
-/// Names of the first of some files.
-fn listed(files: &BTreeSet<Arc<str>>) -> String {
-    let first: Vec<&str> =
-        files.iter().take(FILES).map(|file| if file.is_empty() { "." } else { &**file }).collect();
-    let more = files.len().saturating_sub(FILES);
-    let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
-    first.join(", ") + &rest
-}
-
 fn name(scope: &Scope) -> Arc<str> {
     scope.to_string().into()
 }
@@ -248,12 +170,15 @@ impl<'a> ScopeBuilder<'a> {
 
     fn build(&self, view: &View, document: &mut Document) {
         let plan = &view.plan;
+        let left_alone = left_alone(view);
         // What blocks a step is said by the last condition of its resource.
         let is_refused = |c: &store::Condition| c.declared.is_some();
-        let is_told =
-            plan.steps.iter().any(|s| s.blocked.is_some()) || plan.conditions.iter().any(is_refused);
+        let is_told = plan.steps.iter().any(|s| s.blocked.is_some())
+            || plan.conditions.iter().any(is_refused)
+            || !left_alone.is_empty();
         let told: HashMap<&ResourceId, &store::Condition> = if is_told {
-            plan.conditions.iter().filter_map(|c| Some((c.id.as_ref()?, c))).collect()
+            let all = left_alone.iter().copied().chain(&plan.conditions);
+            all.filter_map(|c| Some((c.id.as_ref()?, c))).collect()
         } else {
             HashMap::new()
         };
@@ -272,7 +197,7 @@ impl<'a> ScopeBuilder<'a> {
             };
             document.resource_changes.push(self.change(step, word, &told, detailed));
         }
-        let told = plan.conditions.iter().chain(&plan.to_come);
+        let told = plan.conditions.iter().chain(&plan.to_come).chain(left_alone);
         document.conditions.extend(told.map(|c| Condition::of(&self.scope, c)));
         document.in_sync += plan.in_sync;
         self.foreign(plan, &mut document.foreign);
@@ -287,22 +212,8 @@ impl<'a> ScopeBuilder<'a> {
     ) -> ResourceChange {
         let is_guarded = step.change.writes() && step.is_guarded();
         let is_held = self.is_held && step.waits_for_consent();
-        let blocked = match told.get(&step.id) {
-            Some(c) if step.blocked.is_some() => {
-                Some(Blocked { kind: kind(c.kind), reason: c.reason.clone(), message: c.message.clone() })
-            }
-            // It is tried again all the same, with the next look at it: what it was refused for may be over.
-            Some(c) if c.declared.is_some() => Some(Blocked {
-                kind: kind(c.kind),
-                reason: c.reason.clone(),
-                message: format!("it was refused as it is declared: {}", c.message).into(),
-            }),
-            _ => step.blocked.is_some().then(|| Blocked {
-                kind: ConditionKind::Waiting,
-                reason: "Blocked".into(),
-                message: "it cannot happen yet".into(),
-            }),
-        };
+        let told = told.get(&step.id).copied();
+        let (blocked, needs_person) = blocked::of(step, told);
         let mut change = Change { actions: actions(&step.change), ..Change::default() };
         change.replace_paths = step.work.delta.replace_paths.iter().map(|path| steps_of(path)).collect();
         let mut fields = Vec::new();
@@ -326,9 +237,7 @@ impl<'a> ScopeBuilder<'a> {
             reason,
             state: match &blocked {
                 _ if is_held => State::Held,
-                Some(blocked) if step.blocked.is_some() && blocked.kind == ConditionKind::Stalled => {
-                    State::Held
-                }
+                Some(_) if needs_person => State::Held,
                 Some(_) => State::Waiting,
                 None => State::Ready,
             },
@@ -485,7 +394,7 @@ fn actions(change: &plan::Change) -> Vec<Action> {
     }
 }
 
-fn kind(kind: store::ConditionKind) -> ConditionKind {
+pub(super) fn kind(kind: store::ConditionKind) -> ConditionKind {
     match kind {
         store::ConditionKind::Waiting => ConditionKind::Waiting,
         store::ConditionKind::Stalled => ConditionKind::Stalled,

@@ -170,6 +170,7 @@ pub(crate) fn view(scope: &Scope, steps: Vec<Step>) -> View {
             gone: Vec::new(),
             unanswered: Vec::new(),
             looked: Vec::new(),
+            place: None,
         },
         skipped: false,
         health: Default::default(),

@@ -195,6 +195,35 @@ fn the_state_is_the_worst_of_what_is_in_the_plan() {
     assert_eq!(state(&survey), State::Failed);
 }
 
+#[test]
+fn what_needs_a_person_by_the_last_pass_needs_one_by_the_plan() {
+    let stalled = |reason, declared| store::Condition {
+        declared,
+        ..condition("a/A", store::ConditionKind::Stalled, reason, "why")
+    };
+    let of_a = |survey: &Survey| {
+        let document = document(survey, &Options::default());
+        let blocked = document.resource_changes[0].blocked.clone().map(|blocked| blocked.message.to_string());
+        (document.needs_person(), document.conditions.len(), document.resource_changes[0].state, blocked)
+    };
+    let mut gone = survey(vec![delete("a/A", "x")]);
+    plan_of(&mut gone).conditions.push(stalled("invalid", Some(Hash::of(b"nothing"))));
+    let refused = "its deletion was refused: why";
+    assert_eq!(of_a(&gone), (true, 1, State::Waiting, Some(refused.into())));
+
+    let known = |step: Step| {
+        let mut survey = survey(vec![step]);
+        let scope = Scope::new("pdns", "example.com");
+        let view = survey.scopes.get_mut(&scope).unwrap().as_mut().unwrap();
+        view.memory.conditions.push(stalled("Flapping", None));
+        survey
+    };
+    let mut repair = update("a/A", "x", "y");
+    assert_eq!(of_a(&known(repair.clone())), (false, 0, State::Ready, None), "it is declared otherwise now");
+    repair.reason = Reason::Drift;
+    assert_eq!(of_a(&known(repair)), (true, 1, State::Held, Some("why".into())));
+}
+
 /// A step of the manifest `name`, whose resources are called after it.
 fn named(mut step: Step, name: &str) -> Step {
     (step.address.name, step.address.kind) = (name.into(), "Deployment".into());

@@ -85,6 +85,24 @@ fn an_old_commit_offered_again_is_a_rewind() {
 }
 
 #[test]
+fn what_was_accepted_last_is_known_until_it_is_taken_back_and_what_is_refused_counts_for_nothing() {
+    let (upstream, host) = (Upstream::new(), Host::new());
+    let old = upstream.commit("main", &[("a", "1")]);
+    let mirror = host.mirror(&upstream.url());
+    let accepted = || mirror.accepted().unwrap().map(|commit| commit.oid);
+    assert_eq!(accepted(), None);
+    first(&mirror);
+    let new = upstream.commit("main", &[("a", "2")]);
+    mirror.poll(Some(old), None).unwrap();
+    assert_eq!(accepted(), Some(new), "it need not have come into force");
+    upstream.repository.reference("refs/heads/main", old.into(), true, "test").unwrap();
+    assert!(matches!(mirror.poll(Some(new), None), Err(SourceError::Rewound { .. })));
+    assert_eq!(accepted(), Some(new));
+    assert!(matches!(mirror.poll(Some(old), None), Ok(Polled::Unchanged(_))));
+    assert_eq!(accepted(), Some(old));
+}
+
+#[test]
 fn a_missing_branch_says_which_exist_and_keeps_what_is_in_force() {
     let (upstream, host) = (Upstream::new(), Host::new());
     let commit = upstream.commit("main", &[("a", "1")]);

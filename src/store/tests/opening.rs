@@ -272,6 +272,112 @@ async fn a_restore_brings_back_the_backup_and_fences_who_knew_the_old_state() {
     assert_eq!(db.reader().verify_events().await.unwrap().broken, None);
 }
 
+/// What is suspended by id, and what is kept at an earlier revision.
+async fn words(db: &Db) -> (Vec<Arc<str>>, Vec<ResourceId>) {
+    let suspensions = db.suspensions().await.unwrap().into_iter().map(|one| one.id);
+    (suspensions.collect(), db.pins().await.unwrap().into_iter().map(|pin| pin.id).collect())
+}
+
+#[tokio::test]
+async fn what_persons_said_since_the_backup_outlives_its_restore() {
+    let (dir, db) = new().await;
+    let file = dir.path().join("backup.db");
+    let said = Write::Event(event("suspend", "by ada"));
+    db.commit(vec![Write::Suspend(suspension("a", None)), Write::Pin(pin("www", None)), said]).await.unwrap();
+    db.reader().backup(&file).await.unwrap();
+    let taken_back = vec![Write::Resume("a".into()), Write::Unpin(zone(), "www".into())];
+    db.commit(taken_back).await.unwrap();
+    db.commit(vec![Write::Suspend(suspension("b", None)), Write::Pin(pin("mail", None))]).await.unwrap();
+    db.close().await;
+    for _ in 0..2 {
+        assert!(restore(dir.path(), &file, &At(NOW)).await.unwrap().knows_words);
+        let db = Db::open_writer(dir.path(), existing()).await.unwrap();
+        assert_eq!(words(&db).await, (vec!["b".into()], vec!["mail".into()]));
+        db.close().await;
+    }
+}
+
+/// What a person says with `forget`.
+fn forgotten(id: &str) -> Vec<Write> {
+    vec![Write::Consent(zone(), id.into(), Consent::Barred), Write::Gone(zone(), vec![id.into()])]
+}
+
+#[tokio::test]
+async fn what_was_let_go_of_since_the_backup_is_not_tracked_again_after_its_restore() {
+    let (dir, db) = new().await;
+    let file = dir.path().join("backup.db");
+    let version = KnownVersion { version: Version::At("v".into()), foreign: 0 };
+    let said = Write::Event(event("suspend", "by ada"));
+    db.commit(vec![Write::Rows(vec![row("a"), row("b"), row("c")].into()), said]).await.unwrap();
+    db.commit(forgotten("c")).await.unwrap();
+    db.commit(vec![Write::Version(zone(), Some(version))]).await.unwrap();
+    db.reader().backup(&file).await.unwrap();
+    // `c` is adopted again; a word to adopt that is not carried out was given to what the backup does not know.
+    db.commit(vec![Write::ConsentSpent(zone(), "c".into()), Write::Rows(vec![row("c")].into())])
+        .await
+        .unwrap();
+    let adopt = Consent::Adopt { observed: Hash::of(b"x"), from: None };
+    db.commit(vec![Write::Consent(zone(), "d".into(), adopt)]).await.unwrap();
+    db.commit(forgotten("a")).await.unwrap();
+    db.close().await;
+    for _ in 0..2 {
+        assert_eq!(restore(dir.path(), &file, &At(NOW)).await.unwrap().tracked, 1);
+        let db = Db::open_writer(dir.path(), existing()).await.unwrap();
+        let memory = db.scope(&zone()).await.unwrap();
+        assert_eq!(*memory.rows, [row("b")]);
+        assert_eq!(memory.consents, [(ResourceId::from("a"), Consent::Barred)]);
+        assert_eq!(memory.version, None, "it was found in sync with a row that is gone");
+        db.close().await;
+    }
+}
+
+#[tokio::test]
+async fn what_another_state_let_go_of_stays_tracked_where_a_backup_has_it() {
+    let (dir, db) = new().await;
+    let file = dir.path().join("backup.db");
+    db.commit(vec![Write::Rows(vec![row("a")].into()), Write::Event(event("suspend", "by ada"))])
+        .await
+        .unwrap();
+    db.commit(forgotten("b")).await.unwrap();
+    db.reader().backup(&file).await.unwrap();
+    let other = dir.path().join("other");
+    let made = Db::open_writer(&other, create()).await.unwrap();
+    made.commit(forgotten("a")).await.unwrap();
+    made.commit(vec![Write::Event(event("forget", "by bob"))]).await.unwrap();
+    made.close().await;
+    assert_eq!(restore(&other, &file, &At(NOW)).await.unwrap().tracked, 1);
+    let db = Db::open_writer(&other, existing()).await.unwrap();
+    let bars = [(zone(), ResourceId::from("a")), (zone(), ResourceId::from("b"))];
+    assert_eq!(db.reader().bars().await.unwrap(), bars);
+}
+
+#[tokio::test]
+async fn a_state_that_does_not_go_on_from_a_backup_takes_nothing_of_it_back() {
+    let (dir, db) = new().await;
+    let file = dir.path().join("backup.db");
+    let said = Write::Event(event("suspend", "by ada"));
+    db.commit(vec![Write::Suspend(suspension("a", None)), Write::Pin(pin("www", None)), said]).await.unwrap();
+    db.reader().backup(&file).await.unwrap();
+    // Made anew since, with words of its own; gone; and one that cannot be read.
+    let other = dir.path().join("other");
+    let made = Db::open_writer(&other, create()).await.unwrap();
+    made.commit(vec![Write::Suspend(suspension("b", None)), Write::Event(event("suspend", "by bob"))])
+        .await
+        .unwrap();
+    made.close().await;
+    let none = dir.path().join("none");
+    let damaged = dir.path().join("damaged");
+    fs::create_dir(&damaged).unwrap();
+    fs::write(damaged.join(DATABASE), "no database").unwrap();
+    for (dir, suspended) in [(other, vec!["a", "b"]), (none, vec!["a"]), (damaged, vec!["a"])] {
+        assert!(!restore(&dir, &file, &At(NOW)).await.unwrap().knows_words);
+        let db = Db::open_writer(&dir, existing()).await.unwrap();
+        let suspended: Vec<Arc<str>> = suspended.into_iter().map(Arc::from).collect();
+        assert_eq!(words(&db).await, (suspended, vec!["www".into()]));
+        db.close().await;
+    }
+}
+
 #[tokio::test]
 async fn what_cannot_be_restored_replaces_nothing() {
     let (dir, db) = new().await;
@@ -288,6 +394,28 @@ async fn what_cannot_be_restored_replaces_nothing() {
     assert!(matches!(empty, StoreError::NoBackup { .. }), "{empty:?}");
     let db = Db::open_writer(dir.path(), existing()).await.unwrap();
     assert_eq!(*db.scope(&zone()).await.unwrap().rows, [row("a")]);
+}
+
+#[tokio::test]
+async fn a_restore_leaves_nothing_beside_what_it_brought_back() {
+    let (dir, db) = new().await;
+    let elsewhere = tempfile::tempdir().unwrap();
+    let file = elsewhere.path().join(DATABASE);
+    db.commit(vec![Write::Rows(vec![rich_row("a")].into())]).await.unwrap();
+    db.reader().backup(&file).await.unwrap();
+    db.close().await;
+    tamper(&elsewhere, "PRAGMA user_version = 0").await;
+    let left = || -> Vec<String> {
+        let names = fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name());
+        let names = names.map(|name| name.into_string().unwrap());
+        names.filter(|name| name.contains("restoring")).collect()
+    };
+    restore(dir.path(), &file, &At(NOW)).await.unwrap();
+    assert_eq!(left(), [""; 0], "the backup itself is the copy of what was migrated");
+    fs::remove_file(dir.path().join(KEY_FILE)).unwrap();
+    let refused = restore(dir.path(), &file, &At(NOW)).await.unwrap_err();
+    assert!(matches!(refused, StoreError::SealKeyMissing(_)), "{refused:?}");
+    assert_eq!(left(), [""; 0]);
 }
 
 #[tokio::test]
@@ -344,4 +472,12 @@ fn what_has_no_room_beside_the_database_is_a_full_disk() {
     assert_eq!(trouble(4874), Trouble::Full, "IOERR_SHMSIZE");
     assert_eq!(trouble(13), Trouble::Full);
     assert_eq!(trouble(266), Trouble::Io, "IOERR_READ");
+}
+
+#[test]
+fn who_waits_for_its_own_readers_is_told_of_no_other_program() {
+    let error = StoreError::from(sqlx::Error::PoolTimedOut).of(Path::new("state.db"));
+    let told = format!("{error}; {}", error.hint().unwrap());
+    assert!(told.starts_with("state.db: not free to be read"), "{told}");
+    assert!(!told.contains("other program"), "{told}");
 }

@@ -20,6 +20,7 @@ async fn what_is_known_of_an_entry_goes_along_and_can_be_opened() {
         Write::Pin(pin("a", None)),
         Write::Consent(zone(), "b".into(), Consent::Barred),
         Write::Version(zone(), None),
+        Write::Place(zone(), Hash::of(b"here")),
     ])
     .await
     .unwrap();
@@ -38,6 +39,7 @@ async fn what_is_known_of_an_entry_goes_along_and_can_be_opened() {
         "sealed values open under the new name"
     );
     assert_eq!((memory.conditions.len(), memory.consents.len()), (1, 1));
+    assert_eq!(memory.place, Some(Hash::of(b"here")), "it is no other place under another name");
     assert_eq!(&*db.holds().await.unwrap()[0].domain, "dns/example.com");
     assert_eq!(db.pins().await.unwrap()[0].scope, here);
     assert_eq!(db.reader().status().await.unwrap().well, 0, "nobody knows how what cannot be read is");

@@ -209,7 +209,10 @@ async fn while_something_is_held_all_but_as_many_as_it_is_about_are_well() {
     let (_dir, db, _) = whole(MARKED).await;
     let well = async |hold| {
         db.commit(vec![Write::Hold(hold)]).await.unwrap();
-        db.reader().status().await.unwrap().well
+        let status = db.reader().status().await.unwrap();
+        // In which scope they are nobody remembers: whoever takes one out of the count takes all of it.
+        assert_eq!(status.scopes[0].well, MARKED as u64);
+        status.well
     };
     assert_eq!(well(hold("one")).await, MARKED as u64 - 12, "what is to be created is not tracked");
     assert_eq!(well(Hold { counts: [0, 0, 0, u32::MAX], ..hold("strays") }).await, 0);

@@ -25,11 +25,12 @@ async fn a_scope_that_is_gone_leaves_nothing_behind_and_one_that_is_tracked_keep
         Write::Rows(vec![row("a")].into()),
         Write::Documents(zone(), vec![(key("example.com"), Some(content))]),
         Write::LookedAt(zone(), 1),
+        Write::Place(zone(), Hash::of(b"here")),
         ailment(&zone()),
     ])
     .await
     .unwrap();
-    let tables = ["document", "looked_at", "health"];
+    let tables = ["document", "looked_at", "health", "scope_place"];
     db.commit(vec![in_force("two", &[])]).await.unwrap();
     for table in tables {
         assert_eq!(count(&db, table).await, 1, "{table}: its row is still to be deleted");

@@ -32,7 +32,7 @@ fn write(scope: &Scope, seed: (usize, usize, usize)) -> Write {
     let hash = || Hash::of(format!("{seed:?}").as_bytes());
     let (step, commit, index) = seed;
     let action = |step: usize, commit: usize| (step * 100 + commit) as u64;
-    match dice(seed, 14) {
+    match dice(seed, 15) {
         0 | 1 => {
             let intents = vec![intent(action(step, commit) * 10 + index as u64, row_of(scope, seed))];
             let fence = vec![(key("example.com"), 1)];
@@ -62,6 +62,7 @@ fn write(scope: &Scope, seed: (usize, usize, usize)) -> Write {
         10 => Write::LookedAt(scope.clone(), step as u64 / 2),
         11 => Write::Gone(scope.clone(), ids()),
         12 => Write::Conditions(scope.clone(), vec![condition("Invalid", "no", at)]),
+        13 => Write::Place(scope.clone(), hash()),
         _ => {
             let message = if dice(("nul", seed), 3) == 0 { "a\0b" } else { "it \"is\" ✓" };
             Write::Event(Event { scope: Some(scope.clone()), at, ..event("create", message) })
@@ -84,6 +85,7 @@ async fn dump(dir: &TempDir, db: &Db) -> Vec<String> {
         "SELECT json_array(scope, state, hex(token), foreigners) FROM scope_version",
         "SELECT json_array(scope, manifest, hex(content)) FROM document",
         "SELECT json_array(scope, generation) FROM looked_at",
+        "SELECT json_array(scope, hex(place)) FROM scope_place",
         "SELECT json_array(at, kind, scope, address, hex(message)) AS line FROM event ORDER BY line",
     ] {
         let rows: Vec<String> = sqlx::query_scalar(AssertSqlSafe(sql)).fetch_all(&mut conn).await.unwrap();

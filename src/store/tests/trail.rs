@@ -2,6 +2,10 @@
 
 use super::*;
 
+fn in_order(checked: u64, first: i64) -> Verification {
+    Verification { checked, first: Some(first), broken: None }
+}
+
 #[tokio::test]
 async fn the_event_chain_shows_what_was_changed_or_removed() {
     let check = async |sql: &str| {
@@ -10,7 +14,7 @@ async fn the_event_chain_shows_what_was_changed_or_removed() {
             db.commit(vec![Write::Event(event("adopt", &format!("n{n}")))]).await.unwrap();
         }
         let whole = db.reader().verify_events().await.unwrap();
-        assert_eq!(whole, Verification { checked: 5, broken: None });
+        assert_eq!(whole, in_order(5, 1));
         db.close().await;
         tamper(&dir, &format!("DROP TRIGGER event_is_append_only; {sql}")).await;
         let db = Db::open_reader(dir.path(), Arc::new(At(NOW))).await.unwrap();
@@ -190,15 +194,19 @@ async fn a_trail_without_its_beginning_holds_together_and_so_does_its_export() {
     };
     let all = db.reader().exported(0, 100).await.unwrap();
     assert_eq!(all.len(), 6);
-    let verified = |text: &str| export::verify(text.as_bytes()).unwrap();
-    assert_eq!(verified(&lines(&all)), Verification { checked: 6, broken: None });
+    let verified = |text: &str| {
+        let mut chain = export::Chain::default();
+        chain.read(text.as_bytes()).unwrap();
+        chain.found()
+    };
+    assert_eq!(verified(&lines(&all)), in_order(6, 1));
 
     assert_eq!(db.trim_events(at(3)).await.unwrap(), 3);
-    assert_eq!(db.reader().verify_events().await.unwrap(), Verification { checked: 3, broken: None });
+    assert_eq!(db.reader().verify_events().await.unwrap(), in_order(3, 4));
     assert_eq!(db.trim_events(at(100)).await.unwrap(), 2, "the last one stays");
     assert_eq!(db.trim_events(at(100)).await.unwrap(), 0);
     db.commit(vec![Write::Event(event("adopt", "y"))]).await.unwrap();
-    assert_eq!(db.reader().verify_events().await.unwrap(), Verification { checked: 2, broken: None });
+    assert_eq!(db.reader().verify_events().await.unwrap(), in_order(2, 6));
     assert!(db.reader().continues(&all[5]).await.unwrap());
     assert!(db.reader().continues(&all[1]).await.unwrap(), "what follows it is gone, not another");
     let other = Exported { message: "another".into(), ..all[5].clone() };
@@ -206,7 +214,17 @@ async fn a_trail_without_its_beginning_holds_together_and_so_does_its_export() {
 
     // An export is checked from its first line on, whatever that is.
     let later = db.reader().exported(all[5].number - 1, 100).await.unwrap();
-    assert_eq!(verified(&lines(&later)), Verification { checked: 2, broken: None });
+    assert_eq!(verified(&lines(&later)), in_order(2, 6));
+    assert_eq!(verified(""), Verification::default());
+    // Files of a rotation are one chain, from which none may be missing.
+    let parts = |parts: &[&[Exported]]| {
+        let mut chain = export::Chain::default();
+        parts.iter().for_each(|part| chain.read(lines(part).as_bytes()).unwrap());
+        chain.found()
+    };
+    assert_eq!(parts(&[&all[..2], &[], &all[2..4], &all[4..]]), in_order(6, 1));
+    let missing = parts(&[&all[..2], &all[4..]]);
+    assert_eq!((missing.checked, missing.broken.unwrap().number), (2, 5));
     let broken = |change: &dyn Fn(&mut Vec<Exported>)| {
         let mut changed = all.clone();
         change(&mut changed);
@@ -224,7 +242,7 @@ async fn a_trail_without_its_beginning_holds_together_and_so_does_its_export() {
     };
     assert_eq!(second("{\"number\"", "{\"approver\":\"bob\",\"number\""), Some(2));
     assert_eq!(second("\"scope\":null,", ""), Some(2));
-    assert!(export::verify("{}\n".as_bytes()).is_err());
+    assert!(export::Chain::default().read("{}\n".as_bytes()).is_err());
 }
 
 #[tokio::test]

@@ -150,9 +150,21 @@ impl<'a> Reader<'a> {
     fn next(&mut self) -> Result<Option<(Event<'a>, Span)>> {
         match self.events.next() {
             Some(Ok((event, extent))) => Ok(Some((event, self.place(&extent.start)))),
-            Some(Err(error)) => Err(self.refuse(self.place(error.marker()), lower_first(&error.info()))),
+            Some(Err(error)) => {
+                let place = self.place(error.marker());
+                let mut problem = self.refuse(place, lower_first(&error.info()));
+                problem.hint = self.sign(place).map(quote);
+                Err(problem)
+            }
             None => Ok(None),
         }
+    }
+
+    /// The sign at `place`, if no plain text may begin with it.
+    fn sign(&self, place: Span) -> Option<char> {
+        let line = self.file.line(place.line)?;
+        let sign = line.chars().nth(place.column.checked_sub(1)? as usize)?;
+        matches!(sign, '@' | '`' | '%' | '*' | '&' | '!').then_some(sign)
     }
 
     fn place(&self, mark: &Marker) -> Span {
@@ -185,7 +197,8 @@ impl<'a> Reader<'a> {
             }
             Event::Alias(_) | Event::UnresolvedAlias(_) => {
                 let mut problem = self.refuse(start, "an alias stands where a value is expected");
-                problem.hint = Some("aliases (`*name`) are not read: write the value out".into());
+                let text = quote('*');
+                problem.hint = Some(format!("aliases (`*name`) are not read: write the value out; {text}"));
                 return Err(problem);
             }
             _ => return Err(self.refuse(start, "a value is expected here")),
@@ -346,6 +359,11 @@ fn span(mark: &Marker) -> Span {
     Span { line: mark.line() as u32, column: mark.col() as u32 + 1 }
 }
 
+/// What to write; not the text itself, which may be a secret.
+fn quote(sign: char) -> String {
+    format!("write text that begins with `{sign}` in quotes: \"{sign}…\"")
+}
+
 fn lower_first(text: &str) -> String {
     let mut chars = text.chars();
     chars.next().map(|first| first.to_lowercase().chain(chars).collect()).unwrap_or_default()
@@ -409,6 +427,17 @@ mod tests {
     fn aliases_are_refused_and_the_hint_says_what_to_write() {
         let problem = refusal("a: &x 1\nb: *x\n");
         assert!(problem.hint.unwrap().contains("write the value out"));
+    }
+
+    #[test]
+    fn text_that_begins_with_a_sign_of_yaml_is_to_be_quoted() {
+        for (text, sign) in [("@", '@'), ("*.dev", '*'), ("*", '*'), ("`a", '`'), ("%a", '%')] {
+            for around in [format!("- name: {text}\n"), format!("é: [{{name: {text}, ttl: 1}}]\n")] {
+                let hint = refusal(&around).hint.unwrap_or_default();
+                assert!(hint.contains(&format!("in quotes: \"{sign}…\"")), "{around}: {hint}");
+            }
+        }
+        assert_eq!(refusal("a: [b\n").hint, None);
     }
 
     #[test]

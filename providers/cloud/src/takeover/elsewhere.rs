@@ -16,8 +16,10 @@ use std::{
 };
 
 /// One resource of the file.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Look {
+    /// As its provider calls it.
+    pub(super) type_name: String,
     /// It is no data source.
     pub(super) is_managed: bool,
     /// Its attributes and blocks as the file has them.
@@ -28,8 +30,8 @@ pub(super) struct Look {
 
 impl Look {
     /// One that could not be read is as in the file.
-    pub(super) fn unread(is_managed: bool, attributes: &Json) -> Look {
-        Look { is_managed, then: attributes.clone(), now: attributes.clone() }
+    pub(super) fn unread(type_name: &str, is_managed: bool, attributes: &Json) -> Look {
+        Look { type_name: type_name.into(), is_managed, then: attributes.clone(), now: attributes.clone() }
     }
 
     fn id(&self) -> Option<&str> {
@@ -44,7 +46,8 @@ pub(super) struct LeftToOthers {
     pub(super) said: BTreeSet<Arc<str>>,
     /// It was empty in the file, so it was not declared here.
     pub(super) since: BTreeSet<Arc<str>>,
-    /// Others name it: what its provider has given up there may be what they say, in words that nobody can compare.
+    /// Others name it whose type begins with its own: what its provider has given up there may be what they say, in words that nobody
+    /// can compare.
     pub(super) is_named: bool,
 }
 
@@ -66,8 +69,13 @@ pub(super) fn find(all: &[Look]) -> Vec<LeftToOthers> {
     let words: Vec<BTreeSet<String>> = all.iter().map(|look| said(&look.now)).collect();
     let mut naming: BTreeMap<&str, Vec<Naming<'_>>> =
         all.iter().filter_map(Look::id).map(|id| (id, Vec::new())).collect();
+    // Parts of a resource often have its id for their own, as those of an S3 bucket.
+    let mut saying: BTreeMap<&str, Vec<&Look>> = naming.keys().map(|id| (*id, Vec::new())).collect();
     for (look, words) in all.iter().zip(&words).filter(|(look, _)| look.is_managed) {
         for word in words {
+            if let Some(saying) = saying.get_mut(&**word) {
+                saying.push(look);
+            }
             // What it says of itself is nobody else's.
             if look.id() == Some(&**word) {
                 continue;
@@ -79,10 +87,13 @@ pub(super) fn find(all: &[Look]) -> Vec<LeftToOthers> {
     }
     let of_one = |look: &Look| {
         let mut out = LeftToOthers::default();
-        let Some(others) = look.id().and_then(|id| naming.get(id)).filter(|others| !others.is_empty()) else {
-            return out;
+        let Some(id) = look.id() else { return out };
+        let is_part = |other: &&Look| {
+            let is_it = other.id() == Some(id) && other.type_name == look.type_name;
+            !is_it && other.type_name.starts_with(&look.type_name)
         };
-        out.is_named = true;
+        out.is_named = saying.get(id).is_some_and(|saying| saying.iter().any(is_part));
+        let Some(others) = naming.get(id).filter(|others| !others.is_empty()) else { return out };
         for (name, now) in look.now.as_object().into_iter().flatten() {
             let Some(elements) = now.as_array().filter(|_| !is_empty(now)) else { continue };
             let name: Arc<str> = (&**name).into();
@@ -188,7 +199,7 @@ mod tests {
 
     /// What is left to others of the first resource, which was read as it is in the file.
     fn check(resources: &[Json], expect: &[&str]) {
-        let look = |json: &Json| Look { is_managed: true, then: json.clone(), now: json.clone() };
+        let look = |json: &Json| Look::unread("", true, json);
         let all: Vec<Look> = resources.iter().map(look).collect();
         let found = find(&all).remove(0);
         assert_eq!(found.said.iter().map(|name| &**name).collect::<Vec<_>>(), expect);
@@ -248,10 +259,24 @@ mod tests {
     }
 
     #[test]
+    fn only_what_may_be_a_part_of_it_by_its_type_says_what_its_provider_has_given_up() {
+        let bucket = Look::unread("aws_s3_bucket", true, &json!({ "id": "b" }));
+        let check = |type_name: &str, id: &str, expect: bool| {
+            let other = Look::unread(type_name, true, &json!({ "id": id, "bucket": "b" }));
+            assert_eq!(find(&[bucket.clone(), other]).remove(0).is_named, expect, "{type_name} {id}");
+        };
+        check("aws_s3_bucket_versioning", "b", true);
+        check("aws_s3_bucket_versioning", "b,123456789012", true);
+        check("aws_s3_bucket", "b", false);
+        check("aws_cloudtrail", "t", false);
+        check("aws_s3_object", "o", false);
+    }
+
+    #[test]
     fn what_came_after_the_file_was_written_was_not_declared_with_it() {
         let since = |then: &[Json], now: &[Json], others: &[Json]| {
-            let look = |json: &Json| Look { is_managed: true, then: json.clone(), now: json.clone() };
-            let first = Look { is_managed: true, then: group(then), now: group(now) };
+            let look = |json: &Json| Look::unread("", true, json);
+            let first = Look { is_managed: true, then: group(then), now: group(now), ..Look::default() };
             find(&[first].into_iter().chain(others.iter().map(look)).collect::<Vec<_>>()).remove(0)
         };
         // The second was made by hand.

@@ -195,7 +195,7 @@ pub async fn take_over(
     // What others declare with one is told by all of them, so each manifest waits until all was read.
     let looks = held.iter().zip(&mut reads).map(|(held, read)| match read {
         Ok(read) => mem::take(&mut read.look),
-        Err(_) => Look::unread(held.is_managed, &held.attributes),
+        Err(_) => Look::unread(&held.type_name, held.is_managed, &held.attributes),
     });
     let elsewhere = elsewhere::find(&looks.collect::<Vec<_>>());
     let looks = held.into_iter().zip(reads).zip(elsewhere).map(|((held, read), elsewhere)| {
@@ -335,7 +335,12 @@ async fn read(cx: &Cx, hosts: &BTreeMap<&Arc<str>, Host>, held: &Held) -> Result
         return Err(Error::invalid("it is not there any more"));
     }
     let marked = Marked::of(&held.marked, &held.attributes, &of, &known.state);
-    let look = Look { is_managed: held.is_managed, then, now: as_json(&known.state, &of) };
+    let look = Look {
+        type_name: held.type_name.clone(),
+        is_managed: held.is_managed,
+        then,
+        now: as_json(&known.state, &of),
+    };
     // What no schema and no manifest calls secret is known to be by what is remembered with the state alone.
     let by_id = match marked.is_known_by(&of.schema.block) {
         true => by_id(cx, &plugin, &of, &known.state).await,

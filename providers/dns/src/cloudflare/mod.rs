@@ -81,6 +81,11 @@ pub fn connect(
 
 #[async_trait]
 impl family::Backend for Backend {
+    fn points_at(&self, _: &Scope) -> Option<String> {
+        let account = self.config.account.as_deref().unwrap_or_default();
+        Some(format!("{} {account}", self.config.api().ok()?))
+    }
+
     async fn versions(&self, cx: &Cx, scopes: &[Scope]) -> Result<BTreeMap<Scope, Version>, Error> {
         observe::versions(self, cx, scopes).await
     }

@@ -47,6 +47,9 @@ pub(crate) const INFO: ProviderInfo = ProviderInfo {
 /// The laws are those of [`reconciled_provider::Observer`] and [`Provider`].
 #[async_trait]
 pub(crate) trait Backend: Send + Sync + fmt::Debug {
+    /// See [`points_at`](reconciled_provider::Observer::points_at).
+    fn points_at(&self, scope: &Scope) -> Option<String>;
+
     /// Fits what was normalized to what this backend can hold. The same in gives the same out.
     fn refine(&self, _: &mut Normalized) {}
 

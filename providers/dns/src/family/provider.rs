@@ -108,6 +108,10 @@ impl Observer for Family {
         Some("dns")
     }
 
+    fn points_at(&self, scope: &Scope) -> Option<String> {
+        self.backend.points_at(scope)
+    }
+
     fn is_owned_whole(&self, observed: &Observed) -> bool {
         self.marker.is_owned_whole(observed)
     }

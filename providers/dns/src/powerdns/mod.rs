@@ -101,6 +101,10 @@ pub fn connect(
 
 #[async_trait]
 impl family::Backend for Backend {
+    fn points_at(&self, _: &Scope) -> Option<String> {
+        self.config.api().ok()
+    }
+
     fn makes_bare_zones(&self) -> bool {
         self.config.nameservers.is_empty()
     }

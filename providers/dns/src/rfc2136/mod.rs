@@ -125,6 +125,14 @@ impl Backend {
 
 #[async_trait]
 impl family::Backend for Backend {
+    fn points_at(&self, _: &Scope) -> Option<String> {
+        let (host, port) = self.config.address().ok()?;
+        // A server with views tells by the key which of them is meant.
+        let [update, transfer] = [&self.keys.update, &self.keys.transfer]
+            .map(|key| key.name.trim_end_matches('.').to_ascii_lowercase());
+        Some(format!("{host} {port} {update} {transfer}"))
+    }
+
     async fn versions(&self, cx: &Cx, scopes: &[Scope]) -> Result<BTreeMap<Scope, Version>, Error> {
         observe::versions(self, cx, scopes).await
     }

@@ -100,6 +100,12 @@ pub fn connect(entry: &str, config: Config, login: impl Into<Login>) -> Result<A
 
 #[async_trait]
 impl family::Backend for Backend {
+    fn points_at(&self, scope: &Scope) -> Option<String> {
+        let kind = if self.config.private { "private" } else { "public" };
+        let zone = self.chosen.get(&*scope.name).map_or("", String::as_str);
+        Some(format!("{} {kind} {zone}", self.config.base().ok()?))
+    }
+
     async fn versions(&self, cx: &Cx, scopes: &[Scope]) -> Result<BTreeMap<Scope, Version>, Error> {
         observe::versions(self, cx, scopes).await
     }

@@ -132,6 +132,10 @@ fn strings_of(record: &RecordSpec) -> Option<Span> {
 
 #[async_trait]
 impl family::Backend for Backend {
+    fn points_at(&self, _: &Scope) -> Option<String> {
+        self.config.base().ok()
+    }
+
     fn refine(&self, normalized: &mut Normalized) {
         // The protocol has no zones: what stands for one can be neither seen nor made.
         normalized.resources.retain(|resource| record::parts(&resource.id).is_some());

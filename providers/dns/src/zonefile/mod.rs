@@ -24,6 +24,7 @@ use reconciled_provider::{
 };
 use std::{
     collections::{BTreeMap, HashMap},
+    path::PathBuf,
     sync::Arc,
 };
 
@@ -90,6 +91,12 @@ impl Files {
 
 #[async_trait]
 impl family::Backend for Files {
+    fn points_at(&self, _: &Scope) -> Option<String> {
+        // However it is written: with a slash at its end, and without.
+        let directory: PathBuf = self.0.config.directory.components().collect();
+        Some(directory.display().to_string())
+    }
+
     fn makes_bare_zones(&self) -> bool {
         self.0.config.nameservers.is_empty()
     }

@@ -218,6 +218,8 @@ pub(crate) enum Drained {
 /// Has exactly `units` of a deployment marked at these balancers, which are ours, and each of which reads that before this
 /// returns: they are drained, and those of them that came besides serve. A balancer that is not there yet needs no mark.
 ///
+/// Errors: something else is in the place of its file; besides those of writing and of jobs.
+///
 /// Guarantee: no balancer that has another member is left without one whose unit runs, as systemd says. Those that are being
 /// drained for somebody else count as away for a time, so they are waited for; without patience they count as gone.
 pub(crate) async fn drain(
@@ -231,7 +233,7 @@ pub(crate) async fn drain(
     let (mut changes, mut end) = (Vec::new(), Drained::None);
     for front in fronts {
         let seen = look(hands, &front.path).await?;
-        let Some(text) = text(&seen) else { continue };
+        let Some(text) = there(&seen)? else { continue };
         let with = |units| with_marked(&text, of, units);
         let mut content = with(units);
         let (named, away) = (named(&content), drained(&content));
@@ -262,6 +264,22 @@ pub(crate) async fn drain(
     Ok(end)
 }
 
+/// What is in the file of a balancer; none where there is none yet.
+///
+/// Errors: what is there is no file. Whoever reads it goes on with what it read before, with the marks in that.
+fn there(seen: &Seen) -> Result<Option<String>, Error> {
+    match &seen.what {
+        What::Absent => Ok(None),
+        What::File { .. } => Ok(text(seen)),
+        What::Refused(refusal) => Err(refusal.clone().into()),
+        What::Link { .. } | What::Directory { .. } | What::Other(_) => {
+            let text = format!("tell who is drained in {}: that is no file", seen.path);
+            Err(Error::unavailable(text)
+                .hint("remove it by hand: the balancer is written anew, and this goes on"))
+        }
+    }
+}
+
 /// Whether any of these members runs. One of which nothing may be known counts as one that does.
 async fn any_serves(manager: &dyn Manager, units: &BTreeSet<&String>) -> Result<bool, Error> {
     // What somebody wrote into the file by hand is no instance of anything.
@@ -283,7 +301,7 @@ pub(crate) async fn release(
     of: impl Fn(&str) -> bool,
 ) -> Result<(), Fault> {
     let seen = look(hands, &front.path).await?;
-    let Some(text) = text(&seen) else { return Ok(()) };
+    let Some(text) = there(&seen)? else { return Ok(()) };
     let content = with_marked(&text, of, &BTreeSet::new());
     if content == text {
         return Ok(());

@@ -49,7 +49,7 @@ pub(crate) fn observed(
     };
     // `path` may be that of any file: a repository must not be a way to read it.
     let is_shown = seen.is_public || declared.as_ref().is_some_and(|declared| declared.balancer == plain);
-    let balancer = if is_shown { plain } else { closed(cx, &plain) };
+    let balancer = if is_shown { plain } else { closed(cx, plain.as_bytes()) };
     let access = declared.as_ref().and_then(|_| access(seen));
     let (reload, validate, drain) = declared
         .map_or((String::new(), None, 0), |declared| (declared.reload, declared.validate, declared.drain));

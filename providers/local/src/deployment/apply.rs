@@ -3,6 +3,7 @@
 use super::{
     instance::{self, Served, is_about_one},
     jobs::Jobs,
+    leaving::staying,
     look::{group, numbers},
     memory::Memory,
     parts,
@@ -63,6 +64,19 @@ pub(crate) async fn apply(
     });
     unwritten.extend(try_join_all(turns).await?.into_iter().flatten());
     instance::apply(hands, manager, &jobs, journal, &instances, &unwritten).await?;
+    // Those that serve until the ones in their place do, at their balancers as well.
+    let staying = staying(hands, manager, &fewer).await;
+    let (stay, fewer): (Vec<&Action>, Vec<&Action>) =
+        fewer.into_iter().partition(|action| staying.contains_key(&*action.op.id().0));
+    let served: BTreeSet<String> = stay.iter().flat_map(|action| Served::of(action).named).collect();
+    let (waiting, balancers): (Vec<&Action>, Vec<&Action>) =
+        balancers.into_iter().partition(|action| !is_gone(action) && served.contains(&*action.op.id().0));
+    let kept = stay.iter().map(|action| (action.id, staying[&*action.op.id().0].clone()));
+    let kept = kept.chain(waiting.iter().map(|action| (action.id, not_yet(action))));
+    let kept: Vec<(ActionId, Outcome)> = kept.map(|(id, error)| (id, Outcome::Failed(error))).collect();
+    if !kept.is_empty() {
+        journal.finished(kept).await?;
+    }
     let balancers = Balancers::apply(hands, manager, cx, &balancers, journal).await?;
     let last: Vec<&Action> = fewer.iter().chain(&gone).copied().collect();
     if last.is_empty() {
@@ -181,6 +195,13 @@ const SHORT: u64 = 1_000;
 /// The name of the deployment that an action is about.
 fn name_of(action: &Action) -> &str {
     parts(&action.op.id().0).map_or("", |(name, _)| name)
+}
+
+/// A balancer names those that are declared once enough of them serve.
+fn not_yet(action: &Action) -> Error {
+    let text = format!("{} is kept: too few of those that come into it serve", action.op.id());
+    let error = Error::unavailable(text).hint("nothing: it is written once they do");
+    error.retry_after(Duration::from_millis(SHORT))
 }
 
 /// An instance that goes, or its template, is left for so many milliseconds.

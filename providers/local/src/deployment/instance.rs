@@ -4,6 +4,7 @@ use super::{
     instance,
     jobs::Jobs,
     kind::{Declared, Instance},
+    leaving::Others,
     look::{Group, Looked, group},
     observe::not_started,
     parts,
@@ -55,13 +56,17 @@ pub(super) fn observed(
     Some(Observed::new(id.into(), Declared::Instance(seen).encode()))
 }
 
-/// What balancers of ours say of an instance that is declared no longer, as a look hands it on.
+/// What an instance that is declared no longer does for others, as a look hands it on: what balancers of ours say of it, and whom it
+/// makes room for.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Served {
     /// Until when it gets its answers out, in milliseconds since the epoch.
     pub(super) until: Option<u64>,
     /// The files that name it, by their ids.
     pub(super) named: Vec<String>,
+    /// Those that are declared; none where its deployment is not.
+    #[serde(default)]
+    pub(super) others: Option<Others>,
 }
 
 impl Served {

@@ -176,9 +176,12 @@ impl Declared {
         match self {
             Declared::Deployment(deployment) => {
                 field("content", deployment.content.clone());
-                field("replicas", deployment.replicas.to_string());
-                field("strategy.maxUnavailable", deployment.max_unavailable.to_string());
-                field("strategy.maxSurge", deployment.max_surge.to_string());
+                // Of one that nobody declares any longer there are none: whatever is declared has one of the two.
+                if deployment.max_unavailable > 0 || deployment.max_surge > 0 {
+                    field("replicas", deployment.replicas.to_string());
+                    field("strategy.maxUnavailable", deployment.max_unavailable.to_string());
+                    field("strategy.maxSurge", deployment.max_surge.to_string());
+                }
                 if let Some(Canary { instances, seconds }) = deployment.canary {
                     field("strategy.canary", format!("{instances} for {seconds} s"));
                 }
@@ -284,4 +287,36 @@ pub(crate) fn compare(desired: &Resource, observed: &Observed) -> Option<Delta> 
         .map(|path| FieldChange::text(path, before.get(path).cloned(), after.get(path).cloned()))
         .collect();
     Some(Delta { fields, ..Delta::default() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_nobody_declares_any_longer_is_shown_without_numbers_that_nobody_wrote() {
+        let of = |max_unavailable| Deployment {
+            content: "[Service]\n".into(),
+            replicas: 0,
+            first: 1,
+            max_unavailable,
+            max_surge: 0,
+            canary: None,
+            min_ready: 0,
+            deadline: 0,
+            history: 0,
+            checks: Vec::new(),
+            fronts: Vec::new(),
+            beside: BTreeMap::new(),
+            stale: Vec::new(),
+            refused: None,
+            closed: None,
+        };
+        let shown = |deployment| -> Vec<String> {
+            let fields = show(&Declared::Deployment(deployment).encode()).unwrap();
+            fields.into_iter().map(|(path, _)| path.to_string()).collect()
+        };
+        assert_eq!(shown(of(0)), ["content"]);
+        assert_eq!(shown(of(1)), ["content", "replicas", "strategy.maxUnavailable", "strategy.maxSurge"]);
+    }
 }

@@ -12,7 +12,7 @@ use crate::{
     systemd::{
         Places, Why, definition,
         health::after,
-        observe::{drop_ins, is_idle, no_file, starts, text},
+        observe::{drop_ins, is_idle, no_drop_in, no_file, starts, text},
     },
 };
 use futures_util::future::join_all;
@@ -123,10 +123,11 @@ impl Group {
         let own = number.and_then(|number| self.members.get(&number)).map(|looked| &looked.file);
         std::iter::once(&self.template).chain(own).find_map(no_file)
     }
-    /// The same of all of it.
+    /// The same of all of it, and of what somebody put beside it where that was looked at.
     pub(crate) fn any_closed(&self) -> Option<Why> {
         let files = self.members.values().map(|looked| &looked.file);
-        std::iter::once(&self.template).chain(files).find_map(no_file)
+        let why = std::iter::once(&self.template).chain(files).find_map(no_file);
+        why.or_else(|| self.beside.values().flatten().find_map(no_drop_in))
     }
     /// What keeps an instance from being loaded, as systemd says it.
     pub(crate) fn unloadable(&self, number: u32) -> Option<String> {

@@ -9,9 +9,11 @@
 //! with is on the disk, whoever starts it, and going back is taking those files away.
 
 mod apply;
+mod coming;
 mod instance;
 mod jobs;
 mod kind;
+mod leaving;
 mod look;
 mod memory;
 mod normalize;

@@ -2,8 +2,10 @@
 
 use super::{
     DEPLOYMENTS,
+    coming::{self, coming_up},
     instance::{self, fares},
     kind::{Declared, Deployment, compare},
+    leaving::Others,
     look::{Group, group, numbers},
     memory::{Good, Known, Memory, Rollout},
     parts, template,
@@ -22,7 +24,7 @@ use crate::{
 use bytes::Bytes;
 use reconciled_provider::{
     Cx, Delta, Deltas, Error, FieldChange, Focus, Health, Observation, Observed, Resource, ResourceId,
-    Sealed, Tracked, Version, Want, diff_by_compare,
+    Sealed, Tracked, Unwell, Version, Want, diff_by_compare,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -118,7 +120,9 @@ pub(crate) async fn observe(
                 let named = naming.iter().filter(|(_, units)| units.as_ref().is_none_or(may_name));
                 let named = named.map(|(path, _)| path.clone()).collect();
                 let until = left.get(&*seen.id.0).copied();
-                seen.private = instance::Served { until, named }.seal();
+                let others = asked.desired();
+                let others = others.map(|others| Others::of(*number, &others, &asked.memory(), &group));
+                seen.private = instance::Served { until, named, others }.seal();
             }
             resources.extend(seen);
         }
@@ -452,12 +456,13 @@ pub(super) fn taken_back(unit: &str, why: &str) -> Error {
         .hint("the one before runs on; mend `content` or `health` in the repository: the same revision is not tried again")
 }
 
-/// How the declared deployments fare.
+/// How the declared deployments fare. `before` is what did not do its work when it was last looked at.
 pub(crate) async fn health(
     cx: &Cx,
     hands: &dyn Hands,
     manager: &dyn Manager,
     want: &Want<'_>,
+    before: &BTreeMap<ResourceId, Unwell>,
 ) -> Result<Vec<(ResourceId, Health)>, Error> {
     let mut told = Vec::new();
     for (name, asked) in by_name(want) {
@@ -478,17 +483,36 @@ pub(crate) async fn health(
         let restarted = restarted(cx, manager, units).await?;
         let rollout = memory.rollout.as_ref().filter(|rollout| !rollout.is_stuck);
         let rollout = rollout.filter(|_| memory.refusal(&deployment).is_none());
-        let is_coming_up = |number: u32| rollout.is_some_and(|rollout| rollout.batch.contains_key(&number));
-        let mut are_well = true;
+        let is_in_step = |number: u32| rollout.is_some_and(|rollout| rollout.batch.contains_key(&number));
+        let mut found = Vec::new();
         for (number, desired) in &declared {
             let checks = group.checks(*number, &goal, &memory, &deployment);
-            let health = match fares(hands, *number, checks, &group).await {
+            found.push((*number, *desired, fares(hands, *number, checks, &group).await));
+        }
+        let is_silent = |(number, _, health): &&(u32, &Resource, Health)| {
+            let is_ill = matches!(health, Health::Degraded { .. });
+            is_ill && group.is_running(*number) && !is_in_step(*number)
+        };
+        let silent = found.iter().filter(is_silent).map(|(_, desired, _)| desired.id.0.to_string()).collect();
+        let limit = Duration::from_secs(deployment.deadline.into());
+        let coming = coming_up(cx, manager, silent, before, limit).await?;
+        let mut are_well = true;
+        for (number, desired, health) in found {
+            let id = &*desired.id.0;
+            let health = match (health, restarted.get(id)) {
                 // It has until the deadline of its revision.
-                Health::Degraded { why } if is_coming_up(*number) => {
-                    Health::Progressing { why, recheck: Duration::from_secs(1) }
+                (Health::Degraded { why }, _) if is_in_step(number) => {
+                    Health::Progressing { why, recheck: coming::SOON }
                 }
-                degraded @ Health::Degraded { .. } => degraded,
-                other => restarted.get(&*desired.id.0).cloned().unwrap_or(other),
+                // What ends again and again never comes up.
+                (Health::Degraded { .. }, Some(ill @ Health::Degraded { .. })) if coming.contains(id) => {
+                    ill.clone()
+                }
+                (Health::Degraded { why }, _) if coming.contains(id) => {
+                    Health::Progressing { why, recheck: coming::SOON }
+                }
+                (degraded @ Health::Degraded { .. }, _) => degraded,
+                (other, restarted) => restarted.cloned().unwrap_or(other),
             };
             are_well &= health == Health::Healthy;
             told.push((desired.id.clone(), health));

@@ -256,7 +256,12 @@ impl<'a> Turn<'a> {
         if let Err(fault) = self.restart(hands, manager, &group, (&goal, &means), now).await {
             return Ok(Err(fault));
         }
-        Ok(self.watch(hands, manager, cx).await)
+        let watched = self.watch(hands, manager, cx).await;
+        if watched.is_err() {
+            // Nobody is started once more for want of a balancer that takes a mark back.
+            journal.progress(self.action.id, self.tracked()).await?;
+        }
+        Ok(watched)
     }
 
     /// Notes that a step with these instances begins: nothing is touched before that is written down.

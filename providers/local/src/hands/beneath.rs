@@ -1,4 +1,5 @@
-//! The way to a path: through directories alone, below an allowed one, and through no symbolic link.
+//! The way to a path: through directories alone, below an allowed one, and through no symbolic link; and what is in a file at
+//! its end.
 //!
 //! The kernel does the checking (`openat2`, Linux 5.6): a text that looks right can lead anywhere by the time it is used.
 
@@ -6,11 +7,11 @@ use super::LARGEST;
 use crate::{path::FilePath, state::Refusal};
 use reconciled_provider::{Error, ErrorKind};
 use rustix::{
-    fd::OwnedFd,
-    fs::{Mode, OFlags, ResolveFlags, openat2},
+    fd::{AsFd, OwnedFd},
+    fs::{FileType, Mode, OFlags, ResolveFlags, Stat, openat2},
     io::Errno,
 };
-use std::path::Path;
+use std::{fs::File, io::Read, path::Path};
 
 /// Opens the directory that `path` stands in, for reading.
 ///
@@ -85,6 +86,29 @@ pub(super) fn on_this_mount(parent: &OwnedFd, name: &str) -> Result<OwnedFd, Err
     openat2(parent, name, DIRECTORY, Mode::empty(), STRICT.union(ResolveFlags::NO_XDEV))
 }
 
+/// What is in a regular file that stands in `parent`, and what the kernel says of it: through no link, and without waiting.
+///
+/// Errors: `AGAIN` where it is no regular file, `FBIG` where it is larger than [`LARGEST`].
+pub(super) fn content(parent: impl AsFd, name: &Path) -> Result<(Vec<u8>, Stat), Errno> {
+    // Without O_NONBLOCK a pipe that is there, or takes its place this instant, would make us wait for a writer.
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = File::from(rustix::fs::openat(parent, name, flags, Mode::empty())?);
+    let stat = rustix::fs::fstat(&file)?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+        return Err(Errno::AGAIN);
+    }
+    if u64::try_from(stat.st_size).is_ok_and(|size| size > LARGEST) {
+        return Err(Errno::FBIG);
+    }
+    let mut content = Vec::with_capacity(stat.st_size.clamp(0, LARGEST as i64) as usize);
+    let read = file.take(LARGEST + 1).read_to_end(&mut content);
+    read.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+    if content.len() as u64 > LARGEST {
+        return Err(Errno::FBIG);
+    }
+    Ok((content, stat))
+}
+
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 const STRICT: ResolveFlags =
     ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS).union(ResolveFlags::NO_MAGICLINKS);
@@ -136,7 +160,11 @@ pub(super) fn refusal(doing: &str, path: &FilePath, errno: Errno) -> Refusal {
             Some("declare the path that the link leads to"),
         ),
         Errno::XDEV => (ErrorKind::PermissionDenied, message("the way leads out of the directory"), None),
-        Errno::NOTDIR => (ErrorKind::Invalid, message("what should be a directory on the way is none"), None),
+        Errno::NOTDIR => (
+            ErrorKind::Invalid,
+            message("what should be a directory on the way is none"),
+            Some("remove what is there by hand, then: reconciled sync; or declare another path"),
+        ),
         Errno::ACCESS => (
             ErrorKind::PermissionDenied,
             message("permission denied"),
@@ -145,7 +173,7 @@ pub(super) fn refusal(doing: &str, path: &FilePath, errno: Errno) -> Refusal {
         Errno::PERM => (
             ErrorKind::PermissionDenied,
             message("operation not permitted"),
-            Some("`lsattr` shows whether it is immutable; `chattr -i` ends that"),
+            Some("`lsattr` shows whether it is immutable; `chattr -i` ends that, then: reconciled sync"),
         ),
         Errno::ROFS => (
             ErrorKind::PermissionDenied,

@@ -1,7 +1,7 @@
 //! The hands of this very process.
 
 use super::{
-    Change, Fault, Hands, LARGEST, MOST_ENTRIES, Make, Meta, Put, Remove, Seen, Watched, What,
+    Change, Fault, Hands, MOST_ENTRIES, Make, Meta, Put, Remove, Seen, Watched, What,
     accounts::Accounts,
     beneath::{self, refusal},
     command::{self, Command, Shown},
@@ -15,13 +15,12 @@ use futures_core::stream::BoxStream;
 use reconciled_provider::{Error, ErrorKind, Secret, problem::did_you_mean};
 use rustix::{
     fd::OwnedFd,
-    fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat},
+    fs::{AtFlags, Dir, FileType, Stat},
     io::Errno,
 };
 use std::{
     collections::{BTreeSet, HashMap},
-    fs::File,
-    io::Read,
+    path::Path,
     sync::Arc,
 };
 
@@ -149,7 +148,7 @@ impl Here {
             Ok(()) | Err(Errno::NOENT) => replace::sync(&parent, path),
             Err(Errno::NOTEMPTY | Errno::EXIST) => {
                 Err(Fault::NoEffect(Error::invalid(format!("delete {path}: it is not empty")).hint(
-                    "what is in it was declared by nobody: remove that by hand, or keep the directory (`forget`)",
+                    "what is in it was declared by nobody: remove that by hand, then: reconciled sync; or keep the directory (`forget`)",
                 )))
             }
             Err(errno) => Err(Fault::NoEffect(refusal("delete", path, errno).into())),
@@ -215,14 +214,17 @@ impl Hands for Here {
 
     async fn put(&self, put: &Put) -> Result<(), Fault> {
         let request = put.clone();
-        let Some(draft) = self.blocking(move |me| me.stage(&request)).await?? else { return Ok(()) };
+        let Some(mut draft) = self.blocking(move |me| me.stage(&request)).await?? else { return Ok(()) };
         if let Make::File { validate: Some(name), is_public, .. } = &put.make {
             let commands = self.0.commands.iter().flatten();
             let Some((_, argv)) = commands.clone().find(|(known, _)| *known == name) else {
                 return Err(unknown_command(name, commands.map(|(known, _)| &**known)).into());
             };
             let command = Command { name, argv, limit: self.0.timeout, is_public: *is_public };
-            let shown = self.shown(&put.path, &draft).map_err(Error::from)?;
+            let path = put.path.clone();
+            let (shown, staged) = self.blocking(move |me| (me.shown(&path, &draft), draft)).await?;
+            draft = staged;
+            let shown = shown.map_err(Error::from)?;
             command::accepts(&command, shown, &put.path).await?;
         }
         let request = put.clone();
@@ -411,23 +413,7 @@ fn what(parent: &OwnedFd, path: &FilePath, accounts: &Accounts) -> Result<(What,
     };
     let (what, mode) = match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => {
-            // Without O_NONBLOCK a FIFO that took its place this instant would make us wait for a writer.
-            let flags =
-                OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-            let file = File::from(rustix::fs::openat(parent, path.name(), flags, Mode::empty())?);
-            let stat = rustix::fs::fstat(&file)?;
-            if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-                return Err(Errno::AGAIN);
-            }
-            if u64::try_from(stat.st_size).is_ok_and(|size| size > LARGEST) {
-                return Err(Errno::FBIG);
-            }
-            let mut content = Vec::with_capacity(stat.st_size.clamp(0, LARGEST as i64) as usize);
-            let read = file.take(LARGEST + 1).read_to_end(&mut content);
-            read.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
-            if content.len() as u64 > LARGEST {
-                return Err(Errno::FBIG);
-            }
+            let (content, stat) = beneath::content(parent, Path::new(path.name()))?;
             let what = What::File { meta: meta(&stat), content: Secret::new(content) };
             return Ok((what, mode(&stat), changed(&stat)));
         }

@@ -1,14 +1,9 @@
 //! Units that somebody made on a host, for import.
 //!
-//! Those with a file or a drop-in among the unit files of an administrator; what a package brings is the package's. What not every
-//! user of the host may read is left out, with its unit, and so are links and the units of reconciled itself.
+//! Those with a file or a drop-in among the unit files of an administrator; what a package brings is the package's. What is no
+//! text, or not every user of the host may read, is left out, with its unit, and so are links and the units of reconciled itself.
 
-use super::{
-    Unit, definition, normalize,
-    observe::{is_enabled, text},
-    places::path,
-    unit::RunState,
-};
+use super::{Unit, definition, normalize, observe::is_enabled, places::path, unit::RunState};
 use crate::hands::{Hands, Manager, Seen, UnitState, What};
 use reconciled_provider::{Error, Observed};
 use std::collections::BTreeMap;
@@ -53,7 +48,7 @@ fn add(parts: &mut Parts, directory: &str, seen: &Seen) {
     match &seen.what {
         What::File { .. } => {
             let unit = parts.entry(name.into()).or_insert_with(|| Some(Unit::default()));
-            let shown = text(seen).filter(|_| seen.is_public);
+            let shown = shown(seen);
             match (unit.as_mut(), shown, drop_in) {
                 (Some(unit), Some(text), None) => unit.content = Some(text),
                 (Some(unit), Some(text), Some(drop_in)) => drop(unit.drop_ins.insert(drop_in.into(), text)),
@@ -65,6 +60,12 @@ fn add(parts: &mut Parts, directory: &str, seen: &Seen) {
         }
         _ => {}
     }
+}
+
+/// What is in a file, where that is a text which every user may read.
+fn shown(seen: &Seen) -> Option<String> {
+    let What::File { content, .. } = &seen.what else { return None };
+    String::from_utf8(content.reveal().to_vec()).ok().filter(|_| seen.is_public)
 }
 
 /// The unit with what is to be said of it besides its files.

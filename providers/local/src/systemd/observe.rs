@@ -121,7 +121,7 @@ pub(crate) fn access(seen: &Seen) -> Option<(String, String)> {
     (!words.is_empty()).then(|| (format!("{} access", seen.path), words.join(", ")))
 }
 
-/// What is in a file, as text.
+/// What is in a file, as text: of what is none, as much as can be read.
 pub(crate) fn text(seen: &Seen) -> Option<String> {
     match &seen.what {
         What::File { content, .. } => Some(String::from_utf8_lossy(content.reveal()).into_owned()),
@@ -157,14 +157,26 @@ pub(crate) fn no_file(seen: &Seen) -> Option<Why> {
 
 const BY_HAND: &str = "remove it by hand, or let it be managed there";
 
-/// What is in a file, as it is reported: what is declared, and what every user of the host may read, in clear; of all else a
-/// mark and the length, or a repository were a way to read the host.
-pub(crate) fn reported(cx: &Cx, seen: &Seen, declared: Option<&str>) -> Option<String> {
-    let text = text(seen)?;
-    if seen.is_public || declared == Some(&*text) {
-        return Some(text);
+/// Why what systemd reads drop-ins from can neither be told nor taken away, if so.
+pub(crate) fn no_drop_in(seen: &Seen) -> Option<Why> {
+    match &seen.what {
+        What::Link { target } if seen.path.as_str().ends_with(".d") => {
+            let text =
+                format!("{} is a link to {target}: drop-ins there outrank what is declared", seen.path);
+            Some(Why::new(text, "remove it by hand, and declare what shall stay of them"))
+        }
+        _ => no_file(seen),
     }
-    Some(closed(cx, &text))
+}
+
+/// What is in a file, as it is reported: what is declared, and what every user of the host may read, in clear; of all else a
+/// mark and the length, or a repository were a way to read the host. What is no text is never what is declared.
+pub(crate) fn reported(cx: &Cx, seen: &Seen, declared: Option<&str>) -> Option<String> {
+    let What::File { content, .. } = &seen.what else { return None };
+    Some(match std::str::from_utf8(content.reveal()) {
+        Ok(text) if seen.is_public || declared == Some(text) => text.to_owned(),
+        _ => closed(cx, content.reveal()),
+    })
 }
 
 /// True for what stands for a text: no unit begins so.
@@ -172,10 +184,10 @@ pub(crate) fn is_closed(text: &str) -> bool {
     text.starts_with('(') && text.contains(" bytes, not shown, mark ")
 }
 
-/// What stands for a text that not everyone may read.
-pub(crate) fn closed(cx: &Cx, text: &str) -> String {
-    let mark: String = cx.secrets.mark(text.as_bytes()).0.to_string().chars().take(16).collect();
-    format!("({} bytes, not shown, mark {mark})", text.len())
+/// What stands for something that not everyone may read, or that is no text.
+pub(crate) fn closed(cx: &Cx, octets: &[u8]) -> String {
+    let mark: String = cx.secrets.mark(octets).0.to_string().chars().take(16).collect();
+    format!("({} bytes, not shown, mark {mark})", octets.len())
 }
 
 /// What is looked at of a unit: its file, and the drop-ins that are declared or ours.
@@ -227,14 +239,24 @@ impl Place {
     }
 }
 
-/// True for a unit that could run, does not, and has not failed.
+/// True for a unit that could run, does not, and has not failed. Nothing more is asked of one whose file is none: systemd reads it
+/// for its answer, and a pipe for ever.
 pub(crate) fn is_idle(state: &UnitState) -> bool {
-    state.active == "inactive" && state.load == "loaded"
+    state.active == "inactive" && state.load == "loaded" && state.file != "bad"
 }
 
-/// True for a drop-in that systemd reads.
-fn is_drop_in(seen: &Seen) -> bool {
-    matches!(seen.what, What::File { .. } | What::Link { .. }) && seen.path.as_str().ends_with(".conf")
+/// True for what systemd reads drop-ins of `unit` from: what is called so in the directory of that name, whatever it is, and a link
+/// in the place of that directory.
+fn is_drop_in(seen: &Seen, unit: &str) -> bool {
+    let directory = format!("/{unit}.d");
+    match (&seen.what, seen.path.parent().ends_with(&directory)) {
+        // It looks into no directory there.
+        (What::File { .. } | What::Link { .. } | What::Other(_), true) => {
+            seen.path.as_str().ends_with(".conf")
+        }
+        (What::Link { .. }, false) => seen.path.as_str().ends_with(&directory),
+        _ => false,
+    }
 }
 
 /// The drop-ins of these units that a person makes: by `systemctl edit` and `systemctl set-property`, those of ours among
@@ -251,17 +273,17 @@ pub(crate) async fn drop_ins(
     let directories = units.iter().map(|unit| places.drop_in_directories(unit));
     let directories: Vec<FilePath> =
         directories.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect();
-    let found = hands.look(&directories).await?.into_iter();
-    let there = found.filter(|seen| matches!(seen.what, What::Directory { .. })).map(|seen| seen.path);
+    let mut found = hands.look(&directories).await?;
     let control: Vec<FilePath> = places.control().iter().cloned().map(path).collect::<Result<_, _>>()?;
+    let there = found.iter().filter(|seen| matches!(seen.what, What::Directory { .. }));
+    let there: Vec<FilePath> = there.map(|seen| seen.path.clone()).collect();
     for directory in control.into_iter().chain(there) {
-        for seen in hands.list(&directory).await?.into_iter().filter(is_drop_in) {
-            let unit = places.unit_at(&seen.path).map(|unit| unit.0.to_string());
-            // systemd looks into no directory of these.
-            let is_in_place = |unit: &String| seen.path.parent().ends_with(&format!("/{unit}.d"));
-            if let Some(unit) = unit.filter(|unit| units.contains(unit) && is_in_place(unit)) {
-                all.entry(unit).or_default().push(seen);
-            }
+        found.extend(hands.list(&directory).await?);
+    }
+    for seen in found {
+        let unit = places.unit_at(&seen.path).map(|unit| unit.0.to_string());
+        if let Some(unit) = unit.filter(|unit| units.contains(unit) && is_drop_in(&seen, unit)) {
+            all.entry(unit).or_default().push(seen);
         }
     }
     Ok(all)
@@ -535,6 +557,9 @@ fn unstoppable(id: &ResourceId, ours: &Memory, look: &Look) -> Option<Why> {
 
 /// Why a unit cannot be managed as it is.
 fn refusal(id: &ResourceId, unit: &Unit, look: &Look) -> Option<Why> {
+    if let Some(why) = look.beside.iter().find_map(no_drop_in) {
+        return Some(why);
+    }
     for seen in std::iter::once(&look.fragment).chain(look.drop_ins.values()) {
         match &seen.what {
             What::Link { target } if unit.content.is_some() && &**target != "/dev/null" => {

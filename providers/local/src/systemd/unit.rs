@@ -239,7 +239,7 @@ fn left(id: &ResourceId, path: &str, text: String) -> Result<String, Error> {
     if !text.is_empty() && !is_closed(&text) {
         return Ok(text);
     }
-    let why = if text.is_empty() { "is no file with a text" } else { "may not be read by everyone" };
+    let why = if text.is_empty() { "is no file with a text" } else { "is no text that everyone may read" };
     Err(Error::invalid(format!(
         "`{path}` of {id} is ignored, and {why}: it cannot be left while the rest is written"
     ))

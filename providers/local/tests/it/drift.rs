@@ -8,11 +8,16 @@ use crate::{
 use futures_util::StreamExt;
 use reconciled_provider::{Focus, Op};
 use reconciled_testkit::PATIENCE;
+use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
 use std::{
     fs,
     os::unix::fs::{MetadataExt, PermissionsExt},
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::{self, JoinHandle},
     time::Duration,
 };
 
@@ -302,4 +307,119 @@ async fn what_is_beside_a_template_and_in_no_plan_stays_through_a_rolling_update
     }
     let (.., fields) = desk.plan(&desired).await;
     assert!(matches!(&fields[..], [field] if field.contains("override.conf")), "{fields:#?}");
+}
+
+/// Puts a pipe in the place of a file.
+fn pipe(file: &Path) {
+    let _ = fs::remove_file(file);
+    mknodat(CWD, file, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+}
+
+/// Sees whether anybody opens a pipe to read, and has whoever does go on.
+struct Guard(Arc<AtomicBool>, JoinHandle<bool>);
+
+impl Guard {
+    fn at(pipe: PathBuf) -> Guard {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let over = is_over.clone();
+        let watch = move || {
+            let mut reads = false;
+            while !over.load(Ordering::Relaxed) {
+                // It can be opened to write where it is open to read.
+                reads |= rustix::fs::open(&pipe, OFlags::WRONLY | OFlags::NONBLOCK, Mode::empty()).is_ok();
+                thread::park_timeout(Duration::from_millis(5));
+            }
+            reads
+        };
+        Guard(is_over, thread::spawn(watch))
+    }
+    fn reads(self) -> bool {
+        self.0.store(true, Ordering::Relaxed);
+        self.1.join().unwrap()
+    }
+}
+
+#[tokio::test]
+async fn nobody_waits_at_a_pipe_in_the_place_of_a_unit_file() {
+    let Some(machine) = Machine::boot() else { return };
+    let desk = &machine.desk;
+    // Whether one could be enabled that is not is read in its file.
+    let plain = "Unit b.service {state: running, content: \"[Service]\\nExecStart=/bin/sleep 2d\\n\"}";
+    let a = unit("a.service", "/bin/sleep 1d", RUNNING);
+    desk.pass(&[&a, plain]).await;
+    pipe(&machine.file("b.service"));
+    let guard = Guard::at(machine.file("b.service"));
+    let refused = "invalid: /etc/systemd/system/b.service is no file";
+    // Also once it does not run: systemd would read the pipe to tell what came of its start.
+    for stopped in ["a.service", "b.service"] {
+        machine.run(&["systemctl", "stop", stopped]);
+        desk.health_of_all(&desk.desired(&[&a, plain])).await;
+        let pass = desk.pass(&[&a, plain]).await;
+        let done =
+            if stopped == "a.service" { &["update a.service: done", refused][..] } else { &[refused][..] };
+        assert_eq!(pass.done, done);
+    }
+    assert!(!guard.reads());
+}
+
+#[tokio::test]
+async fn systemd_is_not_told_to_read_its_files_where_one_of_them_is_a_pipe() {
+    let Some(machine) = Machine::boot() else { return };
+    let desk = &machine.desk;
+    let (a, b) = (unit("a.service", "/bin/sleep 1d", RUNNING), unit("b.service", "/bin/sleep 2d", RUNNING));
+    desk.pass(&[&a, &b]).await;
+    let drop_in = machine.edit(ETC, "b.service", "[Service]\nNice=5\n");
+    pipe(&drop_in);
+    let guard = Guard::at(drop_in.clone());
+    let changed = a.replace("sleep 1d", "sleep 3d");
+    let pass = desk.pass(&[&changed, &b]).await;
+    assert!(
+        matches!(&pass.done[..], [written, refused] if refused == "invalid: /etc/systemd/system/b.service.d/override.conf is no file"
+            && written.contains("have systemd read its unit files: /etc/systemd/system/b.service.d/override.conf is a pipe")),
+        "{:#?}",
+        pass.done
+    );
+    assert!(!guard.reads());
+    fs::remove_file(drop_in).unwrap();
+    while !desk.pass(&[&changed, &b]).await.done.is_empty() {}
+    assert_eq!(machine.command("a.service"), "/bin/sleep 3d");
+}
+
+#[tokio::test]
+async fn a_link_in_the_place_of_the_directory_of_drop_ins_is_told() {
+    let Some(machine) = Machine::boot() else { return };
+    let desk = &machine.desk;
+    let spec = unit("a.service", "/bin/sleep 1d", RUNNING);
+    desk.pass(&[&spec]).await;
+    machine.run(&["bash", "-c", "mkdir -p /opt/dd; printf '[Service]\\nNice=5\\n' >/opt/dd/x.conf"]);
+    for directory in [ETC, RUN, "/etc/systemd/system.control", "/run/systemd/system.control"] {
+        let link = format!("{directory}/a.service.d");
+        machine.run(&["mkdir", "-p", directory]);
+        machine.run(&["ln", "-s", "/opt/dd", &link]);
+        machine.run(&["systemctl", "daemon-reload"]);
+        assert_eq!(machine.property("a.service", "Nice"), "5", "systemd reads what is there: {link}");
+        let told = format!("invalid: {link} is a link to /opt/dd: drop-ins there outrank what is declared");
+        assert_eq!(desk.pass(&[&spec]).await.done, [told]);
+        machine.run(&["rm", &link]);
+        machine.run(&["systemctl", "daemon-reload"]);
+        assert_eq!(desk.pass(&[&spec]).await.done, [""; 0]);
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_text_is_not_what_is_declared() {
+    let Some(machine) = Machine::boot() else { return };
+    let desk = &machine.desk;
+    let spec = unit("a.service", "/bin/sleep 1d", RUNNING).replace("Description=d", "Description=\u{fffd}");
+    desk.pass(&[&spec]).await;
+    let file = machine.file("a.service");
+    let declared = fs::read(&file).unwrap();
+    let at = declared.windows(3).position(|octets| octets == "\u{fffd}".as_bytes()).unwrap();
+    let other = [&declared[..at], &b"\xff"[..], &declared[at + 3..]].concat();
+    fs::write(&file, &other).unwrap();
+    let pass = desk.pass(&[&spec]).await;
+    assert_eq!(pass.done, ["update a.service: done"]);
+    assert!(pass.fields.iter().any(|field| field.contains("bytes, not shown")), "{:?}", pass.fields);
+    assert_eq!(fs::read(&file).unwrap(), declared);
+    assert_eq!(desk.pass(&[&spec]).await.done, [""; 0]);
 }

@@ -21,7 +21,8 @@ async fn units_that_somebody_made_by_hand_are_manifests_that_change_nothing() {
     write("many@.service", service);
     write("once.service", "[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=/bin/true\n");
     symlink("/dev/null", machine.file("apt-daily.timer")).unwrap();
-    // What is left out: what not everyone may read, with its unit; links; what is no unit; what is our own.
+    // What is left out: what not everyone may read or is no text, with its unit; links; what is no unit; what is our own.
+    fs::write(machine.file("octets.service"), [service.as_bytes(), b"# \xff\n"].concat()).unwrap();
     write("closed.service", service);
     write("closed.service.d/key.conf", "[Service]\nEnvironment=KEY=canary\n");
     let closed = machine.file("closed.service.d/key.conf");

@@ -45,6 +45,15 @@ fn a_manifest_that_means_nothing_is_refused_with_what_to_write() {
 }
 
 #[test]
+fn content_that_is_wrong_is_not_told_as_missing() {
+    for content in ["{secert: x}", "{sops: a, key: b, c: d}", "[a]"] {
+        let (_, problems) = Desk::new().normalize(&[&format!("{{path: /etc/x, content: {content}}}")]);
+        let told: Vec<&str> = problems.iter().map(|problem| &*problem.message).collect();
+        assert!(!told.is_empty() && !told.iter().any(|text| text.contains("needs one of")), "{told:?}");
+    }
+}
+
+#[test]
 fn an_instance_is_left_for_an_hour_at_most() {
     refuse(
         "LoadBalancer front {type: nginx, path: /etc/front.conf, selector: {app: web}, listen: 8080, reload: front.service, \

@@ -168,6 +168,7 @@ impl<'a> Book<'a> {
         if !plan.documents.is_empty() {
             writes.push(Write::Documents(scope.clone(), plan.documents.clone()));
         }
+        writes.extend(plan.place.map(|place| Write::Place(scope.clone(), place)));
         if !gone.is_empty() {
             writes.push(Write::Gone(scope.clone(), gone));
         }

@@ -149,23 +149,8 @@ impl Engine {
             Next::Now => ScopeState::DueNow,
             Next::Backoff(wait) | Next::AsTold(wait) => ScopeState::DueAt(now + wait),
         };
-        let next_try = match state {
-            ScopeState::DueAt(at) => Some(at),
-            _ => None,
-        };
-        if conditions.iter().all(|c| c.id.is_some()) && error.kind != ErrorKind::Conflict {
-            let kind = if error.kind.stalls() { ConditionKind::Stalled } else { ConditionKind::Waiting };
-            conditions.push(Condition {
-                id: None,
-                address: None,
-                kind,
-                reason: error.kind.word().into(),
-                message: error.chain().into(),
-                hint: error.hint.as_deref().map(Arc::from),
-                since: Duration::ZERO,
-                next_try,
-                declared: None,
-            });
+        if conditions.iter().all(|c| c.id.is_some()) {
+            conditions.extend(trouble(error, &state));
         }
         ScopeReport {
             error: Some(error.clone()),
@@ -234,12 +219,35 @@ pub(super) fn state_without_actions(
     }
 }
 
+/// What keeps a scope as a whole. That its plan was older than what is there is none, as long as the next look at once may have a
+/// newer one; where it went on being so, it is.
+fn trouble(error: &Error, state: &ScopeState) -> Option<Condition> {
+    if error.kind == ErrorKind::Conflict && *state == ScopeState::DueNow {
+        return None;
+    }
+    Some(Condition {
+        id: None,
+        address: None,
+        kind: if error.kind.stalls() { ConditionKind::Stalled } else { ConditionKind::Waiting },
+        reason: error.kind.word().into(),
+        message: error.chain().into(),
+        hint: error.hint.as_deref().map(Arc::from),
+        since: Duration::ZERO,
+        next_try: match state {
+            ScopeState::DueAt(at) => Some(*at),
+            _ => None,
+        },
+        declared: None,
+    })
+}
+
 fn failure(step: &Step, error: &Error) -> Condition {
     let let_go = || (step.change == Change::Abandon).then(|| step.let_go_unwritten().into());
-    // Credentials that lack a right say nothing of what is declared.
-    let declared =
-        step.declared().filter(|_| matches!(error.kind, ErrorKind::Invalid | ErrorKind::Unsupported));
-    let otherwise = || declared.map(|_| declare_otherwise(step).into());
+    let declared = step.declared().filter(|_| error.kind.stalls());
+    // Credentials that lack a right say nothing of what is declared, and what goes is declared no more.
+    let may_help =
+        matches!(error.kind, ErrorKind::Invalid | ErrorKind::Unsupported) && step.change != Change::Delete;
+    let otherwise = || declared.filter(|_| may_help).map(|_| declare_otherwise(step).into());
     Condition {
         id: Some(step.id.clone()),
         address: Some(step.address.clone()),
@@ -257,4 +265,20 @@ fn failure(step: &Step, error: &Error) -> Condition {
 fn declare_otherwise(step: &Step) -> String {
     let address = &step.address;
     format!("change what is declared; where something else had to be mended: reconciled sync {address}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_conflict_that_goes_on_is_told_and_one_that_is_looked_into_at_once_is_not() {
+        let conflict = Error::conflict("the zone is not there");
+        assert_eq!(trouble(&conflict, &ScopeState::DueNow), None);
+        let at = Duration::from_secs(7);
+        let told = trouble(&conflict, &ScopeState::DueAt(at)).unwrap();
+        assert_eq!((told.kind, &*told.message), (ConditionKind::Waiting, "the zone is not there"));
+        assert_eq!(told.next_try, Some(at));
+        assert!(trouble(&Error::invalid("no"), &ScopeState::Stalled).is_some());
+    }
 }

@@ -20,6 +20,8 @@ use crate::{
 use reconciled_provider::{FieldChange, Hash, Outcome, ResourceId, Scope, Shown};
 use std::{collections::BTreeMap, time::Duration};
 
+/// Reason of what says that a resource is repaired no more.
+pub const FLAPPING: &str = "Flapping";
 /// Repairs of one state within [`WINDOW`] after which there is no further one of it.
 const LIMIT: usize = 3;
 /// Repairs of different states within [`WINDOW`] after which there is no further one of any.
@@ -173,7 +175,7 @@ fn condition(step: &Step, count: usize) -> Condition {
         id: Some(step.id.clone()),
         address: Some(step.address.clone()),
         kind: ConditionKind::Stalled,
-        reason: "Flapping".into(),
+        reason: FLAPPING.into(),
         message: format!("written {count} times within an hour, and undone each time; {seen}").into(),
         hint: Some(format!("{find}, then: reconciled sync {}{leave}", step.address).into()),
         since: Duration::ZERO,

@@ -18,6 +18,7 @@ mod report;
 mod scope;
 
 pub use converge::{Converge, Outcomes};
+pub use flapping::FLAPPING;
 pub use report::{RoundReport, ScopeReport, ScopeState};
 
 use crate::{
@@ -30,11 +31,11 @@ use crate::{
 };
 use futures_util::FutureExt;
 use reconciled_provider::{Claim, Error, ManifestKey, Observer, Provider, Scope, Stop};
-use scope::Fences;
+use scope::{Fences, ScopesOf};
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     panic::AssertUnwindSafe,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicU64},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, atomic::AtomicU64},
 };
 use tracing::Instrument;
 
@@ -123,9 +124,17 @@ impl Engine {
         let fences = Fences::of(desired, self.fences(desired, &survey).await?, |resource| {
             self.surveyor.only_reads(&resource.scope, &resource.id)
         });
-        let scopes: BTreeSet<Scope> = desired.scopes.keys().cloned().collect();
+        // Of many scopes that takes a while, and few passes ask.
+        let scopes: OnceLock<ScopesOf> = OnceLock::new();
         let place = |claim: &Claim, owner: Option<&ManifestKey>, carried: Option<&Scope>| {
-            self.place(claim, owner, carried, desired, &scopes)
+            let scopes = scopes.get_or_init(|| {
+                let mut all = ScopesOf::new();
+                for scope in desired.scopes.keys() {
+                    all.entry(scope.provider.clone()).or_default().insert(scope.clone());
+                }
+                all
+            });
+            self.place(claim, owner, carried, desired, scopes)
         };
         let jobs = survey.scopes.into_iter().map(|job| (job.0.provider.clone(), job));
         let work = |(scope, view): (Scope, Result<_, Error>)| {

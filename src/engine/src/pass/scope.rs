@@ -11,7 +11,7 @@ use super::{
     holds::Leave,
 };
 use crate::{
-    desired::Desired,
+    desired::{Desired, Hidden},
     journal::{BatchJournal, Place, Reread},
     plan::{Change, Step},
     store::{OpenIntent, ScopeMemory, Write, newest, newest_of},
@@ -19,8 +19,8 @@ use crate::{
 };
 use futures_util::future::{Either, select};
 use reconciled_provider::{
-    Action, ActionId, Address, Batch, Claim, Cx, Error, ErrorKind, ManifestKey, Op, Outcome, Resource,
-    ResourceId, Scope,
+    Action, ActionId, Address, Batch, Claim, Cx, Error, ErrorKind, ManifestKey, Observer, Op, Outcome,
+    Resource, ResourceId, Scope,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -30,6 +30,9 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
 };
+
+/// Scopes by their entry.
+pub(super) type ScopesOf = BTreeMap<Arc<str>, BTreeSet<Scope>>;
 
 /// What passes are planned from.
 pub(super) struct Fences<'a> {
@@ -96,31 +99,21 @@ impl Engine {
     }
 
     /// Where a claim lands, if the source of `owner` may write there and it is known that it belongs there. Where it is `carried`
-    /// already it stays while that is not known.
+    /// already it stays while that is not known. `scopes` are those that are declared.
     pub(super) fn place(
         &self,
         claim: &Claim,
         owner: Option<&ManifestKey>,
         carried: Option<&Scope>,
         desired: &Desired,
-        scopes: &BTreeSet<Scope>,
+        scopes: &ScopesOf,
     ) -> Result<(Scope, ResourceId), Error> {
         let entry = self.surveyor.entries.get(&claim.provider).ok_or_else(|| {
             Error::invalid(format!("a claim names the entry `{}`, which is not configured", claim.provider))
         })?;
-        let mine = scopes.iter().filter(|s| s.provider == claim.provider).cloned().collect();
-        let placed = entry.observer.place(claim, &mine);
-        let scope = placed.as_ref().ok().map(|(scope, _)| scope);
-        let hidden = |(kind, name): (&'static str, String)| {
-            let by = desired.hidden.by(&claim.provider, kind, &name)?;
-            Some(not_known(&Scope::new(claim.provider.clone(), name), &by))
-        };
-        if (scope.is_none() || scope != carried)
-            && let Some(error) = entry.observer.would_carry(claim, scope).into_iter().find_map(hidden)
-        {
-            return Err(error);
-        }
-        let (scope, id) = placed?;
+        let none = BTreeSet::new();
+        let mine = scopes.get(&claim.provider).unwrap_or(&none);
+        let (scope, id) = known_place(&*entry.observer, claim, carried, &desired.hidden, mine)?;
         let Some(source) = owner.map(ManifestKey::source) else { return Ok((scope, id)) };
         let Some(state) = desired.sources.get(source) else { return Ok((scope, id)) };
         // As whoever declares that scope would call it.
@@ -237,6 +230,8 @@ impl Engine {
         let mut report = self
             .report(scope, &view, &actionable, &batch, result, ended, claimed, conditions, adopted)
             .await?;
+        // Also where all that was tried failed: who waits until something is healthy does not wait for that.
+        report.settled = settled;
         report.unwritten = unwritten;
         report.lacks_place = lacks_place;
         report.wakes.extend(wakes);
@@ -351,6 +346,42 @@ fn wakes(scope: &Scope, view: &View, writes: &[Write]) -> BTreeSet<Scope> {
         }
     }
     wakes
+}
+
+/// Where a claim lands among the scopes of its entry that are declared, unless one may be `hidden` that would take it from there. What
+/// is in such a one stays in it: it was known to belong there.
+fn known_place(
+    observer: &dyn Observer,
+    claim: &Claim,
+    carried: Option<&Scope>,
+    hidden: &Hidden,
+    scopes: &BTreeSet<Scope>,
+) -> Result<(Scope, ResourceId), Error> {
+    let placed = observer.place(claim, scopes);
+    let scope = placed.as_ref().ok().map(|(scope, _)| scope);
+    if scope.is_some() && scope == carried {
+        return placed;
+    }
+    let is_hidden = |(kind, name): (&'static str, String)| {
+        let by = hidden.by(&claim.provider, kind, &name)?;
+        Some((Scope::new(claim.provider.clone(), name), by))
+    };
+    let hiding = observer.would_carry(claim, scope).into_iter().filter_map(is_hidden);
+    let hiding: Vec<(Scope, String)> = hiding.collect();
+    if let Some(carried) = carried
+        && hiding.iter().any(|(scope, _)| scope == carried)
+    {
+        return observer.place(claim, &BTreeSet::from([carried.clone()]));
+    }
+    match (hiding.into_iter().next(), placed) {
+        (None, placed) => placed,
+        (Some((scope, by)), Ok(_)) => Err(not_known(&scope, &by)),
+        // Which of many it may be says less than that there is none.
+        (Some((_, by)), Err(mut error)) => {
+            error.message += &format!(", unless it is declared in {by}");
+            Err(error)
+        }
+    }
 }
 
 /// What a claim waits for that may belong into `scope`.

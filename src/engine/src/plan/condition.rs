@@ -5,7 +5,7 @@
 
 use crate::store::{Condition, ConditionKind};
 use reconciled_provider::{Address, Deltas, Error, Resource, ResourceId};
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 /// Reason of what says that a predecessor is still there.
 pub const STILL_THERE: &str = "StillThere";
@@ -95,7 +95,10 @@ pub(super) fn failed_to_plan(desired: &Resource, address: Address, error: &Error
 
 pub(super) fn differences(deltas: &Deltas, id: &ResourceId) -> String {
     let Some(Ok(delta)) = deltas.get(id) else { return String::new() };
-    let fields: Vec<_> = delta.fields.iter().map(|f| &*f.path).collect();
+    let mut seen = BTreeSet::new();
+    let paths = delta.fields.iter().map(|field| &*field.path);
+    // One that differs in several ways is named once.
+    let fields: Vec<&str> = paths.filter(|path| seen.insert(*path)).collect();
     if fields.is_empty() { String::new() } else { format!(" (differs in {})", fields.join(", ")) }
 }
 
@@ -107,5 +110,19 @@ pub(super) fn owned_elsewhere(desired: &Resource, address: Address, owner: &str)
     Condition {
         hint: Some(hint.into()),
         ..condition(desired, address, ConditionKind::Stalled, "OwnedByAnotherSource", message)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use reconciled_provider::{Delta, FieldChange};
+
+    #[test]
+    fn a_field_that_differs_in_several_ways_is_named_once() {
+        let field = |path, before: &str| FieldChange::text(path, Some(before.into()), None);
+        let fields = vec![field("output", "a"), field("ttl", "1"), field("output", "b")];
+        let deltas = Deltas::from([("web".into(), Ok(Delta { fields, ..Delta::default() }))]);
+        assert_eq!(differences(&deltas, &"web".into()), " (differs in output, ttl)");
     }
 }

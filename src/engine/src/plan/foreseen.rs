@@ -60,11 +60,7 @@ pub const OR_ASKED_FOR: &str = "once the window opens or a person asks for it";
 
 /// When that will be, in words that follow "held".
 pub fn once(plans: &[&ScopePlan]) -> &'static str {
-    let steps = plans.iter().flat_map(|plan| &plan.steps).filter(|step| step.is_put_off());
-    let by = steps.filter_map(|step| match &step.blocked {
-        Some(Blocked::Suspended(suspension)) => suspension.as_ref(),
-        _ => None,
-    });
+    let by = plans.iter().flat_map(|plan| stops(plan));
     let (windows, persons): (Vec<_>, Vec<_>) = by.partition(|by| by.stopped_by != StoppedBy::Person);
     match (windows.is_empty(), persons.is_empty()) {
         (false, true) if windows.iter().all(|by| by.lets_person()) => OR_ASKED_FOR,
@@ -72,4 +68,19 @@ pub fn once(plans: &[&ScopePlan]) -> &'static str {
         (true, _) => "once it is resumed",
         (false, false) => "once the window opens and the rest is resumed",
     }
+}
+
+/// What stops the steps of a plan that are put off. What waits for the one that all are in is stopped with that, which the guard
+/// need not count: it may be restored.
+fn stops(plan: &ScopePlan) -> impl Iterator<Item = &Arc<Suspension>> {
+    let holder = plan.steps.iter().filter(|step| step.is_put_off()).find_map(|step| match &step.blocked {
+        Some(Blocked::NoHolder { holder, .. }) => Some(&**holder),
+        _ => None,
+    });
+    let is_meant =
+        move |step: &&Step| step.is_put_off() || holder.is_some_and(|holder| step.address == *holder);
+    plan.steps.iter().filter(is_meant).filter_map(|step| match &step.blocked {
+        Some(Blocked::Suspended(suspension)) => suspension.as_ref(),
+        _ => None,
+    })
 }

@@ -1,6 +1,9 @@
 //! The guard: how much one revision may change in one domain without a person's consent.
 
-use super::{Change, FOREIGN_DELETE, PROTECTED, Reason, ScopePlan, Step, digest::digest, suspended::BY_HAND};
+use super::{
+    Change, FOREIGN_DELETE, PROTECTED, Reason, ScopePlan, Step, digest::digest, place::ANOTHER_PLACE,
+    suspended::BY_HAND,
+};
 use crate::{
     desired::{Desired, SourceState},
     ready,
@@ -80,9 +83,12 @@ pub struct Unread {
     pub frozen: u32,
 }
 
-/// How much in these plans is frozen because its source was not read whole.
+/// How much in these plans is frozen because its source was not read whole, or a newer revision of it is not in force: what takes a
+/// change back may be refused, and of one of its files nothing may be known.
 pub fn frozen(desired: &Desired, plans: &[&ScopePlan]) -> u32 {
-    let is_in_doubt = |source: &str| desired.sources.get(source).is_some_and(|source| !source.is_whole());
+    let is_in_doubt = |source: &str| {
+        desired.sources.get(source).is_some_and(|source| !source.is_whole() || source.newest.is_some())
+    };
     let frozen = plans.iter().flat_map(|plan| &plan.frozen).filter(|(key, _)| is_in_doubt(key.source()));
     frozen.map(|(_, count)| *count as u32).sum()
 }
@@ -129,6 +135,7 @@ pub fn judge(
         reasons.push(format!("{are} frozen and may be a part of what was held before").into());
     }
     reasons.extend(always(limits, &guarded));
+    reasons.extend(in_doubt(desired, &guarded));
     reasons.extend(unwritten(desired, plans, &guarded, counted.deletes));
     reasons.extend(by_source(desired, &guarded));
     Verdict { digest: digest(plans.iter().copied()), counts: counted.counts, reasons }
@@ -254,6 +261,31 @@ fn always(limits: &GuardLimits, guarded: &[Guarded<'_>]) -> Vec<Arc<str>> {
     reasons
 }
 
+/// What memory alone does not answer for.
+fn in_doubt(desired: &Desired, guarded: &[Guarded<'_>]) -> Vec<Arc<str>> {
+    let mut reasons = Vec::new();
+    let by_hand = guarded.iter().filter(|(_, s)| s.guard_words.contains(&BY_HAND)).count();
+    if by_hand > 0 {
+        reasons.push(format!("{by_hand} changed by hand while suspended").into());
+    }
+    let elsewhere: Vec<_> = guarded.iter().filter(|(_, s)| s.guard_words.contains(&ANOTHER_PLACE)).collect();
+    if let Some((scope, _)) = elsewhere.first() {
+        let is = if elsewhere.len() == 1 { "is not as it was" } else { "are not as they were" };
+        let (entry, count) = (&scope.provider, elsewhere.len());
+        let may_be = "and may be somebody else's";
+        reasons.push(format!("`{entry}` points to another place, where {count} {is} left, {may_be}").into());
+    }
+    let is_kept = |(scope, step): &&Guarded<'_>| {
+        step.guard_words.contains(&RECOVERED) && is_put_back(desired, scope, step)
+    };
+    let kept = guarded.iter().filter(is_kept).count();
+    if kept > 0 {
+        let text = format!("the state was recovered: {kept} rolled back in it may have been resumed since");
+        reasons.push(text.into());
+    }
+    reasons
+}
+
 /// What nobody wrote into a manifest.
 fn unwritten(
     desired: &Desired,
@@ -262,10 +294,6 @@ fn unwritten(
     deletes: Count,
 ) -> Vec<Arc<str>> {
     let mut reasons = Vec::new();
-    let by_hand = guarded.iter().filter(|(_, s)| s.guard_words.contains(&BY_HAND)).count();
-    if by_hand > 0 {
-        reasons.push(format!("{by_hand} changed by hand while suspended").into());
-    }
     // Nobody wrote anything: a new version of a provider, or a hand elsewhere, would delete what holds data.
     let remade = guarded.iter().filter(|(_, s)| s.is_remade && s.reason == Reason::Drift).count();
     if remade > 0 {
@@ -368,14 +396,17 @@ pub(super) const RECOVERED: &str = "recovered";
 pub(super) const ADOPTED: &str = "adopted";
 
 /// Has the guard count what it does not count elsewhere: what a recovered memory would make again, since it may be there by
-/// another identity that is not remembered, or end; and what is taken over for a source that says `apply: approve`, since it
+/// another identity that is not remembered, or end, and what it keeps at an earlier revision, since a person may have let that go on
+/// after all that it remembers; and what is taken over for a source that says `apply: approve`, since it
 /// could be deleted afterwards.
 pub fn doubt(plan: &mut ScopePlan, desired: &Desired, info: &ProviderInfo, is_recovering: bool) {
     let is_assigned = matches!(info.identity, Identity::Assigned { .. });
+    let scope = plan.scope.clone();
     for step in plan.steps.iter_mut().chain(&mut plan.resumed) {
         let word = match step.change {
             Change::Create if is_recovering && is_assigned && step.reason == Reason::Restore => RECOVERED,
             Change::EndFormer if is_recovering => RECOVERED,
+            _ if is_recovering && step.change.writes() && is_put_back(desired, &scope, step) => RECOVERED,
             Change::Adopt if source_of(desired, step).is_some_and(|source| source.needs_consent) => ADOPTED,
             _ => continue,
         };
@@ -383,6 +414,12 @@ pub fn doubt(plan: &mut ScopePlan, desired: &Desired, info: &ProviderInfo, is_re
             step.guard_words.push(word);
         }
     }
+}
+
+/// True for what a person kept at an earlier revision and that is to be so again. Who asks for a rollback now is heard.
+fn is_put_back(desired: &Desired, scope: &Scope, step: &Step) -> bool {
+    let is_pinned = || desired.pinned.contains_key(&(scope.clone(), step.id.clone()));
+    !desired.pinned.is_empty() && !matches!(step.reason, Reason::Rollback(_)) && is_pinned()
 }
 
 /// The source of what a step is about.

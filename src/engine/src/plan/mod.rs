@@ -13,6 +13,7 @@ pub mod foreseen;
 pub mod guard;
 mod kept;
 mod order;
+pub(crate) mod place;
 mod prune;
 mod reason;
 mod resource;
@@ -194,6 +195,8 @@ pub struct ScopePlan {
     pub unanswered: Vec<ActionId>,
     /// Suspensions whose time is over and that leave nothing in doubt here, by id, and when they began.
     pub looked: Vec<(Arc<str>, Duration)>,
+    /// The place that its entry points to, where that is to be remembered.
+    pub place: Option<Hash>,
 }
 
 impl ScopePlan {
@@ -228,6 +231,7 @@ impl ScopePlan {
             gone: Vec::new(),
             unanswered: Vec::new(),
             looked: Vec::new(),
+            place: None,
         }
     }
     /// When the first of what is to come is due.
@@ -283,7 +287,10 @@ pub fn plan(input: &ScopeInput<'_>) -> ScopePlan {
     suspended::suspend(&planner, &mut out);
     unanswered::stay_open(&planner, &mut out);
     order::wait_for_each_other(input, &mut out.steps, &mut out.conditions);
+    // Whatever else keeps what all are in keeps them.
+    order::wait_for_holder(&planner, &mut out);
     prune::keep_what_holds_others(&planner, &mut out);
+    place::doubt(&planner, &mut out);
     order::sort(input, &mut out.steps);
     out.resumed = foreseen::resumed(input, &out.steps);
     if !input.seen.complete {
@@ -346,7 +353,7 @@ impl<'a> Planner<'a> {
         self.consents.get_or_init(all).get(id).copied()
     }
 
-    /// That the remote refused just this declaration of it.
+    /// That the remote refused just this declaration of it, or that it goes.
     fn refusal(&self, id: &ResourceId, declared: Option<Hash>) -> Option<&'a Condition> {
         let refused =
             |condition: &'a Condition| condition.id.as_ref().filter(|_| condition.declared.is_some());

@@ -1,10 +1,13 @@
 //! The order of steps within a scope: what makes room first, then dependencies before dependants, deletes
 //! last and in reverse.
 
-use super::{Blocked, Change, Reason, ScopeInput, Step};
-use crate::store::Condition;
-use reconciled_provider::{ManifestKey, ResourceId, Slot};
-use std::collections::{BTreeMap, BTreeSet};
+use super::{Blocked, Change, Planner, Reason, ScopeInput, ScopePlan, Step};
+use crate::store::{Condition, ConditionKind};
+use reconciled_provider::{Address, ManifestKey, ResourceId, Slot, Version};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 /// Sorts `steps`.
 ///
@@ -36,6 +39,52 @@ pub(super) fn sort(input: &ScopeInput<'_>, steps: &mut [Step]) {
         }
     };
     steps.sort_by(|a, b| rank(a).cmp(&rank(b)).then_with(|| a.id.cmp(&b.id)));
+}
+
+/// Lets what is to be made wait for what all of the scope are in, such as a zone, where that is neither there nor made by this plan:
+/// a remote has no place for it.
+pub(super) fn wait_for_holder(planner: &Planner<'_>, out: &mut ScopePlan) {
+    let input = planner.input;
+    if input.seen.version != Version::Absent {
+        return;
+    }
+    let holder = input.provider.holder(input.scope).and_then(|holder| planner.effective.get(&holder));
+    let Some(holder) = holder else { return };
+    let address = planner.address(holder);
+    let told = match out.steps.iter().find(|step| step.id == holder.id && step.change.writes()) {
+        Some(step) => match &step.blocked {
+            None => return,
+            Some(blocked) => blocked.condition(step),
+        },
+        None => {
+            let told = out.conditions.iter().find(|told| told.id.as_ref() == Some(&holder.id));
+            told.cloned().unwrap_or_else(|| left_out(input, &address))
+        }
+    };
+    let blocked = Blocked::NoHolder { holder: address.into(), told: told.into() };
+    for step in out.steps.iter_mut().filter(|step| step.change == Change::Create && step.blocked.is_none()) {
+        out.conditions.push(blocked.condition(step));
+        step.blocked = Some(blocked.clone());
+    }
+}
+
+/// Why a plan that has nothing to say of a resource does not make it.
+fn left_out(input: &ScopeInput<'_>, address: &Address) -> Condition {
+    let (message, hint) = match input.selection.is_all() {
+        true => ("it is left as it is", format!("to see how that stands: reconciled explain {address}")),
+        false => ("it is not chosen", "choose it as well, or leave out the choice".into()),
+    };
+    Condition {
+        id: None,
+        address: None,
+        kind: ConditionKind::Stalled,
+        reason: "LeftOut".into(),
+        message: message.into(),
+        hint: Some(hint.into()),
+        since: Duration::ZERO,
+        next_try: None,
+        declared: None,
+    }
 }
 
 /// Lets what has no room wait for it, and what makes room for something that waits. Each of the two may be what the other goes

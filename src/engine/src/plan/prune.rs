@@ -5,7 +5,7 @@
 
 use super::{
     Blocked, CLAIMS, Change, Elsewhere, EntryPolicy, FOREIGN_DELETE, PROTECTED, Planner, Reason, ScopePlan,
-    Step, Work, reason, unanswered,
+    Step, Work, place, reason, unanswered,
 };
 use crate::{
     desired::SourceState,
@@ -72,15 +72,20 @@ fn may_prune(planner: &Planner<'_>, row: &Row) -> bool {
     let input = planner.input;
     // Others may have declared values of a merged row, too.
     let all_spoke = !row.merge || input.shared.silent.is_empty();
-    // A file of another source may declare it by now, and be in error for something else.
-    let aside = &input.desired.set_aside;
-    let is_aside = !aside.is_empty() && aside.contains(&(input.scope.clone(), row.tracked.id.clone()));
-    all_spoke && !is_aside && input.desired.knows(&row.manifest, input.scope)
+    all_spoke && !is_aside(planner, &row.tracked.id) && input.desired.knows(&row.manifest, input.scope)
 }
 
-/// What is gone from the remote is remembered no longer, unless a write of ours may just not show yet.
+/// True where a file of another source may declare it by now, and is in error for something else; or a revision that is not in force.
+fn is_aside(planner: &Planner<'_>, id: &ResourceId) -> bool {
+    let aside = &planner.input.desired.set_aside;
+    !aside.is_empty() && aside.contains_key(&(planner.input.scope.clone(), id.clone()))
+}
+
+/// What is gone from the remote is remembered no longer, unless a write of ours may just not show yet, or the entry may be put back to
+/// the place where it is.
 fn gone(planner: &Planner<'_>, row: &Row, out: &mut ScopePlan) {
     match planner.unseen_until(row) {
+        None if is_in_another_place(planner) => out.unlike += 1,
         None => out.lapsed.push(row.clone()),
         Some(at) => {
             let is_to_go = row.deletion != Deletion::Abandon && row.manifest.source() != CLAIMS;
@@ -96,6 +101,11 @@ fn gone(planner: &Planner<'_>, row: &Row, out: &mut ScopePlan) {
             });
         }
     }
+}
+
+/// True where what is seen is not where the scope is remembered: that something is not there says nothing of the other place.
+fn is_in_another_place(planner: &Planner<'_>) -> bool {
+    place::is_another(planner.input.provider, planner.input.scope, planner.input.memory)
 }
 
 /// It is left to others as it is. Our mark would still say whose it is, so it goes with that where the provider can take it away:
@@ -188,8 +198,9 @@ fn delete(planner: &Planner<'_>, row: &Row, observed: &Observed, out: &mut Scope
         };
         found.blocked = still_needed(planner, row).or_else(elsewhere);
     }
-    if let Some(blocked) = &found.blocked {
-        out.conditions.push(blocked.condition(&found));
+    match &found.blocked {
+        Some(blocked) => out.conditions.push(blocked.condition(&found)),
+        None => out.conditions.extend(planner.refusal(&found.id, found.declared()).cloned()),
     }
     out.steps.push(found);
 }
@@ -318,6 +329,9 @@ fn ambiguous(
 /// remembered as let go of from then on, until it is tracked again, bears the mark no more, or is declared and not there; in an
 /// exclusive scope as long as it is there.
 pub(super) fn words_that_end(planner: &Planner<'_>, out: &mut ScopePlan) {
+    if planner.input.memory.consents.is_empty() || is_in_another_place(planner) {
+        return;
+    }
     let sources = &planner.input.desired.sources;
     let whole = !sources.is_empty() && sources.values().all(|s| s.is_whole() && s.unassigned.is_empty());
     for (id, consent) in &planner.input.memory.consents {
@@ -374,7 +388,7 @@ pub(super) fn foreign(planner: &Planner<'_>, out: &mut ScopePlan) {
     let seen = input.seen.complete && input.seen.covered == Focus::All;
     // What a broken file or an unreachable source declares is not known to be foreign.
     let declared = input.desired.sources.values().all(|s| s.is_whole());
-    let whole = seen && declared;
+    let goes = exclusive && seen && declared && input.policy == EntryPolicy::Sync;
     for observed in &input.seen.resources {
         if planner.row(&observed.id).is_some()
             || planner.is_desired(&observed.id)
@@ -394,11 +408,11 @@ pub(super) fn foreign(planner: &Planner<'_>, out: &mut ScopePlan) {
             out.ignored_count += 1;
             continue;
         }
-        let may_go = marked.is_none() && left.is_none();
         // Whoever said `forget` or `deletion: abandon` said that it stays.
-        let was_let_go = matches!(planner.consent(&observed.id), Some(Consent::Barred | Consent::LetGo));
-        let may_go = may_go && !was_let_go && is_in_reach(planner, observed);
-        if exclusive && whole && may_go && input.policy == EntryPolicy::Sync {
+        let was_let_go = || matches!(planner.consent(&observed.id), Some(Consent::Barred | Consent::LetGo));
+        let stays = || was_let_go() || is_aside(planner, &observed.id);
+        let may_go = goes && marked.is_none() && left.is_none() && !stays();
+        if may_go && is_in_reach(planner, observed) {
             let step = foreign_delete(planner, observed);
             if planner.selects(&step.address, input.desired.exclusive_by(input.scope)) {
                 out.steps.push(step);

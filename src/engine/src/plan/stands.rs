@@ -156,6 +156,7 @@ impl ScopePlan {
             gone,
             unanswered,
             looked,
+            place,
         } = self;
         [steps.len(), unselected.len(), resumed.len(), refreshed.len(), lapsed.len()] == [0; 5]
             && [documents.len(), foreign.len(), conditions.len(), to_come.len(), still_refused.len()]
@@ -164,5 +165,6 @@ impl ScopePlan {
                 == [0; 6]
             && [unanswered.len(), looked.len(), left.len(), *tracked, *unlike] == [0; 5]
             && [*put_off, *foreign_count, *ignored_count] == [0; 3]
+            && place.is_none()
     }
 }

@@ -3,6 +3,7 @@
 use super::{
     EntryPolicy, PROTECTED, Reason,
     guard::{ADOPTED, RECOVERED},
+    place::ANOTHER_PLACE,
     suspended::BY_HAND,
 };
 use crate::{
@@ -13,6 +14,9 @@ use reconciled_provider::{
     Address, Delta, Drift, FieldChange, Hash, ManifestKey, Observed, Reference, Resource, ResourceId, Scope,
 };
 use std::{sync::Arc, time::Duration};
+
+/// Stands for what is declared where nothing is: no resource is this text.
+const UNDECLARED: &[u8] = b"(nothing)";
 
 /// What a step does.
 #[derive(Clone, Debug, PartialEq)]
@@ -114,6 +118,13 @@ pub enum Blocked {
         is_tracked: bool,
         /// It is declared, and what has no room is only claimed: it never makes any.
         is_declared: bool,
+    },
+    /// What it would be in is not there, and not made now.
+    NoHolder {
+        /// What all of the scope are in.
+        holder: Box<Address>,
+        /// What keeps that.
+        told: Box<Condition>,
     },
     /// This one may be about to take it over, and could not be looked up.
     Heir(Box<Address>),
@@ -217,6 +228,21 @@ impl Blocked {
                 format!("cannot be made beside {by}, which is somebody else's"),
                 Some("delete it at the remote, or take this declaration back".into()),
             ),
+            Blocked::NoHolder { holder, told } => {
+                let reason = match told.kind {
+                    // Who may let it go on is told apart by that.
+                    ConditionKind::Suspended => told.reason.clone(),
+                    _ => "WaitingForHolder".into(),
+                };
+                return Condition {
+                    id: Some(step.id.clone()),
+                    address: Some(step.address.clone()),
+                    reason,
+                    message: format!("waits until {holder} is made: {}", told.message).into(),
+                    declared: None,
+                    ..(**told).clone()
+                };
+            }
             Blocked::Heir(address) => {
                 let message = format!(
                     "stays until {address} can be read: that waits or failed, and may be the same thing"
@@ -432,11 +458,22 @@ impl Step {
     /// True when the guard would count it, had a person not stopped it: who stops a part of a change that is too large does not
     /// make the rest of it a small one.
     pub fn is_put_off(&self) -> bool {
-        matches!(self.blocked, Some(Blocked::Suspended(Some(_)))) && self.is_of_a_commit()
+        let is_stopped = match &self.blocked {
+            Some(Blocked::Suspended(by)) => by.is_some(),
+            Some(Blocked::NoHolder { told, .. }) => {
+                told.kind == ConditionKind::Suspended && &*told.reason != BY_MANIFEST
+            }
+            _ => false,
+        };
+        is_stopped && self.is_of_a_commit()
     }
 
-    /// What it writes, as it is declared: whatever is ignored, and written besides. None where nothing that is declared is written.
+    /// What it writes, as it is declared: whatever is ignored, and written besides; of what goes, that nothing is. None where
+    /// nothing is written for what is declared.
     pub(crate) fn declared(&self) -> Option<Hash> {
+        if self.change == Change::Delete {
+            return Some(Hash::of(UNDECLARED));
+        }
         let writes_it =
             matches!(self.change, Change::Create | Change::Update | Change::Replace | Change::Continue);
         let row = self.work.row.as_ref().filter(|_| writes_it && self.work.desired.is_some());
@@ -455,7 +492,8 @@ impl Step {
 
     fn is_of_a_commit(&self) -> bool {
         let loses = self.change == Change::Replace && self.guard_words.contains(&PROTECTED);
-        let is_doubtful = self.guard_words.iter().any(|word| [BY_HAND, RECOVERED].contains(word));
+        let in_doubt = [ANOTHER_PLACE, BY_HAND, RECOVERED];
+        let is_doubtful = self.guard_words.iter().any(|word| in_doubt.contains(word));
         let needs = self.reason.is_guarded() || self.is_remade || loses || is_doubtful;
         let acts = self.change.writes() || self.guard_words.contains(&ADOPTED);
         acts && needs
@@ -471,17 +509,18 @@ impl Step {
     /// False when a word of the host, the manifest or a person forbids it, or what others have in it, or where it is of no use;
     /// what only waits can happen.
     pub fn can_happen(&self) -> bool {
-        !matches!(
-            self.blocked,
+        match &self.blocked {
+            Some(Blocked::NoHolder { told, .. }) => told.kind != ConditionKind::Suspended,
             Some(
                 Blocked::EntryPolicy(_)
-                    | Blocked::OwnPolicy(_)
-                    | Blocked::Suspended(_)
-                    | Blocked::Drift(_)
-                    | Blocked::NotEmpty { .. }
-                    | Blocked::Futile(_)
-            )
-        )
+                | Blocked::OwnPolicy(_)
+                | Blocked::Suspended(_)
+                | Blocked::Drift(_)
+                | Blocked::NotEmpty { .. }
+                | Blocked::Futile(_),
+            ) => false,
+            _ => true,
+        }
     }
 }
 

@@ -114,6 +114,12 @@ impl Scheduler {
             let waiting = reports.iter().filter(|(_, report)| report.waits());
             wakes.extend(waiting.map(|(scope, _)| scope.clone()));
         }
+        if run.serial < state.desired_at {
+            // The same race: what is desired by now may have the place that they did not find. Nothing else gives them one, and what
+            // moved in others of them would keep them all busy.
+            let without = reports.iter().filter(|(_, report)| report.lacks_place);
+            wakes.extend(without.map(|(scope, _)| scope.clone()));
+        }
         for scope in wakes {
             state.add(&scope, priority, Focus::All, false);
         }

@@ -158,7 +158,7 @@ impl Scheduler {
             state.desire(desired, now);
             state.serial += 1;
             // What they wait for may be declared no more: then nothing moves that would wake them.
-            state.moved = state.serial;
+            (state.moved, state.desired_at) = (state.serial, state.serial);
             for scope in state.waiting().into_iter().chain(state.without_place()) {
                 state.add(&scope, Priority::Revision, Focus::All, false);
             }

@@ -103,6 +103,8 @@ pub(super) struct State {
     pub(super) serial: u64,
     /// The same of the last time that anything moved which others may wait for.
     pub(super) moved: u64,
+    /// The same of the last time that something else came to be desired.
+    pub(super) desired_at: u64,
     /// Number of the last run of each key that came to its end.
     pub(super) ended: BTreeMap<Key, u64>,
     pub(super) last_turn: Duration,
@@ -139,6 +141,7 @@ impl State {
             readers: Readers::default(),
             serial: 0,
             moved: 0,
+            desired_at: 0,
             ended: BTreeMap::new(),
             last_turn: engine.surveyor.cx.clock.now(),
             was_busy: true,

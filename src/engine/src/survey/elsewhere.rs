@@ -41,7 +41,7 @@ impl Surveyor {
         let mut found: BTreeMap<Scope, BTreeMap<ResourceId, Elsewhere>> = BTreeMap::new();
         for (names, ids) in left {
             // Somebody declares it there, and is in error for something else.
-            for (other, id) in &desired.set_aside {
+            for (other, id) in desired.set_aside.keys() {
                 let Some((id, scopes)) = ids.get_key_value(id) else { continue };
                 if self.shared_names(other) != Some(names) || is_settled(&rows_of(other).await?, id) {
                     continue;

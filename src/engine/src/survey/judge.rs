@@ -126,7 +126,6 @@ impl Domain {
 struct Consents<'a> {
     store: &'a dyn Store,
     desired: &'a Desired,
-    recovering: bool,
     holds: Option<Vec<Hold>>,
     begun: Option<Vec<Begun>>,
     contents: OnceCell<BTreeMap<&'a ManifestKey, Hash>>,
@@ -141,8 +140,7 @@ impl Consents<'_> {
         digest: Hash,
     ) -> Result<Option<Approval>, Error> {
         let approval = self.store.approval(digest).await?;
-        // What a copy of the state knows of consent may have been done since.
-        if approval.is_some() || self.recovering {
+        if approval.is_some() {
             return Ok(approval);
         }
         let known = match self.begun.take() {
@@ -220,7 +218,7 @@ impl Surveyor {
             groups.entry(guard::domain(info, scope)).or_default().push(scope.clone());
         }
         let contents = OnceCell::new();
-        let mut consents = Consents { store, desired, recovering, holds: None, begun: None, contents };
+        let mut consents = Consents { store, desired, holds: None, begun: None, contents };
         for (name, scopes) in groups {
             let entry = &self.entries[&scopes[0].provider];
             let info = entry.observer.info();

@@ -180,6 +180,7 @@ impl<'a> Look<'a> {
         let effective = &basis.effective.resources;
         let besides = besides(desired, scope, memory, &options.selection);
         let version = self.version.or(besides.as_ref());
+        let version = version.filter(|_| !plan::place::is_another(observer, scope, memory));
         let focus = focus::focus(desired, scope, effective, memory, version);
         let skipped = focus == Focus::Only(Arc::from([]));
         // What is made anew, or shared with others, must not meet what came there without raising the version.

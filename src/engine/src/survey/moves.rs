@@ -478,12 +478,18 @@ fn refusal(desired: &Desired, scope: &Scope, row: &Row, manifest: &ManifestKey) 
     let source = desired.sources.get(manifest.source());
     let in_reach = row.manifest.source() == manifest.source()
         || source.is_some_and(|s| s.reach.covers(scope, &row.address, row.manifest.group()));
+    let owner = desired.sources.get(row.manifest.source());
     // What a broken file declared is frozen, and may be declared there still.
-    let is_frozen = desired.sources.get(row.manifest.source()).is_some_and(|s| !s.is_whole());
+    let is_frozen = owner.is_some_and(|s| !s.is_whole());
+    let is_aside = || desired.set_aside.contains_key(&(scope.clone(), row.tracked.id.clone()));
+    let is_in_newest = owner.is_some_and(|s| s.newest.is_some()) && is_aside();
     match () {
         () if !is_of_kind(&row.manifest, manifest) => Some("it is of another kind"),
         () if !in_reach => Some("its source may not write where that is"),
         () if is_frozen => Some("not all that its source declares can be read"),
+        () if is_in_newest => {
+            Some("the newest revision of its source, which is not in force, may declare it")
+        }
         () => None,
     }
 }

@@ -4,7 +4,7 @@
 //! role zone|host|cloud|cloud-without-tokens|issuer      policy observe|create-only|upsert-only|sync
 //! now SECONDS      window SECONDS      normalizer N     marks none     lists none
 //! source NAME label=L prunes=no broken=FILE unassigned=M unselected=M unselectedParts=ID path-changed layers overlaid=FILE,FILE
-//!             needs-consent drift=MODE
+//!             needs-consent drift=MODE newest=L             (what is offered and not in force)
 //!             unassignedIn=M unselectedIn=M (the scope)      denies=PART,PART (what `allow` of the host keeps from it)
 //! manifest NAME source=S file=F document=V after=M,M labels=K:V
 //! scope NAME                                            (what follows is in this scope)
@@ -13,7 +13,7 @@
 //! tracked ID CONTENT source=S manifest=M template=T normalizer=N deletion= policy= file= after=M
 //!                    merge ours=VALUE pending=SECONDS applied half written=SECONDS
 //! observed ID CONTENT owner=ours|system|NAME outputs=JSON news=PRIVATE
-//! observation incomplete | only=ID,ID | version=N
+//! observation incomplete | only=ID,ID | version=N | absent
 //! open OP ID CONTENT started=SECONDS
 //! consent ID barred | let-go | adopt=CONTENT from=NAME
 //! document MANIFEST NAME (planned from before)          reconfigured MANIFEST NAME (as it came into force)
@@ -21,7 +21,7 @@
 //! exclusive [M]  rule PATTERN     target PATTERN      label K=V      only-source S      ready M      there M      needed M BY   moved ID ADDRESS
 //! suspended all | source=S | provider=P | address=PATTERN | labels=K:V   until=SECONDS except=PATTERN window manual
 //! guard maxDeletes=N maxDeletePercent=N maxUpdates=N maxUpdatePercent=N always=WORD,WORD
-//! recovering                                            (after `state init --recover`)
+//! recovering      rolled-back ID                        (after `state init --recover`; a person keeps it at an earlier revision)
 //! held                                                  (something of the domain was, when it was last looked at)
 //! former ID OLD until=SECONDS  stood-on M BY            (what was replaced, and stays so long; who was not written since)
 //! refused-before ID CONTENT reason=WORD                 (as the state remembers it)     tries-again (a person asks for it)
@@ -29,6 +29,7 @@
 //! elsewhere ID SCOPE M                                  (declared there by now, by M, and not settled)
 //! also ID OTHER                                         (who changes the one writes the other on the way)
 //! holder ID      of-scope ID                            (what all others are in; what goes with that)
+//! points-at PLACE      was-at PLACE                     (what the entry says of where its scopes are, and what it said)
 //! ```
 
 use crate::{
@@ -37,7 +38,7 @@ use crate::{
 };
 use futures_executor::block_on;
 use reconciled_engine::{
-    Desired, ManifestMeta, Reach, Row, RowState, SourceState,
+    Desired, ManifestMeta, Pinned, Reach, Row, RowState, SourceState,
     plan::{
         CLAIMS, Elsewhere, EntryPolicy, ScopeInput, ScopePlan, Selection, Shared, foreseen,
         guard::{self, GuardLimits, Unread, Verdict},
@@ -252,6 +253,9 @@ impl Case {
                 if let Some(version) = line.get("version") {
                     seen.version = Version::At(version.to_string().into());
                 }
+                if line.has("absent") {
+                    seen.version = Version::Absent;
+                }
             }
             "open" => {
                 let row = self.row(scope, &Line { words: line.words[1..].to_vec() });
@@ -287,7 +291,7 @@ impl Case {
                 self.desired.ailing.insert(scope.provider.clone());
             }
             "aside" => {
-                self.desired.set_aside.insert((scope.clone(), line.at(1).into()));
+                self.desired.set_aside.entry((scope.clone(), line.at(1).into())).or_default();
             }
             "exclusive" => {
                 let by = line.words.get(1).map(|name| self.manifest(line.source(), name, line));
@@ -343,6 +347,12 @@ impl Case {
             "also" => drop(self.observer.also.insert(line.at(1).into(), line.at(2).into())),
             "holder" => self.observer.holder = Some(line.at(1).into()),
             "of-scope" => drop(self.observer.of_scope.insert(line.at(1).into())),
+            "rolled-back" => {
+                let pinned = Pinned { label: "1a2b3c4".into(), newest: None };
+                self.desired.pinned.insert((scope.clone(), line.at(1).into()), pinned);
+            }
+            "points-at" => self.observer.points_at = Some(line.at(1).into()),
+            "was-at" => self.place(scope).memory.place = Some(hash(line.at(1))),
             "guard" => self.guard(line),
             "recovering" => self.recovering = true,
             "held" => self.has_hold = true,
@@ -402,6 +412,7 @@ impl Case {
         let state = SourceState {
             revision: "abc1234def".into(),
             label: line.get("label").unwrap_or("abc1234").into(),
+            newest: line.get("newest").map(Arc::from),
             prunes: line.get("prunes") != Some("no"),
             broken: line.list("broken").map(Arc::from).collect(),
             has_layers: line.has("layers"),

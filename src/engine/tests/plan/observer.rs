@@ -31,6 +31,8 @@ pub(crate) struct Spoken {
     pub(crate) holder: Option<ResourceId>,
     /// What comes and goes with the scope.
     pub(crate) of_scope: BTreeSet<ResourceId>,
+    /// Where its scopes are.
+    pub(crate) points_at: Option<String>,
 }
 
 impl Spoken {
@@ -45,6 +47,7 @@ impl Spoken {
             former: BTreeMap::new(),
             holder: None,
             of_scope: BTreeSet::new(),
+            points_at: None,
         }
     }
 }
@@ -91,6 +94,9 @@ impl Observer for Spoken {
             return Some(LeftAlone::Ignored);
         }
         observed.id.0.starts_with("_acme").then_some(LeftAlone::Custom)
+    }
+    fn points_at(&self, _: &Scope) -> Option<String> {
+        self.points_at.clone()
     }
     fn takes_marks_away(&self, id: &ResourceId) -> bool {
         self.reference.takes_marks_away(id)

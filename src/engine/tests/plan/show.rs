@@ -65,6 +65,9 @@ fn scope(out: &mut String, plan: &ScopePlan, known: bool) {
         ("without an answer", plan.unanswered.iter().map(|action| action.0.to_string()).collect()),
         ("looked at since", plan.looked.iter().map(|(suspension, _)| suspension.to_string()).collect()),
     ];
+    if plan.place.is_some() {
+        out.push_str("  place remembered\n");
+    }
     if plan.ignored_count > 0 {
         writeln!(out, "  ignored: {}", plan.ignored_count).unwrap();
     }

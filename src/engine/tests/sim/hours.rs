@@ -3,6 +3,7 @@
 mod away;
 mod crowded;
 mod fighting;
+mod refused;
 mod spared;
 mod suspended;
 mod twins;
@@ -19,7 +20,7 @@ use crate::{
 };
 use futures_util::{FutureExt, future::select};
 use reconciled_engine::{
-    Desired, HealthState, ManifestMeta, Store, Write,
+    Desired, HealthState, Hidden, ManifestMeta, Store, Write,
     pass::{Engine, watched},
     plan::{EntryPolicy, guard::GuardLimits},
     scheduler::{BreakerState, Priority, Progress, Scheduler, Settings, Stance, Standing},

@@ -302,6 +302,7 @@ impl Disk {
             }
             Write::Ailments(scope, ailments) => self.memory(&scope).ailments = ailments,
             Write::LookedAt(scope, generation) => self.memory(&scope).looked_at = generation,
+            Write::Place(scope, place) => self.memory(&scope).place = Some(place),
             Write::Event(event) => self.moved |= &*event.kind == "move",
         }
     }

@@ -31,6 +31,8 @@ pub(crate) struct Rig {
     pub(crate) panics: Mutex<BTreeSet<Scope>>,
     /// Scopes where updates fail before they write anything, and after what is begun was put down.
     pub(crate) full: Mutex<BTreeSet<Scope>>,
+    /// Scopes where nothing may be written, and what is said to who tries.
+    pub(crate) denied: Mutex<BTreeMap<Scope, Error>>,
     /// How long every read takes.
     pub(crate) slow: Mutex<Duration>,
     /// How long every write takes.
@@ -39,8 +41,12 @@ pub(crate) struct Rig {
     pub(crate) identities: Mutex<BTreeMap<Scope, &'static str>>,
     /// Scopes that take what is written and do not get to use it, and scopes of which something is not in use yet.
     pub(crate) unloaded: Mutex<(BTreeSet<Scope>, BTreeSet<Scope>)>,
+    /// Scopes where what is as declared is refused, as a revision is that did not do.
+    pub(crate) refused: Mutex<BTreeSet<Scope>>,
     /// Tries to have what was written used, with their time.
     pub(crate) loads: Mutex<Vec<Duration>>,
+    /// What is claimed has a place only where something is declared.
+    pub(crate) claims_need_scopes: AtomicBool,
     /// Calls for versions, and that they are refused.
     pub(crate) probes: AtomicU64,
     pub(crate) lists_nothing: AtomicBool,
@@ -148,6 +154,12 @@ impl Observer for Rigged {
                 deltas.insert(observed.id.clone(), Ok(Delta { fields: fields.clone(), ..Delta::default() }));
             }
         }
+        if self.rig.refused.lock().unwrap().contains(want.scope) {
+            for observed in &seen.resources {
+                let refusal = || Err(Error::invalid("it was taken back"));
+                deltas.entry(observed.id.clone()).or_insert_with(refusal);
+            }
+        }
         Ok(deltas)
     }
     fn left_alone(
@@ -200,7 +212,15 @@ impl Observer for Rigged {
         self.inner.keep(desired, observed, ignored)
     }
     fn place(&self, claim: &Claim, scopes: &BTreeSet<Scope>) -> Result<(Scope, ResourceId), Error> {
-        self.inner.place(claim, scopes)
+        let (scope, id) = self.inner.place(claim, scopes)?;
+        match self.rig.claims_need_scopes.load(Ordering::SeqCst) && !scopes.contains(&scope) {
+            true => Err(Error::invalid(format!("{scope} is not declared"))),
+            false => Ok((scope, id)),
+        }
+    }
+    fn would_carry(&self, claim: &Claim, scope: Option<&Scope>) -> Vec<(&'static str, String)> {
+        let would = self.inner.place(claim, &BTreeSet::new()).ok().filter(|(would, _)| scope != Some(would));
+        would.map(|(would, _)| ("test/Thing", would.name.to_string())).into_iter().collect()
     }
     fn merge(
         &self,
@@ -226,6 +246,13 @@ impl Provider for Rigged {
         }
         if self.rig.full.lock().unwrap().contains(&batch.scope) {
             return full(batch, journal).await;
+        }
+        let denied = self.rig.denied.lock().unwrap().get(&batch.scope).cloned();
+        if let Some(error) = denied {
+            let ids: Vec<ActionId> = batch.actions.iter().map(|action| action.id).collect();
+            journal.started(&ids).await?;
+            let failed = ids.into_iter().map(|id| (id, Outcome::Failed(error.clone())));
+            return journal.finished(failed.collect()).await;
         }
         let (is_stuck, is_unfinished) = {
             let unloaded = self.rig.unloaded.lock().unwrap();

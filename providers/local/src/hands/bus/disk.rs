@@ -6,11 +6,12 @@
 //! since systemd last read its files.
 
 use super::{TICK, states::is_template};
-use crate::systemd::definition;
+use crate::{hands::beneath, systemd::definition};
+use rustix::fs::CWD;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs::{self, Metadata},
-    os::unix::fs::MetadataExt,
+    os::unix::fs::{FileTypeExt, MetadataExt},
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -36,6 +37,8 @@ pub(super) struct Disk {
     wanted: BTreeMap<String, bool>,
     /// Names of directories of drop-ins, without `.d`: true where something in it is newer than what systemd read.
     drop_ins: BTreeMap<String, bool>,
+    /// Those of them with a pipe among the drop-ins.
+    piped: BTreeSet<String>,
     /// Something came or went beside the fragments since systemd read them.
     is_changed: bool,
     /// Where systemd keeps which run of a unit is its present one.
@@ -49,7 +52,20 @@ struct Fragment {
     /// It is an administrator's link to nowhere.
     is_mask: bool,
     is_new: bool,
+    /// It is a pipe, or leads to one.
+    is_pipe: bool,
     path: PathBuf,
+}
+
+/// What is said of one unit; what is certain alone.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Said {
+    /// Whether it is enabled, in systemd's word.
+    pub(super) file: Option<&'static str>,
+    /// Its present run.
+    pub(super) invocation: Option<String>,
+    /// systemd has read all of its files as they are now.
+    pub(super) is_loaded: bool,
 }
 
 /// Reads the directories; none where one of them cannot be read.
@@ -59,10 +75,9 @@ pub(super) fn look(root: &Path, loaded: &Loaded, names: &BTreeSet<String>) -> Op
         names.iter().flat_map(|name| [Some(name.clone()), template_of(name)]).flatten().collect();
     let mut seen = BTreeSet::new();
     for directory in &loaded.directories {
-        let below = |directory: &str| root.join(directory.trim_start_matches('/'));
-        let path = below(directory);
+        let path = below(root, directory);
         if let Some(run) = directory.strip_suffix("/transient") {
-            disk.runs = Some(below(&format!("{run}/units")));
+            disk.runs = Some(below(root, &format!("{run}/units")));
             continue;
         }
         // systemd makes these anew whenever it reads the others.
@@ -81,6 +96,34 @@ pub(super) fn look(root: &Path, loaded: &Loaded, names: &BTreeSet<String>) -> Op
         disk.add(&path, *directory == loaded.own, loaded, &wanted)?;
     }
     Some(disk)
+}
+
+/// A pipe that systemd would open when it reads its files: it would wait there for somebody who writes, and the machine for it. One
+/// that stands in the place of a unit file itself is passed over.
+pub(super) fn pipe(root: &Path, loaded: &Loaded) -> Option<PathBuf> {
+    loaded.directories.iter().find_map(|directory| {
+        fs::read_dir(below(root, directory)).ok()?.flatten().find_map(|entry| {
+            let (path, kind) = (entry.path(), entry.file_type().ok()?);
+            match path.extension().is_some_and(|end| end == "d") {
+                true => pipe_in(&path),
+                false => (kind.is_symlink() && is_pipe(&path)).then_some(path),
+            }
+        })
+    })
+}
+
+/// A pipe among the drop-ins in a directory.
+fn pipe_in(directory: &Path) -> Option<PathBuf> {
+    let mut paths = fs::read_dir(directory).ok()?.flatten().map(|entry| entry.path());
+    paths.find(|path| path.extension().is_some_and(|end| end == "conf") && is_pipe(path))
+}
+
+fn is_pipe(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|meta| meta.file_type().is_fifo())
+}
+
+fn below(root: &Path, directory: &str) -> PathBuf {
+    root.join(directory.trim_start_matches('/'))
 }
 
 /// True for what may have changed since systemd read it.
@@ -126,7 +169,9 @@ impl Disk {
                         let is_new = meta.iter().any(|m| m.as_ref().map_or(true, |m| is_new(m, loaded)));
                         let is_mask = is_own && target.as_deref() == Some(Path::new("/dev/null"));
                         let is_own = is_own && target.is_none();
-                        self.fragments.insert(name.into(), Fragment { is_own, is_mask, is_new, path });
+                        let is_pipe = is_pipe(&path);
+                        let fragment = Fragment { is_own, is_mask, is_new, is_pipe, path };
+                        self.fragments.insert(name.into(), fragment);
                     }
                 }
             }
@@ -145,6 +190,7 @@ impl Disk {
             Ok(is_changed)
         };
         *self.drop_ins.entry(of.to_owned()).or_default() |= is_changed().unwrap_or(true);
+        self.piped.extend(pipe_in(path).map(|_| of.to_owned()));
     }
 
     fn links(&mut self, path: &Path, is_own: bool, wanted: &BTreeSet<String>) {
@@ -162,20 +208,35 @@ impl Disk {
         self.fragments.get(name).or_else(|| self.fragments.get(&template_of(name)?))
     }
 
+    /// What is said of a unit. Its file and its run are read now.
+    pub(super) fn said(&self, name: &str) -> Said {
+        Said { file: self.file(name), invocation: self.invocation(name), is_loaded: self.is_loaded(name) }
+    }
+
     /// True when systemd has read all files of a unit as they are now.
-    pub(super) fn is_loaded(&self, name: &str) -> bool {
+    fn is_loaded(&self, name: &str) -> bool {
         let is_fragment_known = self.fragment(name).is_some_and(|fragment| !fragment.is_new);
         let changed = self.drop_ins.iter().filter(|(_, is_new)| **is_new).map(|(of, _)| &**of);
         let is_known = !self.is_changed && is_fragment_known && !self.targets.contains(name);
         is_known && !changed.into_iter().any(|of| applies(of, name))
     }
 
+    /// True where systemd would wait for ever at a pipe, and the machine for it, to load a unit or to say whether it is enabled.
+    pub(super) fn is_piped(&self, name: &str) -> bool {
+        let is_pipe = self.fragment(name).is_some_and(|fragment| fragment.is_pipe);
+        is_pipe || self.piped.iter().any(|of| applies(of, name))
+    }
+
     /// Whether it is enabled, in systemd's word; none where that is not certain.
-    pub(super) fn file(&self, name: &str) -> Option<&'static str> {
-        let fragment = self.fragment(name)?;
-        if self.fragments.contains_key(name) && fragment.is_mask {
+    fn file(&self, name: &str) -> Option<&'static str> {
+        if self.fragments.get(name).is_some_and(|fragment| fragment.is_mask) {
             return Some("masked");
         }
+        // systemd is not asked: it would open the pipe to tell.
+        if self.is_piped(name) {
+            return Some("bad");
+        }
+        let fragment = self.fragment(name)?;
         if !fragment.is_own || is_template(name) || self.targets.contains(name) {
             return None;
         }
@@ -186,7 +247,8 @@ impl Disk {
         }
         // How it would be enabled may stand in drop-ins as well.
         let has_drop_ins = self.drop_ins.keys().any(|of| applies(of, name));
-        let install = definition::install(&fs::read_to_string(&fragment.path).ok()?);
+        let (content, _) = beneath::content(CWD, &fragment.path).ok()?;
+        let install = definition::install(std::str::from_utf8(&content).ok()?);
         match (has_drop_ins, &*install) {
             (true, _) => None,
             (false, []) => Some("static"),
@@ -200,7 +262,7 @@ impl Disk {
     }
 
     /// The present run of a unit; none where that is not kept there.
-    pub(super) fn invocation(&self, name: &str) -> Option<String> {
+    fn invocation(&self, name: &str) -> Option<String> {
         let link = fs::read_link(self.runs.as_ref()?.join(format!("invocation:{name}"))).ok()?;
         let is_hex = |text: &&str| text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
         link.to_str().filter(is_hex).map(str::to_owned)
@@ -220,6 +282,55 @@ fn applies(of: &str, name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use reconciled_testkit::PATIENCE;
+    use rustix::fs::{Mode, mkfifoat};
+    use std::{os::unix::fs::symlink, sync::mpsc, thread};
+
+    /// Says something within the time that anybody is waited for.
+    #[track_caller]
+    fn in_time<T: Send + 'static>(say: impl FnOnce() -> T + Send + 'static) -> T {
+        let (told, tell) = mpsc::channel();
+        thread::spawn(move || told.send(say()));
+        tell.recv_timeout(PATIENCE).expect("nobody writes into the pipe")
+    }
+
+    #[test]
+    fn a_pipe_is_no_file_of_a_unit_and_nobody_waits_for_it() {
+        const OWN: &str = "/etc/systemd/system";
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().to_owned();
+        let at = |name: &str| below(&root, OWN).join(name);
+        let make = |name: &str| mkfifoat(CWD, at(name), Mode::RUSR | Mode::WUSR).unwrap();
+        fs::create_dir_all(at("dropped.service.d")).unwrap();
+        for name in ["plain.service", "dropped.service"] {
+            fs::write(at(name), "[Service]\nExecStart=/bin/a\n").unwrap();
+        }
+        ["pipe.service", "many@.service", "pipe"].iter().copied().for_each(make);
+        let loaded = Loaded { at: Duration::ZERO, directories: vec![OWN.into()], own: OWN.into() };
+        let found = |root: &Path, loaded: &Loaded| {
+            let (root, loaded) = (root.to_owned(), loaded.clone());
+            in_time(move || pipe(&root, &loaded))
+        };
+        assert_eq!(found(&root, &loaded), None, "systemd reads neither of these");
+        symlink("pipe", at("led.service")).unwrap();
+        assert_eq!(found(&root, &loaded), Some(at("led.service")));
+        fs::remove_file(at("led.service")).unwrap();
+        make("dropped.service.d/x.conf");
+        assert_eq!(found(&root, &loaded), Some(at("dropped.service.d/x.conf")));
+        symlink("pipe", at("led.service")).unwrap();
+
+        let names = ["plain.service", "dropped.service", "pipe.service", "many@1.service", "led.service"];
+        let (there, asked) = (root.clone(), BTreeSet::from(names.map(String::from)));
+        let said = in_time(move || {
+            let disk = look(&there, &loaded, &asked).unwrap();
+            names.map(|name| disk.said(name).file)
+        });
+        assert_eq!(said, [Some("static"), Some("bad"), Some("bad"), Some("bad"), Some("bad")]);
+        // What takes its place after it was looked at is not waited for either.
+        let path = at("pipe.service");
+        let opened = in_time(move || beneath::content(CWD, &path).err());
+        assert_eq!(opened, Some(rustix::io::Errno::AGAIN));
+    }
 
     #[test]
     fn drop_ins_are_about_names_types_templates_and_beginnings() {

@@ -191,6 +191,21 @@ impl Bus {
         }
     }
 
+    /// Nothing that systemd opens now keeps it waiting for ever, and with it whatever the machine starts and stops.
+    async fn opens_no_pipe(&self, doing: &str) -> Result<(), Fault> {
+        let (Some(root), Some(loaded)) = (self.0.root.clone(), self.loaded().await) else { return Ok(()) };
+        let found = tokio::task::spawn_blocking(move || {
+            let pipe = disk::pipe(&root, &loaded)?;
+            Some(Path::new("/").join(pipe.strip_prefix(&root).unwrap_or(&pipe)))
+        });
+        let Ok(Some(pipe)) = found.await else { return Ok(()) };
+        let pipe = pipe.display();
+        let text = format!(
+            "{doing}: {pipe} is a pipe, and systemd would wait for ever for somebody to write into it"
+        );
+        Err(Error::unavailable(text).hint(format!("remove it: rm {pipe}")).into())
+    }
+
     fn unreachable(&self, error: zbus::Error) -> Error {
         Error::unavailable(format!("reach systemd at {}", self.0.address))
             .hint(
@@ -316,10 +331,12 @@ impl Manager for Bus {
     }
 
     async fn reload(&self) -> Result<(), Fault> {
+        let doing = "have systemd read its unit files";
+        self.opens_no_pipe(doing).await?;
         // What was written just now is older than the load that begins.
         tokio::time::sleep(TICK).await;
         let result = self.manager("Reload", &(), RELOAD).await;
-        result.map(drop).map_err(|trouble| trouble.fault("have systemd read its unit files"))
+        result.map(drop).map_err(|trouble| trouble.fault(doing))
     }
 
     async fn job(&self, name: &str, job: Job, of: &str) -> Result<(), Fault> {

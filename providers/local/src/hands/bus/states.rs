@@ -6,7 +6,7 @@
 
 use super::{
     AT_ONCE, Bus, CALL, MANAGER, PATH,
-    disk::{self, Disk, Loaded},
+    disk::{self, Disk, Loaded, Said},
     ends::ended,
     words::{Trouble, Word},
 };
@@ -15,7 +15,7 @@ use futures_util::future::{join, try_join_all};
 use reconciled_provider::Error;
 use serde::{Deserialize, Serialize};
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     time::Duration,
 };
 use zbus::{OwnedObjectPath, OwnedVariant};
@@ -93,18 +93,25 @@ pub(super) fn is_template(name: &str) -> bool {
 impl Bus {
     /// How these units stand, in their order.
     pub(super) async fn states(&self, names: &[String]) -> Result<Vec<UnitState>, Error> {
-        let units: Vec<String> = names.iter().filter(|name| !is_template(name)).cloned().collect();
         // Before their files are looked at: what is written later is newer than this, and asked for.
         let disk = self.disk(names).await;
-        let mut listed = self.listed(&units).await?.into_iter();
-        let lines: Vec<(&String, Option<Listed>)> = names
-            .iter()
-            .map(|name| (name, if is_template(name) { None } else { listed.next().flatten() }))
-            .collect();
+        // What is asked of the others would load these.
+        let is_piped = |name: &&String| disk.as_ref().is_some_and(|disk| disk.is_piped(name));
+        let (piped, others): (Vec<&String>, Vec<&String>) =
+            names.iter().filter(|name| !is_template(name)).partition(is_piped);
+        let units: Vec<String> = others.iter().map(|name| (*name).clone()).collect();
+        let listed = others.into_iter().zip(self.listed(&units).await?);
+        let mut all: BTreeMap<&String, Listed> =
+            listed.filter_map(|(name, listed)| Some((name, listed?))).collect();
+        for name in piped {
+            all.insert(name, self.listed_as_it_is(name).await?);
+        }
+        let said = said(disk, names).await;
+        let lines: Vec<(&String, &Said, Option<&Listed>)> =
+            names.iter().zip(&said).map(|(name, said)| (name, said, all.get(&name))).collect();
         let mut states = Vec::with_capacity(lines.len());
         for some in lines.chunks(AT_ONCE) {
-            let asked =
-                some.iter().map(|(name, listed)| self.completed(name, listed.as_ref(), disk.as_ref()));
+            let asked = some.iter().map(|(name, said, listed)| self.completed(name, said, *listed));
             states.extend(try_join_all(asked).await?);
         }
         Ok(states)
@@ -125,7 +132,7 @@ impl Bus {
     }
 
     /// When systemd last read its files, and where from; none where it does not say.
-    async fn loaded(&self) -> Option<Loaded> {
+    pub(super) async fn loaded(&self) -> Option<Loaded> {
         let ask = |key| self.property::<OwnedVariant>(PATH, MANAGER, key);
         let (at, paths) = join(ask("UnitsLoadTimestamp"), ask("UnitPath")).await;
         let at = Duration::from_micros(u64::try_from(at.ok()?).ok()?);
@@ -158,6 +165,20 @@ impl Bus {
         Ok(listed)
     }
 
+    /// What is said of a unit that nobody may load now.
+    async fn listed_as_it_is(&self, name: &str) -> Result<Listed, Error> {
+        let (states, names): (Vec<&str>, Vec<&str>) = (Vec::new(), vec![name]);
+        let asked = self.manager("ListUnitsByPatterns", &(states, names), CALL).await;
+        let message = asked.map_err(|trouble| trouble.error(&format!("ask systemd for {name}")))?;
+        let lines: Vec<Line> = message.body().deserialize().map_err(|error| self.unreachable(error))?;
+        if let Some(line) = lines.into_iter().next() {
+            return Ok(line.into());
+        }
+        let path = OwnedObjectPath::try_from(PATH).map_err(|error| self.unreachable(error))?;
+        let why = "one of its files is a pipe, and would keep systemd waiting".to_owned();
+        Ok(Listed { load: "error".into(), active: "inactive".into(), sub: why, path })
+    }
+
     async fn listed_alone(&self, name: &str) -> Result<Option<Listed>, Error> {
         match self.manager("ListUnitsByNames", &([name],), CALL).await {
             Ok(message) => {
@@ -175,14 +196,9 @@ impl Bus {
     }
 
     /// What the list does not say.
-    async fn completed(
-        &self,
-        name: &str,
-        listed: Option<&Listed>,
-        disk: Option<&Disk>,
-    ) -> Result<UnitState, Error> {
+    async fn completed(&self, name: &str, said: &Said, listed: Option<&Listed>) -> Result<UnitState, Error> {
         let doing = |trouble: Trouble| trouble.error(&format!("ask systemd for {name}"));
-        let mut state = UnitState { file: self.file(name, disk).await?, ..UnitState::default() };
+        let mut state = UnitState { file: self.file(name, said).await?, ..UnitState::default() };
         let Some(Listed { load, active, sub, path }) = listed.cloned() else { return Ok(state) };
         (state.load, state.active, state.sub) = (load, active, sub);
         if path.as_str() == PATH {
@@ -193,13 +209,13 @@ impl Bus {
             let why = self.property::<(String, String)>(&path, UNIT, "LoadError").await;
             state.load_error = why.map_err(doing)?.1;
         }
-        state.needs_reload = match disk.is_some_and(|disk| disk.is_loaded(name)) {
+        state.needs_reload = match said.is_loaded {
             true => false,
             false => self.property(&path, UNIT, "NeedDaemonReload").await.map_err(doing)?,
         };
         if !matches!(&*state.active, "inactive" | "failed") {
-            state.invocation = match disk.and_then(|disk| disk.invocation(name)) {
-                Some(known) => known,
+            state.invocation = match &said.invocation {
+                Some(known) => known.clone(),
                 None => {
                     let bytes = self.property::<Vec<u8>>(&path, UNIT, "InvocationID").await.map_err(doing)?;
                     HEXLOWER.encode(&bytes)
@@ -217,8 +233,8 @@ impl Bus {
 
     /// Whether it is enabled, as `systemctl is-enabled` says it. systemd reads all its directories to answer that, so it is
     /// asked only where the files leave a doubt.
-    async fn file(&self, name: &str, disk: Option<&Disk>) -> Result<String, Error> {
-        if let Some(known) = disk.and_then(|disk| disk.file(name)) {
+    async fn file(&self, name: &str, said: &Said) -> Result<String, Error> {
+        if let Some(known) = said.file {
             return Ok(known.into());
         }
         match self.manager("GetUnitFileState", &(name,), CALL).await {
@@ -258,6 +274,14 @@ impl Properties {
         let missing = || Trouble::Lost(Error::unexpected(format!("systemd does not say {key}")));
         typed(key, self.0.remove(key).ok_or_else(missing)?)
     }
+}
+
+/// What files say of each of these, in their order. They are read where waiting for a disk keeps nobody else waiting.
+async fn said(disk: Option<Disk>, names: &[String]) -> Vec<Said> {
+    let (asked, nothing) = (names.to_vec(), vec![Said::default(); names.len()]);
+    let Some(disk) = disk else { return nothing };
+    let said = tokio::task::spawn_blocking(move || asked.iter().map(|name| disk.said(name)).collect());
+    said.await.unwrap_or(nothing)
 }
 
 fn typed<T: TryFrom<OwnedVariant>>(key: &str, value: OwnedVariant) -> Result<T, Trouble> {

@@ -43,8 +43,18 @@ fn whole() -> SourceState {
 
 fn moves_in(
     from: &str,
+    memories: BTreeMap<Scope, ScopeMemory>,
+    source: SourceState,
+) -> (Moves, (Vec<String>, Vec<String>)) {
+    moves_beside(from, memories, source, BTreeSet::new())
+}
+
+/// The same where these are set aside.
+fn moves_beside(
+    from: &str,
     mut memories: BTreeMap<Scope, ScopeMemory>,
     source: SourceState,
+    aside: BTreeSet<(Scope, ResourceId)>,
 ) -> (Moves, (Vec<String>, Vec<String>)) {
     let meta = ManifestMeta {
         key: key("new"),
@@ -68,6 +78,7 @@ fn moves_in(
         manifests: vec![meta],
         scopes: [(scope, Arc::new(vec![resource]))].into(),
         sources: [("s".into(), source)].into(),
+        set_aside: aside.into_iter().map(|place| (place, BTreeSet::new())).collect(),
         ..Desired::default()
     };
     let moves = moves(&desired, &mut memories, |_| true);
@@ -207,6 +218,13 @@ fn what_is_of_another_kind_or_out_of_reach_or_without_an_answer_is_not_moved() {
     assert_eq!(check_in("Thing/old", [of("other", "Thing")].into(), whole()).0, ["Thing/old"]);
     let broken = SourceState { broken: ["a.yaml".into()].into(), ..whole() };
     assert!(refused(of("s", "Thing"), broken).contains("not all that its source declares"));
+    // What the newest revision declares is set aside; a move of anything else goes on.
+    let behind = || SourceState { newest: Some("c0ffee1".into()), ..whole() };
+    assert_eq!(check_in("Thing/old", [of("s", "Thing")].into(), behind()).0, ["Thing/old"]);
+    let aside = (Scope::new("toy", "old"), "old".into());
+    let (moves, (_, lost)) = moves_beside("Thing/old", [of("s", "Thing")].into(), behind(), [aside].into());
+    assert!(moves.moved.is_empty());
+    assert!(lost.concat().contains("which is not in force, may declare it"), "{lost:?}");
     for op in ["create", "update", "replace", "delete"] {
         let (scope, memory) = memory(row("old"));
         let asked = ScopeMemory { open: vec![open(op)], ..memory };

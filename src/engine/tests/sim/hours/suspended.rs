@@ -91,29 +91,6 @@ fn what_is_not_meant_goes_on() {
 }
 
 #[test]
-fn a_time_that_was_cut_short_ends_nothing_that_is_suspended_later() {
-    let (mut house, zones) = (House::new(Settings::default()), zones(3));
-    house.commit("r1", &zones, "x@g1");
-    house.pass(MINUTE);
-    house.suspend(Extent::All, Some(house.sim.now() + HOUR));
-    house.pass(10 * MINUTE);
-    house.resume();
-    house.commit("r2", &zones, "x@g2");
-    house.pass(MINUTE);
-    assert!(zones.iter().all(|zone| house.is_as_declared(zone)), "it goes on at once");
-    house.suspend(Extent::All, Some(house.sim.now() + 3 * HOUR));
-    house.commit("r3", &zones, "x@g3");
-    let before = house.world.calls().1;
-    // The time that was said first comes and goes, and with it a look.
-    house.pass(2 * HOUR);
-    assert_eq!(house.world.calls().1, before, "something was written while suspended");
-    assert!(zones.iter().all(|zone| house.stance(zone) == Stance::Suspended));
-    house.pass(HOUR + 10 * MINUTE);
-    assert!(zones.iter().all(|zone| house.is_as_declared(zone)), "it goes on once its own time is over");
-    house.settles();
-}
-
-#[test]
 fn what_was_changed_by_hand_is_held_once_the_time_is_over_and_the_rest_goes_on() {
     let (mut house, zones) = (House::new(Settings::default()), zones(3));
     house.commit("r1", &zones, "x@g1");

@@ -56,3 +56,84 @@ fn what_waits_for_a_move_that_is_called_off_goes_on_at_once() {
     assert!(house.is_as_declared(&old), "{:?}", house.scheduler.standing()[&old]);
     assert_eq!(house.stance(&old), Stance::InSync);
 }
+
+#[test]
+fn who_waits_for_what_does_not_do_its_work_goes_on_soon_after_it_does_and_nobody_asks_all_the_time() {
+    let mut house = House::new(Settings::default());
+    let (host, zone) = (Scope::new("host", "a"), Scope::new("zone", "b"));
+    let ill = || Health::Degraded { why: "it does not answer".into() };
+    house.world.fares(&host, "a", ill());
+    let both = desired("r1", &["host/a|a|one", "zone/b|b|one|a"]).done();
+    house.desire(both, [host.clone(), zone.clone()].into());
+    house.pass(MINUTE);
+    assert!(house.is_as_declared(&host) && !house.is_as_declared(&zone));
+    house.world.fares(&host, "a", Health::Healthy);
+    house.pass(MINUTE);
+    assert!(house.is_as_declared(&zone), "{:?}", house.scheduler.standing()[&zone]);
+
+    house.world.fares(&host, "a", ill());
+    house.pass(HOUR);
+    house.rig.forget();
+    house.pass(24 * HOUR);
+    let reads = house.rig.reads_of(&host);
+    // Every five minutes, and at each tick.
+    assert!((240..=480).contains(&reads), "{reads} reads in a day");
+}
+
+#[test]
+fn what_found_no_place_while_another_commit_brought_one_is_tried_again_at_once() {
+    let mut house = House::new(Settings::default());
+    let (issuer, claims) = (Scope::new("issuer", "ca"), Scope::new("zone", "claims"));
+    house.rig.claims_need_scopes.store(true, Ordering::SeqCst);
+    *house.rig.slow_writes.lock().unwrap() = 10 * SECOND;
+    house.desire(desired("r1", &["issuer/ca|web|cert"]).done(), [issuer.clone()].into());
+    house.pass(5 * SECOND);
+    assert!(
+        house.scheduler.standing()[&issuer].running_since.is_some(),
+        "as it was desired, it has no place"
+    );
+    let both = desired("r2", &["issuer/ca|web|cert", "zone/claims|a|a@g1"]).done();
+    house.desire(both, [claims.clone()].into());
+    // Long before anybody looks again by the clock.
+    house.pass(3 * MINUTE);
+    assert!(house.is_as_declared(&issuer), "{:?}", house.scheduler.standing()[&issuer]);
+    assert!(house.is_as_declared(&claims), "{:?}", snapshot(&house.world, &claims));
+}
+
+#[test]
+fn what_is_carried_where_a_manifest_came_to_be_in_error_stays_and_is_waited_for() {
+    let mut house = House::new(Settings::default());
+    let (issuer, claims) = (Scope::new("issuer", "ca"), Scope::new("zone", "claims"));
+    house.rig.claims_need_scopes.store(true, Ordering::SeqCst);
+    let both = desired("r1", &["issuer/ca|web|cert", "zone/claims|a|a@g1"]).done();
+    // It is claimed there, and nobody finds out that it is there.
+    *house.rig.slow_writes.lock().unwrap() = 10 * SECOND;
+    house.desire(both, [issuer.clone(), claims.clone()].into());
+    house.pass(15 * SECOND);
+    house.rig.silent.lock().unwrap().insert(claims.clone());
+    let mut hidden = (*desired("r2", &["issuer/ca|web|cert"]).done()).clone();
+    hidden.sources.get_mut("s").unwrap().prunes = false;
+    hidden.hidden = Hidden::where_said(|_, _, name| (name == "claims").then(|| "z.yaml".to_owned()));
+    house.desire(Arc::new(hidden), [claims.clone()].into());
+    // Several looks of its own.
+    house.pass(5 * MINUTE);
+    let standing = house.scheduler.standing()[&issuer].clone();
+    assert_eq!((standing.stance, standing.error), (Stance::Waiting, None));
+    house.rig.silent.lock().unwrap().clear();
+    house.pass(HOUR);
+    assert!(house.is_as_declared(&issuer), "{:?}", house.scheduler.standing()[&issuer]);
+}
+
+#[test]
+fn what_has_no_place_names_what_may_have_one_beside_that() {
+    let mut house = House::new(Settings::default());
+    let issuer = Scope::new("issuer", "ca");
+    house.rig.claims_need_scopes.store(true, Ordering::SeqCst);
+    let mut wanted = (*desired("r1", &["issuer/ca|web|cert"]).done()).clone();
+    wanted.hidden = Hidden::where_said(|_, _, name| (name == "claims").then(|| "z.yaml".to_owned()));
+    house.desire(Arc::new(wanted), [issuer.clone()].into());
+    house.pass(MINUTE);
+    let standing = house.scheduler.standing()[&issuer].clone();
+    let told = "zone/claims is not declared, unless it is declared in z.yaml";
+    assert_eq!((standing.stance, standing.error.as_deref()), (Stance::Stalled, Some(told)));
+}

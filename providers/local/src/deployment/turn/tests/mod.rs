@@ -1,5 +1,6 @@
 //! What cannot be had from a real systemd at will: answers that do not come, and time.
 
+mod moved;
 mod spared;
 mod surge;
 mod world;
@@ -336,6 +337,20 @@ async fn an_instance_that_came_besides_and_is_declared_by_now_is_counted_once() 
         world.clock.advance(Duration::from_secs(1));
     }
     assert_eq!(world.running_units().len(), 3);
+}
+
+#[tokio::test]
+async fn an_instance_that_does_not_answer_yet_is_on_its_way_and_one_that_answered_is_not_well() {
+    let web = web(1, "a", "up");
+    let world = World::running(&web).await;
+    world.says("up", Says::No);
+    let health = async || world.health_of(&web, "web@1.service").await;
+    assert!(matches!(health().await, Health::Degraded { .. }), "it runs for long");
+    world.state.lock().unwrap().began = world.clock.now().as_micros() as u64;
+    let now = health().await;
+    assert!(matches!(&now, Health::Progressing { why, .. } if why.contains("up says no")), "{now:?}");
+    world.says("up", Says::Yes);
+    assert_eq!(health().await, Health::Healthy);
 }
 
 #[tokio::test]

@@ -44,6 +44,29 @@ async fn a_balancer_is_never_without_a_member_however_many_may_be_away() {
 }
 
 #[tokio::test]
+async fn nobody_else_is_started_anew_while_something_else_is_in_the_place_of_a_balancer() {
+    let both = |content| behind(web(2, content, ""), 1);
+    let world = World::new();
+    world.balance("server 127.0.0.1:1; # web@1.service\nserver 127.0.0.1:2; # web@2.service\n");
+    world.until_still(&both("a")).await;
+    // What is no file is refused where it is planned.
+    world.suspended.lock().unwrap().insert("/etc/front.conf".into());
+    let new = both("b");
+    world.pass(&new).await;
+    assert!(world.front().contains("127.0.0.1:1 down"), "{}", world.front());
+    world.jobs();
+    world.link_front();
+    for _ in 0..20 {
+        world.clock.advance(Duration::from_secs(1));
+        world.pass(&new).await;
+    }
+    assert_eq!(world.jobs(), ["restart web@1.service"], "it is not given back");
+    world.unlink_front();
+    assert!(matches!(world.until_still(&new).await, Some(Outcome::Done(_))));
+    assert!(!world.front().contains("down"), "{}", world.front());
+}
+
+#[tokio::test]
 async fn the_last_one_waits_while_all_others_of_its_balancer_are_drained_for_somebody_else() {
     let (world, new) = beside_one_that_is_drained().await;
     for _ in 0..3 {

@@ -72,6 +72,8 @@ pub(super) struct State {
     pub(super) begins_by_itself: bool,
     /// What systemd says of the last start of whatever does not run.
     pub(super) start: Start,
+    /// When the present run of each unit began, in microseconds since the epoch.
+    pub(super) began: u64,
     runs: u32,
     /// Jobs that are under way, and the most that ever were.
     under_way: (usize, usize),
@@ -339,6 +341,18 @@ impl World {
         std::fs::write(self.dir.path().join("root/etc/front.conf"), text).unwrap();
     }
 
+    /// Somebody puts a link to it in its place.
+    pub(super) fn link_front(&self) {
+        let etc = self.dir.path().join("root/etc");
+        std::fs::rename(etc.join("front.conf"), etc.join("aside")).unwrap();
+        std::os::unix::fs::symlink("aside", etc.join("front.conf")).unwrap();
+    }
+    /// And takes that away again.
+    pub(super) fn unlink_front(&self) {
+        let etc = self.dir.path().join("root/etc");
+        std::fs::rename(etc.join("aside"), etc.join("front.conf")).unwrap();
+    }
+
     /// The most jobs that were under way at one time, since the last time.
     pub(super) fn most_jobs(&self) -> usize {
         std::mem::take(&mut self.state.lock().unwrap().under_way.1)
@@ -356,7 +370,7 @@ impl World {
         let scope = Scope::new("host", "deployments");
         let want =
             Want { scope: &scope, focus: &Focus::All, desired: &desired, tracked: &tracked, claims: &[] };
-        let told = health(&self.cx(), self, self, &want).await.unwrap();
+        let told = health(&self.cx(), self, self, &want, &BTreeMap::new()).await.unwrap();
         told.into_iter().find(|(told, _)| *told.0 == *id).unwrap().1
     }
 }
@@ -436,7 +450,8 @@ impl Manager for World {
         Ok(Vec::new())
     }
     async fn runs(&self, names: &[String]) -> Result<Vec<Run>, Error> {
-        Ok(names.iter().map(|_| Run::default()).collect())
+        let began = self.state.lock().unwrap().began;
+        Ok(names.iter().map(|_| Run { began, ..Run::default() }).collect())
     }
     async fn starts(&self, names: &[String]) -> Result<Vec<Start>, Error> {
         let start = self.state.lock().unwrap().start.clone();
