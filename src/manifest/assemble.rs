@@ -1,14 +1,14 @@
 //! From what entries took to the desired set; what is broken, denied or somebody else's is left out.
 
 use super::{
-    Cache, Loaded, Reported, allowed,
+    Cache, Loaded, allowed,
     cache::{List, Run},
     graph::After,
     hidden::hidden,
     inputs::is_all_read,
     lint,
     normalize::{Blob, Taken},
-    overlay,
+    overlay, problems,
     read::{Loading, Side, Unit},
     standing::{self, Standing},
     twice,
@@ -129,7 +129,7 @@ pub(super) fn assemble(
     let counts = loading.counts;
     let (outputs, secrets) = (loading.asked.take(), loading.secrets.take());
     let unchecked = unchecked(&loading, &taken);
-    let problems = sorted_problems(loading);
+    let problems = problems::sorted(loading);
     Loaded { desired, problems, withheld, unchecked, contested, outputs, secrets, counts }
 }
 
@@ -558,51 +558,4 @@ fn unchecked(loading: &Loading<'_>, taken: &[Taken]) -> BTreeSet<Arc<str>> {
     let broken = loading.sides.iter().filter(|side| !side.broken.is_empty());
     let unread = broken.map(|side| side.request.name.clone());
     others.chain(unread).collect()
-}
-
-fn sorted_problems(loading: Loading<'_>) -> Vec<Reported> {
-    let mut all = Vec::new();
-    for side in loading.sides {
-        let source = &side.request.name;
-        let mut problems = side.problems;
-        // A manifest that goes to two entries has its problems twice.
-        problems.sort_by(|a, b| (&a.place, &a.message, &a.hint).cmp(&(&b.place, &b.message, &b.hint)));
-        problems.dedup();
-        let problems = capped(problems);
-        all.extend(problems.into_iter().map(|problem| Reported { source: source.clone(), problem }));
-    }
-    all
-}
-
-/// Most problems of one file that are told; nobody reads more of them.
-const MOST: usize = 100;
-
-/// Cuts what is too much of one file, and says how much that is. Takes sorted problems.
-fn capped(problems: Vec<Problem>) -> Vec<Problem> {
-    let file = |problem: &Problem| problem.place.as_ref().map(|place| place.file.clone());
-    let mut kept = Vec::with_capacity(problems.len());
-    for group in problems.chunk_by(|a, b| file(a) == file(b)) {
-        // Where something must go, it is warnings first: an error must never be lost behind them.
-        let errors = group.iter().filter(|problem| problem.is_error()).count();
-        let (mut room, mut warnings) = (MOST, MOST.saturating_sub(errors));
-        let fits = |problem: &&Problem| {
-            let of_kind = if problem.is_error() { &mut room } else { &mut warnings };
-            let fits = *of_kind > 0;
-            *of_kind = of_kind.saturating_sub(1);
-            fits
-        };
-        let before = kept.len();
-        kept.extend(group.iter().filter(fits).cloned());
-        let more = group.len() - (kept.len() - before);
-        if more == 0 {
-            continue;
-        }
-        let text = format!("… and {more} more");
-        let rest = if errors > 0 { Problem::error(text) } else { Problem::warning(text) };
-        kept.push(match file(&group[0]) {
-            Some(path) => rest.in_file(&path),
-            None => rest,
-        });
-    }
-    kept
 }

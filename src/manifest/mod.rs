@@ -24,6 +24,7 @@ mod inputs;
 mod lint;
 mod normalize;
 mod overlay;
+mod problems;
 mod read;
 mod refer;
 mod resolve;

@@ -91,6 +91,7 @@ mod terraform;
 mod terraform_aws;
 mod terraform_crash;
 mod terraform_data;
+mod terraform_entries;
 mod terraform_futile;
 mod terraform_import;
 mod terraform_interval;

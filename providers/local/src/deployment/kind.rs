@@ -291,27 +291,11 @@ pub(crate) fn compare(desired: &Resource, observed: &Observed) -> Option<Delta> 
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::observe::undeclared, *};
 
     #[test]
     fn what_nobody_declares_any_longer_is_shown_without_numbers_that_nobody_wrote() {
-        let of = |max_unavailable| Deployment {
-            content: "[Service]\n".into(),
-            replicas: 0,
-            first: 1,
-            max_unavailable,
-            max_surge: 0,
-            canary: None,
-            min_ready: 0,
-            deadline: 0,
-            history: 0,
-            checks: Vec::new(),
-            fronts: Vec::new(),
-            beside: BTreeMap::new(),
-            stale: Vec::new(),
-            refused: None,
-            closed: None,
-        };
+        let of = |max_unavailable| Deployment { max_unavailable, ..undeclared("[Service]\n".into()) };
         let shown = |deployment| -> Vec<String> {
             let fields = show(&Declared::Deployment(deployment).encode()).unwrap();
             fields.into_iter().map(|(path, _)| path.to_string()).collect()

@@ -261,7 +261,7 @@ pub(super) fn observed(
 }
 
 /// What stands of a deployment that nobody declares any longer.
-fn undeclared(content: String) -> Deployment {
+pub(super) fn undeclared(content: String) -> Deployment {
     Deployment {
         content,
         replicas: 0,
