@@ -215,11 +215,6 @@ fn read_head(stream: &mut impl Read) -> String {
     String::from_utf8_lossy(&head).into_owned()
 }
 
-/// Returns an address where nobody listens.
-pub(super) fn closed_port() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
-}
-
 /// A real sshd, one process for each connection, for the user that runs the test.
 pub(super) struct Sshd {
     directory: TempDir,

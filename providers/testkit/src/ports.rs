@@ -18,6 +18,10 @@ pub const CLOUD: Range<u16> = 23_000..24_000;
 /// See [`PROGRAM`].
 pub const LOCAL: Range<u16> = 24_000..32_000;
 
+/// A port where nobody listens, that of tcpmux (RFC 1078). One that a listener had a moment ago is none: a process that another
+/// test starts has that listener too, until it has become its program.
+pub const NOBODY: u16 = 1;
+
 /// A port of `range` that nobody has for TCP or UDP: the first of `step` in a row of which no other is given out, as long as the
 /// range lasts.
 ///

@@ -1,6 +1,7 @@
 //! Remotes over HTTP, and what goes wrong with them.
 
 use super::*;
+use reconciled_testkit::ports::NOBODY;
 
 /// Polls a remote that cannot be read, without and with a revision in force.
 fn fails(url: &str) -> SourceError {
@@ -20,7 +21,7 @@ fn token() -> Credentials {
 #[test]
 fn a_closed_port_is_unreachable_over_every_transport() {
     for scheme in ["http", "https", "ssh"] {
-        let error = fails(&format!("{scheme}://{}/infra.git", closed_port()));
+        let error = fails(&format!("{scheme}://127.0.0.1:{NOBODY}/infra.git"));
         assert!(matches!(error, SourceError::Unreachable { .. }), "{scheme}: {error:?}");
     }
 }
@@ -38,7 +39,7 @@ fn a_path_without_a_repository_is_not_found() {
 fn the_second_url_is_tried_when_the_first_fails() {
     let (upstream, host) = (Upstream::new(), Host::new());
     let commit = upstream.commit("main", &[("a", "x")]);
-    let closed = format!("http://{}/infra.git", closed_port());
+    let closed = format!("http://127.0.0.1:{NOBODY}/infra.git");
     let mirror = host.open(host.spec(&[&closed, "/nowhere/infra.git", &upstream.url()]));
     assert_eq!(first(&mirror), commit);
 

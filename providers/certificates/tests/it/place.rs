@@ -11,6 +11,7 @@ use reconciled_certificates::{
     x509,
 };
 use reconciled_provider::{ErrorKind, Health, Outcome, Owner, Secret};
+use reconciled_testkit::ports::NOBODY;
 use std::{
     fs,
     os::unix::fs::{PermissionsExt, symlink},
@@ -248,9 +249,7 @@ async fn what_was_adopted_is_kept_by_one_pass_more() {
 async fn a_service_that_does_not_answer_may_be_waiting_for_its_certificate() {
     let authority = Authority::start();
     let mut desk = Desk::new(&authority);
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    desk.wish.serve = [listener.local_addr().unwrap().to_string()].into();
-    drop(listener);
+    desk.wish.serve = [format!("127.0.0.1:{NOBODY}")].into();
     assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
     assert_eq!(desk.health().await, Health::Unknown);
     desk.clock.advance(Duration::from_secs(LIFE));

@@ -4,6 +4,7 @@ mod https;
 
 use super::{Address, Constraints, From, Pin, Program, Wanted, address::platform};
 use reconciled_provider::{Answers, Error, ErrorKind, Listener};
+use reconciled_testkit::ports::NOBODY;
 use std::{
     collections::BTreeMap,
     fs,
@@ -267,6 +268,7 @@ async fn a_provider_is_installed_once_and_found_without_its_server() {
     registry.serving.shutdown().await;
     assert_eq!(find(&wanted).await.unwrap(), program);
     // Another version is not there, and nobody to be asked for it.
+    registry.url.set_port(Some(NOBODY)).unwrap();
     let error = find(&registry.wanted(world.path(), "~> 2.0")).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Unavailable);
     assert!(error.message.contains("cannot be reached"), "{error}");

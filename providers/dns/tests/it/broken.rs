@@ -6,7 +6,8 @@ use crate::{
     world::{Notes, converge, desired, observe, plan, scope},
 };
 use reconciled_provider::{ErrorKind, Observation, Provider, Resource, Version};
-use std::{net::TcpListener, sync::Arc, time::Duration};
+use reconciled_testkit::ports::NOBODY;
+use std::{sync::Arc, time::Duration};
 
 const ZONE: &str = "example.com";
 
@@ -136,9 +137,7 @@ async fn a_change_of_a_zone_is_a_message_and_the_question_for_its_soa() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_is_down_is_unavailable_and_no_zone_is_absent() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap().to_string();
-    drop(listener);
+    let address = format!("127.0.0.1:{NOBODY}");
     let provider = provider_with(&address, |config, _| config.options.timeout = Duration::from_secs(1));
     let cx = crate::world::cx_now(crate::dnsd::SECRET, 0);
     for error in [

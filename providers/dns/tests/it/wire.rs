@@ -8,7 +8,8 @@ use reconciled_dns::powerdns::{Config, connect};
 use reconciled_provider::{
     Batch, Error, ErrorKind, Observation, Observed, Op, Provider, Resource, SecretRef, Version,
 };
-use std::{net::TcpListener, sync::Arc, time::Duration};
+use reconciled_testkit::ports::NOBODY;
+use std::{sync::Arc, time::Duration};
 
 const ZONE: &str = "example.com";
 const PROBE: &str = r#"{"serial": 5, "soa_edit_api": "DEFAULT"}"#;
@@ -85,9 +86,7 @@ async fn a_zone_is_missing_only_when_the_list_of_zones_says_so_too() {
 
 #[tokio::test]
 async fn a_server_that_is_down_is_unavailable_and_the_hint_says_what_to_look_at() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    drop(listener);
+    let url = format!("http://127.0.0.1:{NOBODY}");
     let error = observe(&*provider(&url), &cx("key"), ZONE).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Unavailable);
     assert!(error.message.contains("no connection") && error.hint.unwrap().contains("running"));
