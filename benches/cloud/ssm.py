@@ -18,6 +18,8 @@ import time
 # What the project wants: reads a second of a pass without changes, MB of an idle daemon with its provider, seconds
 # that a schema takes which is in the cache.
 READS, MEMORY, SCHEMA = 300, 150, 0.15
+# As many requests at once as the daemon has the provider make.
+CONNECTIONS = 10
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "AKIAEXAMPLE", "AWS_SECRET_ACCESS_KEY": "example"}
 SKIPS = ["skip_credentials_validation", "skip_requesting_account_id", "skip_metadata_api_check", "skip_get_ec2_platforms"]
 
@@ -40,7 +42,7 @@ class MiniStack:
     """The server, and what counts the requests to it where that is asked for."""
 
     def __init__(self, program, folder):
-        self.port, self.requests = free_port(), 0
+        self.port, self.requests, self.passed = free_port(), 0, []
         surroundings = {
             **os.environ,
             "BIND_HOST": "127.0.0.1",
@@ -82,9 +84,13 @@ class MiniStack:
                 threading.Thread(target=self.pass_on, args=ends, daemon=True).start()
 
     def pass_on(self, source, sink, counts):
+        stream = bytearray()
+        if counts:
+            self.passed.append(stream)
         while data := source.recv(65536):
             if counts:
                 self.requests += data.count(b"X-Amz-Target: AmazonSSM.")
+                stream += data
             try:
                 sink.sendall(data)
             except OSError:
@@ -94,19 +100,38 @@ class MiniStack:
         except OSError:
             pass
 
+    def alone(self):
+        """Seconds that the requests which were passed on take with nobody between: no provider, no daemon."""
+        # This provider asks for each on a connection of its own.
+        requests = [bytes(stream) for stream in self.passed]
+
+        def ask(some):
+            for request in some:
+                with socket.create_connection(("127.0.0.1", self.port)) as connection:
+                    connection.sendall(request)
+                    while connection.recv(65536):
+                        pass
+
+        begun = time.monotonic()
+        threads = [threading.Thread(target=ask, args=(requests[n::CONNECTIONS],)) for n in range(CONNECTIONS)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return time.monotonic() - begun
+
     def stop(self):
         self.process.terminate()
         self.process.wait()
 
 
 def resident(pid):
-    """Megabytes of a process and all below it, pages that several share counted once."""
-    total = 0
+    """Megabytes of a process, and of all below it, pages that several share divided among them."""
     with open(f"/proc/{pid}/smaps_rollup") as lines:
-        total += next(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
-    for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
-        total += sum(resident(int(child)) * 1024 for child in (task / "children").read_text().split())
-    return total / 1024
+        own = next(int(line.split()[1]) for line in lines if line.startswith("Pss:")) / 1024
+    tasks = pathlib.Path(f"/proc/{pid}/task").iterdir()
+    children = [int(child) for task in tasks for child in (task / "children").read_text().split()]
+    return own, sum(sum(resident(child)) for child in children)
 
 
 class Ours:
@@ -184,9 +209,9 @@ def ours(server, folder, programs, provider, count, runs):
     counting = server.counting.getsockname()[1]
     desk.configure(counting)
     desk.start()
-    server.requests = 0
+    server.requests, server.passed = 0, []
     desk.run("plan", "--detailed-exitcode")
-    whole = server.requests
+    whole, alone = server.requests, server.alone()
     desk.write(count // 2, "second")
     desk.push()
     server.requests = 0
@@ -210,6 +235,7 @@ def ours(server, folder, programs, provider, count, runs):
         "no-op plan": no_op,
         "schema": schema,
         "memory": memory,
+        "alone": alone,
         "requests": {"plan": whole, "plan --target of one changed file": chosen, "commit of one changed file": pushed},
     }
 
@@ -270,7 +296,12 @@ def main(options, terraform):
         print(f"| {what} | {mine[what]:.2f} s | {other} |")
     reads = count / mine["no-op plan"]
     print(f"\nreads: {reads:.0f}/s · wanted {READS}: {'met' if reads >= READS else 'missed'}")
-    print(f"memory: {mine['memory']:.0f} MB, daemon and provider · wanted {MEMORY}: {'met' if mine['memory'] <= MEMORY else 'missed'}")
+    print(f"MiniStack alone, asked the same without daemon and provider: {count / mine['alone']:.0f}/s")
+    memory = sum(mine["memory"])
+    print(
+        f"memory: {memory:.0f} MB, daemon {mine['memory'][0]:.0f} and provider {mine['memory'][1]:.0f}"
+        f" · wanted {MEMORY}: {'met' if memory <= MEMORY else 'missed'}"
+    )
     print(f"schema from the cache, with the start of a process: {mine['schema'] * 1000:.0f} ms · wanted {SCHEMA * 1000:.0f}")
     for what, requests in mine["requests"].items():
         print(f"requests of a {what}: {requests}")
