@@ -10,7 +10,7 @@ use reconciled_engine::{
     Desired, ManifestMeta, SourceState, Store,
     pass::{Engine, watched},
     plan::{EntryPolicy, guard::GuardLimits},
-    survey::{Ahead, Hurry, Judged, Recall, Rooms, SurveyOptions, Surveyor},
+    survey::{Ahead, Calls, Hurry, Judged, Recall, Rooms, SurveyOptions, Surveyor},
 };
 use reconciled_provider::{
     Address, Deletion, Hash, ManifestKey, Origin, Owner, Policy, Provider, Resource, Scope, Spec,
@@ -97,6 +97,7 @@ async fn measure(scopes: usize, each: usize) -> Result<(), Box<dyn std::error::E
         hurry: Hurry::default(),
         rooms: Rooms::default(),
         judged: Judged::default(),
+        calls: Calls::default(),
     };
     let writers = [("zone".into(), provider)].into();
     let store: Arc<dyn Store> = db.clone();

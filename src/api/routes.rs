@@ -18,8 +18,8 @@ use crate::{
         ResumeAsk, Resumed, RollbackAsk, RolledBack, StatusAnswer, StatusAsk, SuspendAsk, Suspended, SyncAsk,
         SyncLine,
     },
-    session::{Folder, outside},
-    source::Limits,
+    session::{Folder, outside, reach},
+    source::{Limits, Reach},
     store::{Approvals, DriftEntry, EventEntry, HistoryEntry, TrackedEntry, Verification},
 };
 use axum::{
@@ -328,7 +328,7 @@ async fn push_target(Asking { instance, .. }: Asking, ask: PushTargetAsk) -> Ans
     let Surveyor { hurry, cx, .. } = &instance.session.surveyor;
     let _rush = hurry.rush(&cx.clock);
     let target = PushTarget::of(&instance.session.config, Path::new(&ask.repository));
-    let mut target = PushTarget { knows_base: true, ..target };
+    let mut target = PushTarget { knows_base: true, knows_moves: true, ..target };
     let following = instance.follower.sources();
     for source in &mut target.sources {
         let commit = following.get(source.name.as_str()).map(|following| following.commit.clone());
@@ -351,7 +351,12 @@ async fn push_planned(instance: Arc<Instance>, ask: &PushAsk, actor: &str) -> Re
     let insisted = Insisted { scopes: &scopes, in_force: &in_force };
     let reader = instance.writing.db.reader();
     let (answer, given) = operation::push(&instance.session, reader, insisted, ask, actor, now).await?;
-    instance.pending.put(ask, actor, given);
+    // Looked at last: who gave up waiting for a plan was told that nothing is approved, and the commit may be there by now.
+    let before = match given.is_empty() {
+        true => Reach::Without,
+        false => reach(&ask.repository, &ask.reference, &ask.commit).await?,
+    };
+    instance.pending.put(ask, actor, given, before);
     Ok(answer)
 }
 

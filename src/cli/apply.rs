@@ -3,7 +3,7 @@
 use super::{
     Args, Exit, Host, Out,
     args::{ApplyArgs, Format},
-    host,
+    host, interrupt,
     plan::{PlanFile, ask, tell_problems, tell_warnings},
     through,
 };
@@ -108,6 +108,7 @@ pub(super) async fn run(
     let told = outlook.messages();
     let began = session.clock.now();
     let work = carry_out(&session, &writing, &mut outlook, survey, &options, timeout);
+    let work = interrupt::heard(&session, out, work);
     let result = out.during("applying", &session, work).await;
     let unwell = unwell(&writing, began).await;
     writing.db.close().await;
@@ -184,18 +185,23 @@ async fn carry_out(
     writing.note_problems(outlook).await?;
     let until = session.clock.now() + timeout.0;
     let mut converge = writing.engine.converge_from(&outlook.desired, survey, options, until).await?;
+    let stop = &session.surveyor.cx.stop;
     // What was made puts out values that others wait for.
-    while !converge.timed_out && session.renew(outlook, &*writing.db).await? {
+    while !converge.timed_out && !stop.is_set() && session.renew(outlook, &*writing.db).await? {
         let next = writing.engine.converge(&outlook.desired, options, until).await?;
         converge = converge.then(next);
     }
     // Values that came about may have mended or shown what is wrong.
     writing.note_problems(outlook).await?;
+    if stop.is_set() {
+        // Not all that was written was looked at again, whatever the last round saw.
+        return Ok(Converge { timed_out: true, ..converge });
+    }
     let whole = options.selection.is_all()
         && !outlook.is_invalid()
         && outlook.withheld.is_empty()
         && outlook.is_newest()
-        && outlook.desired.sources.values().all(|source| source.prunes);
+        && outlook.desired.sources.values().all(|source| source.prunes && source.awaits.is_none());
     let path_changed = outlook.desired.sources.values().any(|s| s.path_changed);
     if whole && path_changed && converge.round.held.is_empty() && !converge.timed_out {
         writing.bring_into_force(&outlook.snapshots(), &outlook.desired, true, &|_, _| Vec::new()).await?;

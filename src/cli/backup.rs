@@ -67,7 +67,7 @@ pub(super) async fn run(
         return Err(Failure::hinted(format!("{file} is a directory"), hint));
     }
     let host = Host::find(args, &environment, out).await?;
-    let (whose, key) = match &host {
+    let (whose, beside) = match &host {
         Host::Daemon(client) => {
             let content = client.bytes("/v1/backup").await?;
             write_private(&backup.file, &content).map_err(|error| {
@@ -75,7 +75,11 @@ pub(super) async fn run(
                 Failure::hinted(format!("write {file}: {error}"), hint)
             })?;
             match &args.server {
-                Some(_) => (client.place.clone(), format!("{KEY_FILE} of its state directory")),
+                // What of these is there is not known here.
+                Some(_) => {
+                    let beside = BESIDE.map(|name| format!("{name} of its state directory"));
+                    (client.place.clone(), beside.to_vec())
+                }
                 None => of_here(&HostState::open(args.config.as_deref(), &environment)?),
             }
         }
@@ -85,14 +89,30 @@ pub(super) async fn run(
         }
     };
     out.talk(&format!("state of {whose} written to {file}"));
-    out.talk(&format!("hint: keep {key} too, and elsewhere: it is not in the backup"));
+    out.talk(&format!("hint: keep {}", too(&beside)));
     Ok(Exit::Good)
 }
 
-/// The state directory and its key, for people.
-fn of_here(state: &HostState) -> (String, String) {
+/// What of a state directory cannot be made anew, and is not in its database: the key that this is sealed with, keys of
+/// certificates and of accounts at authorities, and what files of the host were before.
+const BESIDE: [&str; 3] = [KEY_FILE, "certificates", "originals"];
+
+/// The state directory, and what of it is in no backup, for people.
+fn of_here(state: &HostState) -> (String, Vec<String>) {
     let dir = &state.config.state_dir;
-    (dir.display().to_string(), dir.join(KEY_FILE).display().to_string())
+    let is_there = |path: &PathBuf| path.ends_with(KEY_FILE) || path.exists();
+    let beside = BESIDE.map(|name| dir.join(name)).into_iter().filter(is_there);
+    (dir.display().to_string(), beside.map(|path| path.display().to_string()).collect())
+}
+
+/// What is to be kept beside a backup.
+fn too(beside: &[String]) -> String {
+    match beside {
+        [others @ .., last] if !others.is_empty() => {
+            format!("{} and {last} too, and elsewhere: they are not in the backup", others.join(", "))
+        }
+        _ => format!("{} too, and elsewhere: it is not in the backup", beside.concat()),
+    }
 }
 
 /// Puts `content` in place of the file, for nobody else to read.

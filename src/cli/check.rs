@@ -137,7 +137,7 @@ pub(super) async fn run(
     writable_by_others(&path, &mut report);
     credentials(&config, &environment, &mut report);
     reach(&config, &environment, &mut report);
-    for wrong in settings::wrong(&config, environment.var("PATH")) {
+    for wrong in settings::wrong(&config, &environment) {
         report.say(Verdict::Fail, &wrong.what, &wrong.text, Some(&wrong.hint));
     }
     signatures(&config, &mut report);

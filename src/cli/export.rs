@@ -5,7 +5,7 @@ use super::{Args, Exit, Out, plan::tell_warnings};
 use crate::{config::Environment, failure::Failure, registry, render::counted, session::Session};
 use clap::Args as ClapArgs;
 use reconciled_engine::Store as _;
-use reconciled_provider::Scope;
+use reconciled_provider::{Scope, Tracked};
 use std::{
     collections::BTreeSet, fs::OpenOptions, io::Write as _, os::unix::fs::OpenOptionsExt as _, path::PathBuf,
 };
@@ -36,8 +36,9 @@ pub(super) async fn run(
     for scope in scopes {
         let scope: Scope = scope.parse().map_err(|error: &str| Failure::plain(error.to_string()))?;
         for row in reader.scope(&scope).await?.rows.iter() {
-            let private = row.tracked.private.clone();
-            rows.push(registry::Row { scope: scope.clone(), id: row.tracked.id.clone(), private });
+            let (scope, manifest) = (scope.clone(), row.manifest.clone());
+            let Tracked { id, private, after, .. } = row.tracked.clone();
+            rows.push(registry::Row { scope, id, private, manifest, after });
         }
     }
     let given =

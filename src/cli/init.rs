@@ -252,7 +252,7 @@ mod tests {
             &crate::source::Paths::all(),
             crate::source::Limits::default(),
         );
-        let loaded = crate::cli::validate::check(&tree.unwrap(), Default::default());
+        let loaded = crate::cli::validate::check(&tree.unwrap(), "dir", Default::default());
         assert_eq!((loaded.counts.manifests, loaded.problems), (1, vec![]));
     }
 }

@@ -22,6 +22,7 @@ mod host;
 mod hostd;
 mod import;
 mod init;
+mod interrupt;
 mod list;
 mod man;
 mod notify;

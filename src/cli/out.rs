@@ -88,6 +88,11 @@ impl Out {
         let is_shown = self.progress && self.recorded.is_none();
         progress::during(is_shown, phase, &session.tally, &*session.clock, work).await
     }
+    /// Writes talk while a verb works, in place of the line that shows what goes on.
+    pub(super) fn aside(&self, text: &str) {
+        let line = if self.progress && std::io::stderr().is_terminal() { progress::CLEAR } else { "" };
+        let _ = writeln!(std::io::stderr().lock(), "{line}{}", clean_lines(text));
+    }
     /// Begins to record.
     pub(super) fn record(&mut self) {
         self.recorded = Some(String::new());

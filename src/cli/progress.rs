@@ -14,6 +14,9 @@ use std::{
 /// How often the line is drawn, and how long it is waited before the first time.
 const TICK: Duration = Duration::from_millis(200);
 
+/// Clears the line that is there.
+pub(super) const CLEAR: &str = "\r\u{1b}[K";
+
 /// Does `work` while showing `phase` and the numbers of `tally`.
 pub(super) async fn during<T>(
     is_shown: bool,
@@ -63,5 +66,5 @@ fn line(phase: &str, tally: &Tally) -> String {
 /// Puts `text` in place of the line that is there.
 fn draw(text: &str) {
     let mut stderr = std::io::stderr().lock();
-    let _ = write!(stderr, "\r\u{1b}[K{text}").and_then(|()| stderr.flush());
+    let _ = write!(stderr, "{CLEAR}{text}").and_then(|()| stderr.flush());
 }

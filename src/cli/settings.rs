@@ -1,11 +1,11 @@
-//! What of the configuration can be told wrong without asking anybody: groups, programs, templates.
+//! What of the configuration can be told wrong without asking anybody: groups, programs, templates, addresses in files.
 //!
 //! Deliberately not here: what the configuration itself refuses, so that no daemon begins with it. A group or a program may come
 //! after the configuration.
 
 use crate::{
     api,
-    config::{Config, ProviderEntry, Receiver},
+    config::{Config, Environment, HostSecrets, ProviderEntry, Receiver},
     notify,
 };
 use reconciled_provider::Node;
@@ -18,11 +18,13 @@ pub(super) struct Wrong {
     pub(super) hint: String,
 }
 
-/// All of it; programs are looked for in `path`, the PATH of this process.
-pub(super) fn wrong(config: &Config, path: Option<&str>) -> Vec<Wrong> {
-    let programs = config.providers.iter().flat_map(|entry| programs(entry, path.unwrap_or_default()));
+/// All of it; programs are looked for in the PATH of this process.
+pub(super) fn wrong(config: &Config, environment: &Environment) -> Vec<Wrong> {
+    let path = environment.var("PATH").unwrap_or_default();
+    let programs = config.providers.iter().flat_map(|entry| programs(entry, path));
     let templates = config.notify.iter().filter_map(template);
-    group(config).into_iter().chain(programs).chain(templates).collect()
+    let addresses = config.notify.iter().filter_map(|receiver| address(receiver, config, environment));
+    group(config).into_iter().chain(programs).chain(templates).chain(addresses).collect()
 }
 
 fn group(config: &Config) -> Option<Wrong> {
@@ -66,4 +68,14 @@ fn template(receiver: &Receiver) -> Option<Wrong> {
     let error = notify::template_error(receiver)?;
     let hint = "see docs/notifications.md for what a template is given; once mended: reconciled notify test";
     Some(Wrong { what: format!("receiver {} template", receiver.name), text: error, hint: hint.into() })
+}
+
+/// An address that is kept where its secret can be read, and is none.
+fn address(receiver: &Receiver, config: &Config, environment: &Environment) -> Option<Wrong> {
+    let secrets =
+        HostSecrets::new([0; 32], environment.clone(), config.secrets.clone()).with_sops(&config.sops);
+    let text = notify::address_error(receiver, &secrets)?;
+    let hint =
+        "write the whole address into it, as in https://HOST/PATH; once mended: reconciled notify test";
+    Some(Wrong { what: format!("receiver {} url", receiver.name), text, hint: hint.into() })
 }

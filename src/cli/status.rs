@@ -103,6 +103,7 @@ async fn once(
             Some(reader) => {
                 let outside = outside(&state.config, state.clock.now());
                 let mut answer = operation::status(&state.config, &reader, None, &outside, &[], &ask).await?;
+                operation::add_unanswered(&reader, &ask, &mut answer, state.clock.now()).await?;
                 operation::add_unknown(&reader, None, &ask, &mut answer).await?;
                 operation::add_behind(&state.config, &reader, &ask, &mut answer, state.clock.now()).await?;
                 let now = state.clock.now();

@@ -2,6 +2,7 @@
 
 use super::{Exit, Out};
 use crate::{
+    config::FOLDER,
     failure::Failure,
     manifest::{self, EntryView, Loaded, SourceRules},
     registry,
@@ -62,7 +63,7 @@ pub(super) fn run(validate: &ValidateArgs, out: &mut Out) -> Result<Exit, Failur
         rules.paths = validate.paths.iter().map(|path| path.as_str().into()).collect();
         FolderTree::open(&validate.dir, &Paths::new(&validate.paths)?, Limits::default())?
     };
-    let loaded = check(&tree, rules);
+    let loaded = check(&tree, FOLDER, rules);
     let found: Vec<Problem> = loaded.problems.iter().map(|reported| reported.problem.clone()).collect();
     let base = if is_stream { String::new() } else { validate.dir.display().to_string() };
     out.data(&match validate.output {
@@ -79,15 +80,15 @@ pub(super) fn run(validate: &ValidateArgs, out: &mut Out) -> Result<Exit, Failur
     Ok(if loaded.has_errors() { Exit::Error } else { Exit::Good })
 }
 
-/// Checks a tree as far as that goes without a configuration.
-pub(super) fn check(tree: &dyn Tree, rules: SourceRules) -> Loaded {
+/// Checks the tree of the source `name` as far as that goes without a configuration.
+pub(super) fn check(tree: &dyn Tree, name: &str, rules: SourceRules) -> Loaded {
     let types = registry::types();
     let view = |(name, observer): (&'static str, _)| {
         let kinds = types.iter().find(|known| known.name == name)?.kinds.clone();
         Some(EntryView { name: name.into(), observer, kinds })
     };
     let views: Vec<EntryView> = registry::samples().into_iter().filter_map(view).collect();
-    manifest::validate(&TreeFiles(tree), &views, rules)
+    manifest::validate(&TreeFiles(tree), name, &views, rules)
 }
 
 pub(super) fn summary(loaded: &Loaded) -> String {
@@ -120,7 +121,8 @@ mod tests {
     }
 
     fn checked(dir: &Path) -> Loaded {
-        check(&FolderTree::open(dir, &Paths::all(), Limits::default()).unwrap(), SourceRules::default())
+        let tree = FolderTree::open(dir, &Paths::all(), Limits::default()).unwrap();
+        check(&tree, FOLDER, SourceRules::default())
     }
 
     #[test]
@@ -276,6 +278,21 @@ spec:
 ";
         fs::write(folder.path().join("zone.yaml"), text).unwrap();
         assert_eq!(checked(folder.path()).problems, []);
+    }
+
+    #[test]
+    fn what_is_not_there_is_missed_in_the_source_that_is_checked_and_in_no_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let text = "apiVersion: dns/v1\nkind: Zone\nmetadata: {name: example.com, annotations: {reconciled/depends-on: Zone/other}}\nspec: {}\n";
+        fs::write(folder.path().join("zone.yaml"), text).unwrap();
+        let tree = FolderTree::open(folder.path(), &Paths::all(), Limits::default()).unwrap();
+        let said = |name: &str| {
+            let loaded = check(&tree, name, SourceRules::default());
+            let messages = loaded.problems.iter().map(|reported| reported.problem.message.clone());
+            messages.collect::<Vec<_>>().join("\n")
+        };
+        assert_eq!(said("infra"), "there is no manifest `Zone/other` in source `infra`");
+        assert_eq!(said(FOLDER), "there is no manifest `Zone/other` here");
     }
 
     #[test]

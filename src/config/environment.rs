@@ -38,6 +38,10 @@ impl Environment {
     pub fn var(&self, name: &str) -> Option<&str> {
         self.variables.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
+    /// True where a variable is set, also to nothing; one that is not UTF-8 is not.
+    pub fn is_set(&self, name: &str) -> bool {
+        self.variables.contains_key(name)
+    }
     /// `$VARIABLE`, or the folder `fallback` in the home directory (XDG base directories).
     pub(super) fn xdg(&self, variable: &str, fallback: &str) -> Option<PathBuf> {
         let home = || self.var("HOME").map(|home| PathBuf::from(home).join(fallback));

@@ -1,7 +1,8 @@
 //! The sources, followed: polled in time or when somebody pushed, loaded when one moved.
 //!
-//! Guarantees: a poll that hangs delays no other source; whoever asks is answered after a poll that began after
-//! the question, and after what it found came into force. Who only hints is not answered, and is followed by a poll
+//! Guarantees: a poll that hangs delays no source of another repository, and those of its own by [`together::TOGETHER`] at most; what
+//! moved in one repository comes into force [together] for all sources that follow it; whoever asks is answered after a poll that
+//! began after the question, and after what it found came into force. Who only hints is not answered, and is followed by a poll
 //! that began after the hint; any number of hints makes at most one poll in [`HINTS`]. Beginning
 //! needs no remote: what is in force is taken from the mirrors, and what they have that is newer keeps what it declares. Only
 //! where the state was restored nothing of a source is done before it was had since: what came into force after the backup
@@ -10,6 +11,7 @@
 mod in_force;
 mod polls;
 mod recorded;
+mod together;
 
 use super::{
     follower::{About, Follower, Following, Hints, News, Question, Shown},
@@ -19,7 +21,7 @@ use crate::{
     config::SourceConfig,
     failure::{Failure, chain},
     manifest::KnownSecrets,
-    session::{Session, Snapshot, SourceAsk, Writing, local_places},
+    session::{Session, Snapshot, SourceAsk, Writing, local_places, siblings},
     source::SourceError,
 };
 use futures_util::future::BoxFuture;
@@ -35,6 +37,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
+use together::Back;
 use tokio::sync::{mpsc, oneshot};
 
 /// Until sources are polled again after their revisions could not come into force.
@@ -60,14 +63,16 @@ struct Loaded {
     changed: BTreeSet<Scope>,
     /// Sources that are at another commit.
     moved: BTreeSet<Arc<str>>,
+    /// What was desired before, and is since.
+    desired: [Arc<Desired>; 2],
 }
 
 /// One source, as the loop has it.
 struct Source {
     config: SourceConfig,
-    /// As it was last polled. None until it was had once.
+    /// As it is loaded: what the last poll came to that was concluded. None until it was had once.
     snapshot: Option<Snapshot>,
-    /// Commit and refusal of the last poll that was loaded.
+    /// Commit and refusal that the last poll came to.
     loaded: Option<(Arc<str>, Option<String>)>,
     /// When it is polled next, since the epoch.
     due: Duration,
@@ -78,6 +83,13 @@ struct Source {
     is_hinted: bool,
     /// When the last poll began, since the epoch.
     began: Duration,
+    /// The [round](Loop::round) of the last poll, of the last that was told what the ref is at and is concluded, and of the last
+    /// that found another commit.
+    asked: u64,
+    answered: u64,
+    moved: u64,
+    /// A poll that came back and has not been concluded.
+    back: Option<Back>,
     /// Consent to a rewind, for the next poll.
     accept_rewind: Option<Arc<Wish>>,
     /// The consent that the poll under way was given.
@@ -101,7 +113,11 @@ pub(super) struct Loop {
     questions: mpsc::UnboundedReceiver<Question>,
     hints: Arc<Hints>,
     sources: BTreeMap<Arc<str>, Source>,
+    /// The others of its repository, by source.
+    siblings: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
     polls: Polls,
+    /// Counts the times that polls began.
+    round: u64,
     /// Whether any secret was rotated, while that is looked at: what a secret comes from may hang.
     rotated: Option<BoxFuture<'static, bool>>,
     /// Asked for while it was looked at: that may have begun too early.
@@ -134,6 +150,11 @@ pub(super) fn follow(
 ) -> (Follower, Loop) {
     let (send, questions) = mpsc::unbounded_channel();
     let shown = Arc::<Mutex<Shown>>::default();
+    // What it moved to before still is what others of its repository may not be at.
+    let awaits = |name: &Arc<str>| {
+        let before = bids.as_ref().and_then(|before| before.desired.sources.get(name));
+        before.is_some_and(|state| state.awaits.is_some())
+    };
     let source = |config: &SourceConfig| Source {
         config: config.clone(),
         snapshot: None,
@@ -143,6 +164,10 @@ pub(super) fn follow(
         again: false,
         is_hinted: false,
         began: Duration::ZERO,
+        asked: 0,
+        answered: 0,
+        moved: u64::from(awaits(&config.name)),
+        back: None,
         accept_rewind: None,
         rewinding: None,
         pushes: Vec::new(),
@@ -151,6 +176,7 @@ pub(super) fn follow(
         was_in_force: None,
     };
     let sources = session.config.sources.iter().map(|c| (c.name.clone(), source(c))).collect();
+    let siblings = siblings(&session.config);
     let hints = Arc::<Hints>::default();
     let follower = Follower { questions: send, hints: hints.clone(), shown: shown.clone() };
     let (askers, outlook) = (Vec::new(), Standing::default());
@@ -163,7 +189,9 @@ pub(super) fn follow(
         questions,
         hints,
         sources,
+        siblings,
         polls: Polls::default(),
+        round: 0,
         rotated: None,
         looks_again: false,
         askers,
@@ -183,18 +211,23 @@ impl Loop {
         self.begin().await;
         let cx = self.session.surveyor.cx.clone();
         while !cx.stop.is_set() {
+            self.conclude().await;
             let now = cx.clock.now();
             self.sources.values_mut().for_each(|source| source.due = source.due.min(now + longest(source)));
             let (due, wished) = (self.due(now), Instant::now());
+            self.round += u64::from(!due.is_empty());
+            // A question may have others of its push behind it, of which all is said by now.
+            let said = self.wishes.open().into_iter().filter(|wish| due.contains(&wish.source));
+            said.for_each(|wish| self.take_over(wish));
             for (_, source) in self.sources.iter_mut().filter(|(name, _)| due.contains(*name)) {
-                source.began = now;
+                (source.began, source.asked) = (now, self.round);
                 self.polls.begin(&self.session, &self.writing, source, &self.outlook.secrets, wished);
             }
             if self.pins_due.is_some_and(|due| due <= now) {
                 let _ = self.load().await;
             }
             let next = self.sources.values().filter(|s| !s.is_polling).map(|s| s.due).min();
-            let next = next.into_iter().chain(self.pins_due).min();
+            let next = next.into_iter().chain(self.pins_due).chain(self.patience()).min();
             let wait = next.map_or(Duration::from_secs(3600), |due| due.saturating_sub(now));
             tokio::select! {
                 () = cx.stop.wished() => break,
@@ -213,7 +246,7 @@ impl Loop {
                         self.look_at_secrets();
                     }
                 }
-                Some(polled) = self.polls.next() => self.take(polled).await,
+                Some(polled) = self.polls.next() => self.take(polled),
                 Some(event) = progress.next() => match event {
                     Progress::PassEnded { scope, .. } if self.is_referred_to(&scope) => self.renew().await,
                     Progress::Idle => {
@@ -238,8 +271,8 @@ impl Loop {
             let soon = |other: &&Source| source.due <= now + longest(other);
             due.iter().any(|other| soon(other) && source.config.shares_remote(&other.config))
         };
-        // To ask a repository on this host costs nothing, and what is pushed to it is told of source by source: none may be read
-        // before what its push says is put down.
+        // To ask a repository on this host costs nothing, and what is pushed to it is told of source by source: where nothing moved
+        // none is read before what its push says is put down.
         let is_far = |source: &Source| local_places(&self.session.config, &source.config).is_empty();
         idle()
             .filter(|(_, source)| source.due <= now || is_with(source) && is_far(source))
@@ -289,11 +322,12 @@ impl Loop {
             What::Rewind { .. }
                 if source.rewinding.as_ref().is_some_and(|known| Arc::ptr_eq(known, &wish)) => {}
             What::Rewind { .. } => {
-                // Of two that came before a poll, the later counts.
-                let before = source.accept_rewind.replace(wish.clone());
+                // Of two that came before a poll, or before what it came to is loaded, the later counts.
+                let came_back = if source.is_polling { None } else { source.rewinding.take() };
+                let before = source.accept_rewind.replace(wish.clone()).into_iter().chain(came_back);
                 before
                     .filter(|before| !Arc::ptr_eq(before, &wish))
-                    .inspect(|before| self.wishes.done(before));
+                    .for_each(|before| self.wishes.done(&before));
             }
         }
     }
@@ -307,12 +341,16 @@ impl Loop {
             }
             source.due = Duration::ZERO;
             source.again = source.is_polling;
+            // What waits to be loaded was polled before the question.
+            if let Some(back) = &mut source.back {
+                back.is_final = false;
+            }
             meant.insert(name.clone());
         }
         if let Some(answer) = question.answer {
             self.askers.push(Asker { waits_for: meant.clone(), meant, since: Loaded::default(), answer });
             // Where there is nothing to look at, nobody has to be waited for.
-            self.answer(|_| {});
+            self.answer(&BTreeSet::new());
         }
     }
 
@@ -326,8 +364,8 @@ impl Loop {
         }
     }
 
-    /// A poll came back: loads when anything moved, and answers.
-    async fn take(&mut self, (name, polled, has_rotated): Polled) {
+    /// A poll came back.
+    fn take(&mut self, (name, polled, has_rotated): Polled) {
         let now = self.session.surveyor.cx.clock.now();
         let Some(source) = self.sources.get_mut(&name) else { return };
         source.is_polling = false;
@@ -338,7 +376,8 @@ impl Loop {
         }
         let has_answered = polled.as_ref().is_ok_and(|snapshot| snapshot.behind.is_none());
         self.session.metrics.polled(&name, has_answered);
-        let moved = match polled {
+        let answered = is_told(&polled).then_some(source.asked);
+        let (snapshot, has_news) = match polled {
             Ok(snapshot) => {
                 let behind = snapshot.behind.clone();
                 let commit = snapshot.revision.clone();
@@ -348,8 +387,7 @@ impl Loop {
                     source.seen = Some((commit, now));
                 }
                 let polled = (snapshot.revision.clone(), behind.as_ref().map(|error| chain(&**error)));
-                let moved = source.loaded.as_ref() != Some(&polled);
-                source.snapshot = Some(snapshot);
+                let has_news = source.loaded.as_ref() != Some(&polled);
                 source.loaded = Some(polled.clone());
                 if behind.is_none() {
                     self.show(&name, |following| {
@@ -361,7 +399,7 @@ impl Loop {
                     &name,
                     behind.map(|error| (chain(&*error), error.hint(), !error.may_pass())),
                 );
-                moved
+                (Some(snapshot), has_news)
             }
             Err(failure) => {
                 let hint = failure.hint().unwrap_or_default();
@@ -371,40 +409,17 @@ impl Loop {
                     _ => true,
                 };
                 self.fall_behind(&name, Some((why(&failure), hint, needs_person)));
-                false
+                (None, false)
             }
         };
-        let result = match moved || has_rotated {
-            true => self.load().await,
-            false => Ok(Loaded::default()),
-        };
-        if is_final {
-            self.record_pushes(&name).await;
-        }
-        self.rewound(&name);
-        match result {
-            Ok(loaded) => {
-                self.show(&name, |following| following.was_heard = true);
-                self.answer(|asker| {
-                    asker.since.changed.extend(loaded.changed.iter().cloned());
-                    asker.since.moved.extend(loaded.moved.iter().cloned());
-                    if is_final {
-                        asker.waits_for.remove(&name);
-                    }
-                });
-            }
-            Err(failure) => {
-                for asker in self.askers.drain(..) {
-                    let _ = asker.answer.send(Err(failure.clone()));
-                }
-            }
-        }
+        let is_loaded = has_news || has_rotated;
+        self.came_back(&name, Back { is_final, is_loaded, answered, moved_at: None, snapshot });
     }
 
     /// Loads again with what is kept at earlier revisions now, and answers.
     async fn repin(&mut self, answer: Option<oneshot::Sender<Result<News, Arc<Failure>>>>) {
         let loaded = self.load().await;
-        let news = loaded.map(|Loaded { changed, moved }| News { changed, moved, ..News::default() });
+        let news = loaded.map(|Loaded { changed, moved, .. }| News { changed, moved, ..News::default() });
         if let Some(answer) = answer {
             let _ = answer.send(news);
         }
@@ -443,11 +458,11 @@ impl Loop {
         }
     }
 
-    /// Tells every asker what came about, and answers those who wait for nothing more.
-    fn answer(&mut self, mut tell: impl FnMut(&mut Asker)) {
+    /// Answers those who wait for nothing but `heard`.
+    fn answer(&mut self, heard: &BTreeSet<Arc<str>>) {
         let mut waiting = Vec::new();
         for mut asker in self.askers.drain(..) {
-            tell(&mut asker);
+            asker.waits_for.retain(|name| !heard.contains(name));
             if !asker.waits_for.is_empty() {
                 waiting.push(asker);
                 continue;
@@ -521,6 +536,15 @@ async fn has_rotated(session: Arc<Session>, known: KnownSecrets) -> bool {
             tracing::warn!(error = %failure, "secrets cannot be read");
             false
         }
+    }
+}
+
+/// True where a poll was told what the ref is at, whatever that came to.
+fn is_told(polled: &Result<Snapshot, Failure>) -> bool {
+    match polled {
+        Ok(snapshot) => snapshot.behind.as_ref().is_none_or(|error| !error.may_pass()),
+        Err(Failure::Source(error)) => !error.may_pass(),
+        Err(_) => false,
     }
 }
 

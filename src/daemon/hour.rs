@@ -7,13 +7,14 @@ use reconciled_provider::Clock;
 use std::{
     collections::BTreeMap,
     fs,
+    net::SocketAddr,
     path::{Path, PathBuf},
     process::Command,
     sync::{Arc, Mutex},
     time::Duration,
 };
 use tempfile::TempDir;
-use tokio::sync::watch;
+use tokio::{io::AsyncWriteExt, net::TcpListener, sync::watch, task::JoinSet};
 use tokio_util::task::TaskTracker;
 
 /// Stands still until somebody moves it; who sleeps wakes when their time has come, whatever the clock was set to
@@ -22,6 +23,8 @@ pub(super) struct Hand {
     passed: watch::Sender<Duration>,
     /// By how much it was put back.
     back: Mutex<Duration>,
+    /// How long its host has been up.
+    up: Mutex<Duration>,
 }
 
 /// Some day.
@@ -30,7 +33,8 @@ const BEGAN: Duration = Duration::from_secs(1_700_000_000);
 impl Hand {
     /// A clock that shows some day.
     pub(super) fn new() -> Arc<Hand> {
-        Arc::new(Hand { passed: watch::Sender::new(Duration::ZERO), back: Mutex::default() })
+        let passed = watch::Sender::new(Duration::ZERO);
+        Arc::new(Hand { passed, back: Mutex::default(), up: Mutex::default() })
     }
 
     pub(super) fn advance(&self, by: Duration) {
@@ -39,6 +43,10 @@ impl Hand {
 
     pub(super) fn put_back(&self, by: Duration) {
         *self.back.lock().unwrap() += by;
+    }
+
+    pub(super) fn stay_up(&self, for_so_long: Duration) {
+        *self.up.lock().unwrap() = for_so_long;
     }
 }
 
@@ -52,6 +60,9 @@ impl Clock for Hand {
         let until = moved.borrow().saturating_add(wait);
         // The sender lives as long as this clock.
         let _ = moved.wait_for(|passed| *passed >= until).await;
+    }
+    fn up(&self) -> Duration {
+        *self.up.lock().unwrap()
     }
 }
 
@@ -96,6 +107,18 @@ impl Place {
         fs::write(self.at("other/other.yaml"), text).unwrap();
         git(&self.at("other"), &["add", "-A"]);
         git(&self.at("other"), &["commit", "-qm", "other"]);
+    }
+
+    /// Another source of the same repository, which asks at `address` first.
+    fn away(&self, address: SocketAddr) {
+        fs::create_dir(self.at("infra/away")).unwrap();
+        let zone = fs::read_to_string(self.at("infra/zone.yaml")).unwrap();
+        fs::write(self.at("infra/away/zone.yaml"), zone.replace("example.com", "other.example")).unwrap();
+        self.commit(&["www"]);
+        let infra = self.at("infra").display().to_string();
+        let away =
+            format!("name: away, url: ['https://{address}/away.git', {infra}], path: away, interval: 60s");
+        self.configure("60s}]", &format!("60s, ignore: [away], allow: all}}, {{{away}, allow: all}}]"));
     }
 
     pub(super) fn at(&self, name: &str) -> PathBuf {
@@ -188,6 +211,101 @@ async fn an_hour_without_git_loses_nothing_and_the_next_commit_is_found() {
     clock.advance(Duration::from_secs(66));
     until("the next commit", || place.zone().contains("api")).await;
     until("it is known", || instance.follower.sources()["infra"].behind.is_none()).await;
+    instance.stop();
+    instance.ended().await;
+}
+
+/// Lets time pass, by steps, until something that waits for it has come about.
+async fn in_time(clock: &Hand, what: &str, is_so: impl Fn() -> bool) {
+    for _ in 0..2_400 {
+        if is_so() {
+            return;
+        }
+        clock.advance(Duration::from_secs(1));
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("not within 120 s: {what}");
+}
+
+/// A server that never comes to the end of its first answer, as long as this is there; one that says nothing is given up in time.
+async fn endless() -> (SocketAddr, JoinSet<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (address, mut serving) = (listener.local_addr().unwrap(), JoinSet::new());
+    serving.spawn(async move {
+        let mut connections = JoinSet::new();
+        while let Ok((mut stream, _)) = listener.accept().await {
+            connections.spawn(async move {
+                // A record of TLS of 16 KiB, byte by byte.
+                let mut part: &[u8] = b"\x16\x03\x03\x40\x00\x02";
+                while stream.write_all(part).await.is_ok() {
+                    part = b"\x00";
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                }
+            });
+        }
+    });
+    (address, serving)
+}
+
+async fn begun(place: &Place, clock: &Arc<Hand>) -> Arc<Instance> {
+    store::init(&place.at("state"), store::Init::New, clock.clone()).await.unwrap();
+    let config = place.at("config.yaml");
+    let session = Session::open_at(Some(&config), Environment::default(), clock.clone()).await;
+    Instance::start(session.unwrap(), None, &Options::default(), &TaskTracker::new()).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_moved_does_not_wait_for_ever_for_who_hangs_and_deletes_nothing_meanwhile() {
+    let (place, clock) = (Place::new(), Hand::new());
+    let (address, serving) = endless().await;
+    place.away(address);
+    place.commit(&["www", "api"]);
+    let instance = begun(&place, &clock).await;
+    in_time(&clock, "what was read is in force", || place.zone().contains("api")).await;
+
+    place.commit(&["api", "ftp"]);
+    instance.follower.wake(Some("infra".into()));
+    in_time(&clock, "the next commit", || place.zone().contains("ftp")).await;
+    assert!(place.zone().contains("www"), "the other one may declare it: {}", place.zone());
+    drop(serving);
+    until("all is known", || !place.zone().contains("www")).await;
+    instance.stop();
+    instance.ended().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_waits_for_another_source_does_not_come_into_force_with_what_does_not_wait() {
+    let (place, clock) = (Place::new(), Hand::new());
+    let (address, serving) = endless().await;
+    place.away(address);
+    // Of another repository.
+    let third = |name: &str| {
+        let zone = fs::read_to_string(place.at("infra/zone.yaml")).unwrap();
+        let zone = zone.replace("example.com", "third.example").replace("www", name);
+        fs::write(place.at("third/zone.yaml"), zone).unwrap();
+        git(&place.at("third"), &["add", "-A"]);
+        git(&place.at("third"), &["commit", "-qm", "zone"]);
+    };
+    fs::create_dir(place.at("third")).unwrap();
+    git(&place.at("third"), &["init", "-q"]);
+    third("one");
+    let source = format!("name: third, url: {}, interval: 60s, allow: all", place.at("third").display());
+    place.configure("allow: all}]", &format!("allow: all}}, {{{source}}}]"));
+    let written = || fs::read_to_string(place.at("zones/third.example.zone")).unwrap_or_default();
+    let instance = begun(&place, &clock).await;
+    let is_begun = || place.zone().contains("www") && written().contains("one");
+    in_time(&clock, "what was read is in force", is_begun).await;
+
+    place.commit(&["www", "ftp"]);
+    instance.follower.wake(Some("infra".into()));
+    let infra = || instance.follower.sources()["infra"].clone();
+    until("the next commit is known", || infra().offered != infra().commit).await;
+    third("two");
+    instance.follower.wake(Some("third".into()));
+    until("what does not wait is in force", || written().contains("two")).await;
+    assert_ne!(infra().offered, infra().commit, "it waits for the other one of its repository");
+    in_time(&clock, "what waited", || place.zone().contains("ftp")).await;
+    drop(serving);
     instance.stop();
     instance.ended().await;
 }

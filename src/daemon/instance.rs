@@ -5,6 +5,7 @@ use super::{
     fate::{self, Fates},
     follow::{self, Bids},
     follower::Follower,
+    gathered::Gathered,
     given::Pending,
     hints,
     requests::Requests,
@@ -68,6 +69,8 @@ pub struct Instance {
     pub(crate) requests: Requests,
     /// Consent of pushes that Git has not taken yet.
     pub(crate) pending: Arc<Pending>,
+    /// Pushes that move several sources.
+    pub(super) gathered: Arc<Gathered>,
     /// What was said of sources.
     pub(super) wishes: Arc<Wishes>,
     /// What of its own state does not succeed.
@@ -113,6 +116,7 @@ impl Instance {
             }
         };
         let pending = before.map(|before| before.pending.clone()).unwrap_or_default();
+        let gathered = before.map(|before| before.gathered.clone()).unwrap_or_default();
         let wishes = before.map(|before| before.wishes.clone()).unwrap_or_default();
         let seed = Hash::of(session.config.instance.as_bytes()).0;
         let settings = Settings {
@@ -148,6 +152,7 @@ impl Instance {
             observes: options.observe,
             requests: Requests::default(),
             pending,
+            gathered,
             wishes,
             upkeep,
             unreported: Mutex::default(),

@@ -16,6 +16,7 @@ mod control;
 mod fate;
 mod follow;
 mod follower;
+mod gathered;
 mod given;
 mod hints;
 #[cfg(test)]

@@ -9,6 +9,7 @@ use crate::{
     config::Environment,
     operation::{Form, Given, PushAsk, PushFollow, SyncAsk, SyncLine, SyncOutcome, Upload},
     session::Session,
+    source::Reach,
     store::{self, EventFilter},
 };
 use reconciled_engine::{
@@ -77,6 +78,7 @@ fn push(place: &Place, approve: &[&str]) -> (PushAsk, PushFollow) {
         accept_rewind: false,
         approve: approve.clone(),
         claimed: None,
+        moves: Vec::new(),
     };
     let (upload, trailers, form, signed) = (Upload::default(), Vec::new(), Form::default(), None);
     (PushAsk { repository, reference, commit, upload, approve, trailers, form, signed }, follow)
@@ -223,7 +225,8 @@ async fn consent_of_a_push_counts_as_every_source_of_its_plan_is_configured_afte
         let about: &[&str] = if was_known { &["infra", "other"] } else { &["infra"] };
         let about = about.iter().map(|name| Arc::from(*name)).collect();
         let (ask, follow) = push(place, &["aaaaaa"]);
-        between.old.pending.put(&ask, "ann", vec![Given { text: "aaaaaa".into(), hold, about }]);
+        let given = vec![Given { text: "aaaaaa".into(), hold, about }];
+        between.old.pending.put(&ask, "ann", given, Reach::Without);
 
         place.other(if was_known { "nothing.example" } else { "example.com" });
         let other = format!(

@@ -10,6 +10,7 @@ use super::{
     Daemon, Instance,
     arrival::is_commit,
     follow::held,
+    given::was_taken,
     meant::{named, sole},
     stopping,
     wishes::{What, Wish},
@@ -92,6 +93,7 @@ pub(crate) async fn pushed(
         let (commit, actor) = (ask.commit.as_str().into(), who.into());
         said.push(instance.wishes.put(&source.name, What::Rewind { commit, actor, is_push: true }));
     }
+    instance.gathered.all(ask, actor, &*instance.session.clock).await;
     follow_on(daemon, instance, asked, said, actor, lines).await
 }
 
@@ -162,11 +164,18 @@ async fn approve(
     lines: &Lines,
 ) -> Result<(), Failure> {
     let hint = "hint: reconciled status shows what is held, and how to consent to it";
-    let Some(given) = instance.pending.take(ask, actor) else {
-        let why = "the daemon has made no plan of this push, or began anew since";
-        tell(lines, SyncLine::Message { text: format!("note: nothing is approved: {why}\n{hint}") }).await;
+    let refused = |why: &str| SyncLine::Message { text: format!("note: nothing is approved: {why}\n{hint}") };
+    let Some((given, before)) = instance.pending.take(ask, actor) else {
+        tell(lines, refused("the daemon has made no plan of this push, or began anew since")).await;
         return Ok(());
     };
+    if given.is_empty() {
+        return Ok(());
+    }
+    if let Err(why) = was_taken(instance, ask, before).await {
+        tell(lines, refused(&why.to_string())).await;
+        return Ok(());
+    }
     let (db, sources) = (&instance.writing.db, &instance.session.config.sources);
     let now = instance.session.clock.now();
     let in_force = instance.follower.desired();

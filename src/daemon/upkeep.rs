@@ -3,9 +3,9 @@
 //! Guarantees: none of it holds up a pass, and none that hangs holds up a reload or a stop; a backup is complete or not there;
 //! the export repeats no event and leaves none out, also across a crash: where it goes on is read from the file itself, or,
 //! where that was moved away or emptied, from the state. A crash between the file and the state repeats events only where the
-//! file goes in the same moment. No event goes because a clock is ahead that is set within an hour after the start. What fails or
-//! hangs is tried again, told once and shown until it is over; a backup, which costs as much as the state is large, less and less
-//! often. What hangs is not begun a second time beside itself, also by no later instance.
+//! file goes in the same moment. No event goes because a clock is ahead that is set within an hour after the host started, and within
+//! [`SOON`] after the process did. What fails or hangs is tried again, told once and shown until it is over; a backup, which costs as
+//! much as the state is large, less and less often. What hangs is not begun a second time beside itself, also by no later instance.
 
 mod backups;
 mod export;
@@ -35,8 +35,11 @@ use std::{
 pub(crate) const UPKEEP: &str = "upkeep";
 /// How often it is looked whether anything is due.
 const LOOK: Duration = Duration::from_secs(5);
-/// How often old events are taken out, and how long after the start of the process for the first time: by then the clock is set.
+/// How often old events are taken out, and how long after the start of the host for the first time: by then the clock is set. Where
+/// nobody knows when that was, it is after the start of the process.
 const TRIM: Duration = Duration::from_secs(3_600);
+/// How long after the start of the process for the first time, wherever it runs.
+const SOON: Duration = Duration::from_secs(300);
 /// Longest time until a backup that failed is tried again.
 const LONGEST: Duration = Duration::from_secs(900);
 /// What took so long hangs, as on a mount whose server is away.
@@ -123,6 +126,12 @@ impl Upkeep {
     /// set, makes nothing old. While this host was off it makes it earlier than it is, until the next start.
     fn at_least(&self, now: Duration) -> Duration {
         now.min(self.began + self.has_run())
+    }
+
+    /// True once it is for so long that the clock was there to be set, on a host that is `up` for so long.
+    fn is_clock_set(&self, up: Duration) -> bool {
+        let run = self.has_run();
+        run >= TRIM || run >= SOON && up >= TRIM
     }
 
     /// How long this process has run at least, whatever the clock was set to meanwhile.
@@ -234,7 +243,7 @@ async fn watch_trail(instance: &Instance) {
         // What was not exported stays, whatever its age.
         if let Some(keep) = audit.keep.filter(|_| is_exported)
             // The newest event may itself be of a clock that was ahead, as it is at each start of a host without a battery.
-            && instance.upkeep.has_run() >= TRIM
+            && instance.upkeep.is_clock_set(cx.clock.up())
             // A clock that went back is no reason to wait for what it said before.
             && trimmed.is_none_or(|at| now < at || at + TRIM <= now)
         {

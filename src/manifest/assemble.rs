@@ -62,7 +62,7 @@ pub(super) fn assemble(
     };
     let standing: Vec<bool> = unit_of.iter().map(|unit| stands(*unit)).collect();
     let mut set_aside: BTreeMap<(Scope, ResourceId), BTreeSet<Arc<str>>> = BTreeMap::new();
-    let mut aside = BTreeMap::new();
+    let (mut aside, mut shared_aside) = (BTreeMap::new(), BTreeMap::<_, BTreeSet<_>>::new());
     let source_of = |unit: usize| loading.sides[loading.units[unit].source].request.name.clone();
     // Where nothing is wrong anywhere, it is not looked for in each of many resources.
     let some_go = !losers.is_empty() || !standing.iter().all(|stands| *stands);
@@ -74,8 +74,13 @@ pub(super) fn assemble(
         };
         if !resources.iter().all(stays) {
             for resource in resources.iter().filter(|resource| !stays(resource)) {
-                let by = source_of(unit_of[resource.origin.manifest as usize]);
-                set_aside.entry((scope.clone(), resource.id.clone())).or_default().insert(by);
+                let (unit, place) =
+                    (unit_of[resource.origin.manifest as usize], (scope.clone(), resource.id.clone()));
+                if cache.policies.get(resource.policy).merge {
+                    let key = loading.units[unit].key.clone();
+                    shared_aside.entry(place.clone()).or_default().insert(key);
+                }
+                set_aside.entry(place).or_default().insert(source_of(unit));
             }
             if !resources.iter().any(stays)
                 && let Some(declarer) = declarer(&loading, scope, resources, &unit_of, &standing)
@@ -116,6 +121,8 @@ pub(super) fn assemble(
         ignored,
         pinned: BTreeMap::new(),
         set_aside,
+        // The session knows which of them are of a revision that is not in force.
+        shared_by_newest: BTreeMap::new(),
         hidden: hidden(&loading, aside),
         ailing: loading.request.ailing.keys().cloned().collect(),
         // The session knows what is in force.
@@ -130,7 +137,7 @@ pub(super) fn assemble(
     let (outputs, secrets) = (loading.asked.take(), loading.secrets.take());
     let unchecked = unchecked(&loading, &taken);
     let problems = problems::sorted(loading);
-    Loaded { desired, problems, withheld, unchecked, contested, outputs, secrets, counts }
+    Loaded { desired, problems, withheld, unchecked, contested, shared_aside, outputs, secrets, counts }
 }
 
 /// Who of those in error declares `scope`, none of whose `resources` stays. What the host denies a source is no word of it.
@@ -295,7 +302,11 @@ fn report_untaken(loading: &mut Loading<'_>, taken: &[Taken]) {
         let names: Vec<&str> = entries.iter().map(|entry| &*loading.entries[*entry].name).collect();
         let problem = match asked {
             true => problem.hint("what it contributes to is declared nowhere in the sources of this host"),
-            false => problem.hint(format!("write `provider:` in its spec, one of: {}", names.join(", "))),
+            // Not every kind has a `provider` in its spec: that of a Terraform provider is its own.
+            false => problem.hint(format!(
+                "say which with the annotation `reconciled/provider`, one of: {}",
+                names.join(", ")
+            )),
         };
         let problem = standing::place(loading, unit, problem, unit.document.span);
         problems.push((unit.source, problem));
@@ -493,8 +504,9 @@ fn source_states(
         let state = SourceState {
             revision: side.request.revision.clone(),
             label: side.request.label.clone(),
-            // The session knows what else was offered.
+            // The session knows what else was offered, and how far others are.
             newest: None,
+            awaits: None,
             prunes: side.request.prunes && !side.has_errors,
             broken,
             unassigned: keys(source, &Standing::Unassigned),

@@ -79,6 +79,8 @@ pub(super) struct Product {
     pub(super) ignored: Vec<(Scope, Arc<str>)>,
     /// What the remote calls them, where a manifest says so.
     pub(super) remotes: Vec<(Arc<Scope>, ResourceId, Arc<str>)>,
+    /// What of this host each has for itself.
+    pub(super) on_host: Vec<(Arc<Scope>, ResourceId, Arc<str>)>,
     /// Those that it declares for other hosts.
     pub(super) unselected: Vec<(Arc<Scope>, ResourceId)>,
     /// Scopes that it contributes to, and that only these manifests declare, of which nothing is made here.

@@ -352,6 +352,8 @@ pub struct Loaded {
     pub unchecked: BTreeSet<Arc<str>>,
     /// What more than one source declares. Who tracks it owns it; with [`Request::owners`] loading again tells.
     pub contested: BTreeSet<(Scope, ResourceId)>,
+    /// What manifests share (`merge: true`) that do not count.
+    pub shared_aside: BTreeMap<(Scope, ResourceId), BTreeSet<ManifestKey>>,
     /// Outputs that were asked for. With [`Request::outputs`] loading again puts their values in place.
     pub outputs: BTreeSet<Reference>,
     /// Secrets that were asked for.
@@ -402,9 +404,9 @@ pub fn misplaced(files: &dyn Files, rules: &SourceRules, host: &Host) -> Vec<Pro
 ///
 /// `types` stands for the provider types of this program, one entry each; what names they have in a
 /// configuration, which variables there are and what this host is called is not checked.
-pub fn validate(files: &dyn Files, types: &[EntryView], rules: SourceRules) -> Loaded {
+pub fn validate(files: &dyn Files, name: &str, types: &[EntryView], rules: SourceRules) -> Loaded {
     let source = SourceRequest {
-        name: "dir".into(),
+        name: name.into(),
         revision: "".into(),
         label: "".into(),
         files,

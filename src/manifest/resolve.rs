@@ -8,7 +8,7 @@ use super::{
     template::{Rendered, Template, Wrong},
 };
 use crate::{
-    config::{Host, Wanted},
+    config::{FOLDER, Host, Wanted},
     sops::Refused,
 };
 use reconciled_provider::{
@@ -95,8 +95,12 @@ impl Directory {
     }
 
     fn missing(&self, units: &[Unit], from: &Unit, address: &Address) -> Problem {
-        let problem =
-            Problem::error(format!("there is no manifest `{address}` in source `{}`", from.key.source()));
+        // A folder is no source, whatever it is called among them.
+        let place = match from.key.source() {
+            FOLDER => "here".to_owned(),
+            source => format!("in source `{source}`"),
+        };
+        let problem = Problem::error(format!("there is no manifest `{address}` {place}"));
         if let Some(other) = units.iter().find(|unit| {
             unit.source != from.source
                 && unit.document.kind == address.kind

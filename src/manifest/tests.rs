@@ -167,6 +167,15 @@ fn what_a_list_declared_stays_where_it_is_no_list_any_more() {
 }
 
 #[test]
+fn what_git_lfs_keeps_elsewhere_is_no_file_without_manifests() {
+    let rest = "oid sha256:4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e2393\nsize 12\n";
+    let pointer = format!("version https://git-lfs.github.com/spec/v1\n{rest}");
+    check_broken(&pointer, &["error: this is a pointer of Git LFS", "--> a.yaml", "git lfs untrack"]);
+    // A file of another tool may say where that is described.
+    assert_eq!(good(&Setup::new(&[("a.yaml", "version: https://git-lfs.github.com/spec/v1\n")])), "");
+}
+
+#[test]
 fn what_is_wrong_as_yaml_hides_nothing_else_that_is_wrong_with_its_envelope() {
     let told = problems(
         "apiVersion: test/v1\nkind: Thing\nmetadata: {name: a, lables: {}}\nspec:\n  records: [{name: y, ttl: .inf}]\n\
@@ -373,7 +382,7 @@ fn a_folder_is_validated_without_a_configuration() {
             "apiVersion: test/v1\nkind: Thing\nmetadata: {name: h2, annotations: {reconciled/hosts: name=h2}}\nspec: {zone: m, records: [{name: y}]}\n",
         ),
     ]);
-    let loaded = validate(&files, &[entry("fake"), entry("fake2")], SourceRules::default());
+    let loaded = validate(&files, "dir", &[entry("fake"), entry("fake2")], SourceRules::default());
     assert_snapshot!(shown(&loaded), @r#"
     error: field `name` is missing
       --> a.yaml:9:49
@@ -391,7 +400,7 @@ fn a_folder_is_validated_without_a_configuration() {
 fn without_a_configuration_a_stand_in_for_an_entry_is_not_named() {
     let record = "{zone: m, records: [{name: x}]}";
     let files = folder(&[("a.yaml", &thing("a", record)), ("b.yaml", &thing("b", record))]);
-    let loaded = validate(&files, &[entry("fake")], SourceRules::default());
+    let loaded = validate(&files, "dir", &[entry("fake")], SourceRules::default());
     let told = shown(&loaded);
     assert!(told.contains("Thing/b#x in m is declared twice") && !told.contains("any"), "{told}");
 }

@@ -100,15 +100,17 @@ pub(super) fn check_duplicates(
     (losers, contested)
 }
 
-/// Reports manifests that give one thing of a remote two names: both would write it.
+/// Reports manifests that give one thing of a remote, or of this host, two names: both would write it.
 pub(super) fn check_remotes(loading: &mut Loading<'_>, taken: &[Taken]) {
-    // By entry and name there: the manifest that was first, and its resource.
+    // By entry, none for what is of this host, and name there: the manifest that was first, and its resource.
     type First<'a> = (usize, (&'a Scope, &'a ResourceId));
-    let mut first: BTreeMap<(&str, &str), First<'_>> = BTreeMap::new();
+    let mut first: BTreeMap<(Option<&str>, &str), First<'_>> = BTreeMap::new();
     let mut found = Vec::new();
     for taken in taken {
-        for (scope, id, remote) in &taken.product.remotes {
-            let key = (&*scope.provider, &**remote);
+        let of_entry = taken.product.remotes.iter().map(|one| (Some(&*one.0.provider), one));
+        let of_host = taken.product.on_host.iter().map(|one| (None, one));
+        for (entry, (scope, id, remote)) in of_entry.chain(of_host) {
+            let key = (entry, &**remote);
             let this = (&**scope, id);
             let (other, first) = *first.entry(key).or_insert((taken.unit, this));
             // What is one resource already is declared twice, and told as that.

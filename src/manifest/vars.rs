@@ -149,8 +149,18 @@ fn tree(node: &Node) -> serde_json::Value {
     }
 }
 
+/// What a file begins with that Git LFS keeps elsewhere (git-lfs, docs/spec.md, "The Pointer").
+const POINTER: &[u8] = b"version https://git-lfs.github.com/spec/v1";
+
 /// Reads a file of a source as text.
+///
+/// Errors: it is no text, or stands for one that is elsewhere: what that declares nobody knows.
 pub(super) fn source_file(path: &Arc<str>, bytes: &[u8]) -> Result<SourceFile, Box<Problem>> {
+    if bytes.starts_with(POINTER) {
+        let problem = Problem::error("this is a pointer of Git LFS, and not the file itself").in_file(path);
+        let hint = "keep it in Git: git lfs untrack PATTERN, then git add --renormalize . and commit";
+        return Err(Box::new(problem.hint(hint)));
+    }
     match std::str::from_utf8(bytes) {
         Ok(text) => Ok(SourceFile::new(path.clone(), text)),
         Err(error) => {

@@ -21,4 +21,4 @@ mod send;
 pub(crate) use forge::{report, troubles as report_troubles};
 pub use message::{Message, sample};
 pub(crate) use run::watch;
-pub use send::{SendError, send, template_error};
+pub use send::{SendError, address_error, send, template_error};

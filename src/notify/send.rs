@@ -186,20 +186,35 @@ fn rendered(template: &str, message: &Message) -> Result<String, SendError> {
     })
 }
 
+/// Why what holds the address of a receiver holds none; none where it does, or cannot be read.
+pub fn address_error(receiver: &Receiver, secrets: &dyn Secrets) -> Option<String> {
+    let (Way::Webhook { url: place, .. }
+    | Way::Slack { url: place }
+    | Way::Alertmanager { url: place, .. }
+    | Way::Ntfy { url: place, .. }) = &receiver.way
+    else {
+        return None;
+    };
+    let Place::Secret(reference) = place else { return None };
+    secrets.reveal(reference).ok()?;
+    address(place, secrets).err().map(|error| error.text)
+}
+
+fn address(place: &Place, secrets: &dyn Secrets) -> Result<Url, SendError> {
+    let reference = match place {
+        Place::Plain(url) => return Ok(url.clone()),
+        Place::Secret(reference) => reference,
+    };
+    let secret = secrets.reveal(reference)?;
+    let text = std::str::from_utf8(secret.reveal()).ok().map(str::trim);
+    let url = text.and_then(|text| Url::parse(text).ok()).filter(|url| url.has_host());
+    let place = crate::config::describe_secret(reference);
+    url.ok_or_else(|| SendError::new(format!("{place} does not hold an address of http or https"), false))
+}
+
 /// A POST to a place, or to a path below it.
 fn post(place: &Place, path: Option<&str>, secrets: &dyn Secrets) -> Result<RequestBuilder, SendError> {
-    let mut url = match place {
-        Place::Plain(url) => url.clone(),
-        Place::Secret(reference) => {
-            let secret = secrets.reveal(reference)?;
-            let text = std::str::from_utf8(secret.reveal()).ok().map(str::trim);
-            let url = text.and_then(|text| Url::parse(text).ok()).filter(|url| url.has_host());
-            let place = crate::config::describe_secret(reference);
-            url.ok_or_else(|| {
-                SendError::new(format!("{place} does not hold an address of http or https"), false)
-            })?
-        }
-    };
+    let mut url = address(place, secrets)?;
     if let Some(path) = path {
         let base = url.path().trim_end_matches('/').to_owned();
         url.set_path(&format!("{base}/{path}"));

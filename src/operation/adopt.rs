@@ -14,13 +14,10 @@ use reconciled_engine::{
     store::{Condition, ConditionKind, Consent, Event},
     survey::Survey,
 };
-use reconciled_provider::{Hash, Owner, Pattern, Scope, Shown};
+use reconciled_provider::{Delta, Error, FieldChange, Hash, Owner, Pattern, Scope, Shown};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::{slice, sync::Arc, time::Duration};
-
-/// Conditions that this resolves.
-const RESOLVES: [&str; 2] = ["Conflict", "ManagementConflict"];
+use std::{sync::Arc, time::Duration};
 
 /// What can be taken over?
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -72,7 +69,10 @@ pub async fn adoptable(session: &Session, store: &dyn Store, ask: &AdoptAsk) -> 
         ));
     }
     let options = look_at(&only, [meant.clone()]);
+    let calls = &session.surveyor.calls;
+    let under_way = calls.now();
     let mut survey = session.surveyor.survey(store, &outlook.desired, &options).await?;
+    survey.tell_under_way(under_way, calls);
     survey.scopes.retain(|scope, _| only.contains(scope));
     let found = conflicts(session, &outlook, &survey, &meant)?;
     if found.is_empty() {
@@ -117,25 +117,19 @@ fn conflicts(
     let mut all = Vec::new();
     for (scope, view) in &survey.scopes {
         let view = view.as_ref().map_err(|error| Failure::Remote(error.clone()))?;
-        let Some(observer) = session.observer(&scope.provider) else { continue };
-        for condition in view.plan.conditions.iter().filter(|c| RESOLVES.contains(&&*c.reason)) {
+        if session.observer(&scope.provider).is_none() {
+            continue;
+        }
+        for condition in view.plan.conditions.iter().filter(|c| plan::BY_ADOPT.contains(&&*c.reason)) {
             let (Some(id), Some(address)) = (&condition.id, &condition.address) else { continue };
-            let desired = outlook.desired.in_scope(scope);
-            let declared = desired.iter().find(|resource| resource.id == *id);
+            let declared = outlook.desired.in_scope(scope).iter().find(|resource| resource.id == *id);
             let group = declared.map_or("", |d| outlook.desired.manifest(d.origin).key.group());
             let Some(observed) = view.seen.get(id).filter(|_| pattern.matches(address, group)) else {
                 continue;
             };
-            // What is ignored stays as it is.
-            let declared = declared.map(slice::from_ref).unwrap_or_default();
-            let kept = plan::kept(observer, &outlook.desired, declared, &view.seen);
-            let written = plan::written(declared, &kept);
-            let delta = written.first().and_then(|written| observer.compare(written, observed));
-            let fields = delta.map(|delta| delta.fields).unwrap_or_default();
-            let mut lines: Vec<String> = fields
-                .iter()
-                .map(|field| format!("{}: {} → {}", field.path, side(&field.before), side(&field.after)))
-                .collect();
+            let offered = view.offered.get(id).map(Result::as_ref).transpose();
+            let offered = offered.map_err(|error| cannot_be(&address.to_string(), error))?;
+            let mut lines = offered.map(lines).unwrap_or_default();
             if lines.is_empty() {
                 lines.push(clean(&condition.message).into_owned());
             }
@@ -147,13 +141,34 @@ fn conflicts(
                 scope: scope.to_string(),
                 id: id.to_string(),
                 address: address.to_string(),
-                observed: observed.hash.to_string(),
+                observed: plan::as_shown(observed, offered).to_string(),
                 owner,
                 lines,
             });
         }
     }
     Ok(all)
+}
+
+/// Nobody consents to what fails.
+fn cannot_be(address: &str, error: &Error) -> Failure {
+    let message = format!("{address} cannot be taken over: {}", error.chain());
+    Failure::hinted(message, error.hint.as_deref().unwrap_or("to see all of it: reconciled plan"))
+}
+
+/// All that taking it over would change.
+fn lines(delta: &Delta) -> Vec<String> {
+    let line =
+        |field: &FieldChange| format!("{}: {} → {}", field.path, side(&field.before), side(&field.after));
+    let mut lines: Vec<String> = delta.fields.iter().map(line).collect();
+    if delta.replace {
+        let because = match delta.replace_paths.is_empty() {
+            true => String::new(),
+            false => format!(", because of {}", delta.replace_paths.join(", ")),
+        };
+        lines.push(format!("it is deleted and made anew{because}"));
+    }
+    lines
 }
 
 fn side(shown: &Shown) -> String {

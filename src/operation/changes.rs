@@ -33,10 +33,13 @@ pub(crate) fn changed(before: &Desired, after: &Desired) -> Option<BTreeSet<Scop
 
 fn same_sources(before: &Desired, after: &Desired) -> bool {
     before.set_aside == after.set_aside
+        && before.shared_by_newest == after.shared_by_newest
         && before.sources.len() == after.sources.len()
         && before.sources.iter().zip(&after.sources).all(|((a, old), (b, new))| {
             a == b
                 && old.prunes == new.prunes
+                && old.awaits.is_some() == new.awaits.is_some()
+                && old.newest.is_some() == new.newest.is_some()
                 && old.broken == new.broken
                 && old.overlaid == new.overlaid
                 && old.unassigned == new.unassigned
@@ -83,6 +86,17 @@ mod tests {
         let (frozen, whole) = (of(&[("infra", false)]), of(&[("infra", true)]));
         assert_eq!(changed(&frozen, &whole), None);
         assert_eq!(changed(&whole, &whole), Some(BTreeSet::new()));
+        // What of a held change is frozen counts with it while a newer revision is not in force.
+        let behind = |label: &str| {
+            let mut behind = of(&[("infra", true)]);
+            behind.sources.values_mut().for_each(|source| source.newest = Some(label.into()));
+            behind
+        };
+        assert_eq!(changed(&behind("c0ffee1"), &whole), None);
+        assert_eq!(changed(&behind("c0ffee1"), &behind("c0ffee2")), Some(BTreeSet::new()));
+        let mut ahead = of(&[("infra", true)]);
+        ahead.sources.values_mut().for_each(|source| source.awaits = Some("apps".into()));
+        assert_eq!(changed(&ahead, &whole), None);
         let less = Desired { scopes: Default::default(), ..of(&[("infra", true)]) };
         assert_eq!(changed(&whole, &less), Some(BTreeSet::new()), "an empty scope is none");
         let exclusive =

@@ -22,7 +22,7 @@ use crate::{
 use reconciled_engine::{
     Desired, Pin, Store, Suspension,
     plan::{Selection, Step},
-    survey::{SurveyOptions, View},
+    survey::{SurveyOptions, UNDER_WAY, View},
 };
 use reconciled_provider::{Address, Hash, ManifestKey, Observer, Pattern, Resource, ResourceId, Scope, Spec};
 use schemars::JsonSchema;
@@ -205,7 +205,10 @@ pub async fn explain(
     };
     // A version that stands would spare the very reading that is asked for.
     let options = look_at(&scopes, [meant.clone()].into_iter().chain(pins.iter().map(of_pin)));
-    let survey = session.surveyor.survey(reader, desired, &options).await.map_err(Failure::Remote)?;
+    let calls = &session.surveyor.calls;
+    let under_way = calls.now();
+    let mut survey = session.surveyor.survey(reader, desired, &options).await.map_err(Failure::Remote)?;
+    survey.tell_under_way(under_way, calls);
     for (scope, view) in survey.scopes.iter().filter(|(scope, _)| scopes.contains(*scope)) {
         let Some(observer) = session.observer(&scope.provider) else { continue };
         match view {
@@ -346,7 +349,7 @@ impl Look<'_> {
         let seen = view.seen.get(id);
         let read = seen.filter(|seen| !seen.bytes.is_empty() || seen.hash == Hash::of(b""));
         let conditions = view.plan.conditions.iter().filter(|condition| condition.id.as_ref() == Some(id));
-        let is_doubt = |reason: &str| ["CreateUnknown", "Forgotten"].contains(&reason);
+        let is_doubt = |reason: &str| ["CreateUnknown", "Forgotten", UNDER_WAY].contains(&reason);
         Now {
             address: address.to_string(),
             scope: scope.to_string(),

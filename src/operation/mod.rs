@@ -40,14 +40,14 @@ pub use import::{ImportAsk, Imported, import};
 pub use notify::{NotifyTestAsk, notify_test};
 pub use plan::{Form, Insisted, PlanAnswer, PlanAsk, document, look_and_load, plan};
 pub use push::{
-    Given, PushAnswer, PushAsk, PushFollow, PushSource, PushTarget, PushTargetAsk, Pushed, SignedObjects,
-    push,
+    Given, PushAnswer, PushAsk, PushFollow, PushMove, PushSource, PushTarget, PushTargetAsk, Pushed,
+    SignedObjects, push,
 };
-pub(crate) use push::{followed, is_line, take};
+pub(crate) use push::{followed, is_line, moved, take};
 pub use read::{
-    DriftAsk, EventsAsk, HistoryAsk, StatusAnswer, StatusAsk, Unknown, add_behind, add_unknown,
-    add_without_revision, approvals, drift, events, history, lay_over, lay_over_health, of_sources, status,
-    without_revision,
+    DriftAsk, EventsAsk, HistoryAsk, StatusAnswer, StatusAsk, Unknown, add_behind, add_unanswered,
+    add_unknown, add_without_revision, approvals, drift, events, history, lay_over, lay_over_health,
+    of_sources, status, without_revision,
 };
 
 pub use renew::{RenewAsk, Renewed, renew};

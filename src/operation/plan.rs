@@ -28,7 +28,7 @@ use crate::{
     config::Approver,
     consent,
     failure::Failure,
-    session::{Ask, Outlook, Session, Snapshot},
+    session::{Ask, Outlook, Session, Snapshot, await_alike},
     store::{Reader, ScopeStatus},
 };
 use reconciled_engine::{
@@ -116,7 +116,12 @@ pub async fn plan(
 ) -> Result<PlanAnswer, Failure> {
     let Surveyor { hurry, cx, .. } = &session.surveyor;
     let _rush = hurry.rush(&cx.clock);
-    let snapshots = session.snapshots(ask, reader).await?;
+    let mut snapshots = session.snapshots(ask, reader).await?;
+    if let Some(Insisted { in_force, .. }) = insisted {
+        let told = |one: &&Snapshot| one.behind.as_ref().is_none_or(|error| !error.may_pass());
+        let told = snapshots.iter().filter(told).map(|one| one.name.clone()).collect();
+        await_alike(&session.config, in_force, &told, &mut snapshots);
+    }
     // Names are not remembered, only their number: what is to be listed has to be read.
     let refresh = ask.refresh || form.show_foreign;
     if !form.whole
@@ -171,12 +176,14 @@ async fn plan_of(
     form: &Form,
     warnings: &Warnings,
 ) -> Result<(Outlook, Document), Failure> {
+    let under_way = session.surveyor.calls.now();
     let (outlook, glance) = look_and_load(session, snapshots, reader, options).await?;
     let insisted = insisted.map(|insisted| insisted.with(&outlook.desired)).unwrap_or_default();
     let options = &SurveyOptions { insisted, ..options.clone() };
     let mut surveyor = session.surveyor.clone();
     surveyor.cx.warnings = warnings.clone();
-    let survey = surveyor.survey_from(reader, &outlook.desired, glance, options).await?;
+    let mut survey = surveyor.survey_from(reader, &outlook.desired, glance, options).await?;
+    survey.tell_under_way(under_way, &surveyor.calls);
     let document = consented(session, reader, survey, &outlook, form).await?;
     Ok((outlook, document))
 }
@@ -195,7 +202,10 @@ pub(super) async fn survey_from(
     // As the daemon will look, once they are in force.
     let (asked, insisted) = (Some(BTreeSet::new()), insisted.with(&outlook.desired));
     let options = SurveyOptions { only, asked, insisted, ..SurveyOptions::default() };
-    let survey = session.surveyor.survey(reader, &outlook.desired, &options).await?;
+    let calls = &session.surveyor.calls;
+    let under_way = calls.now();
+    let mut survey = session.surveyor.survey(reader, &outlook.desired, &options).await?;
+    survey.tell_under_way(under_way, calls);
     Ok((outlook, survey))
 }
 

@@ -4,8 +4,15 @@
 //! ([`push`]), and how does it go ([`PushFollow`]). It may run as anybody, so it says only what it was given; who
 //! asks is what the kernel says of the peer.
 //!
-//! Guarantees: consent of a push is bound to the plan that was made before it was taken, and is put down only once it
-//! was: a push that is only planned, or refused by whomever, has consented to nothing. Whether it counts is asked both times.
+//! Guarantees: consent of a push is bound to the plan that was made before it was taken, and is put down only once the
+//! repository has it: a push that is only planned, refused by whomever, or never made, has consented to nothing. Whether it counts is
+//! asked both times.
+
+mod target;
+
+use target::at;
+pub(crate) use target::is_line;
+pub use target::{PushSource, PushTarget, PushTargetAsk};
 
 use super::{
     Form, Upload,
@@ -13,10 +20,9 @@ use super::{
     plan::{Document, Insisted, document_from, survey_from},
 };
 use crate::{
-    config::{Approver, Config, GitRef, OnHold, SourceConfig},
+    config::{Approver, Config, SourceConfig},
     consent::{Barred, Concerned, barring},
     failure::{self, Failure},
-    manifest,
     session::{self, Session},
     source::{AmendedTree, Limits, Oid, RawObjects, SourceError, Tree},
     store::{Db, Reader},
@@ -42,110 +48,6 @@ const WAY: &str = "push option";
 
 /// What a plan says of consent that a trailer gives once its commit comes into force.
 const TRAILER: &str = "trailer";
-
-/// Who follows this repository?
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct PushTargetAsk {
-    /// Its path, without links.
-    pub repository: String,
-}
-
-/// What a hook must know to check a push. `init` leaves a copy in the repository for when nobody answers.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct PushTarget {
-    /// The sources that follow the repository.
-    pub sources: Vec<PushSource>,
-    /// What happens to a push whose plan is held.
-    pub on_hold: OnHold,
-    /// How long a push waits for its plan, in milliseconds.
-    pub plan_timeout: u64,
-    /// How long a push follows what it set off, in milliseconds.
-    pub push_timeout: u64,
-    /// The daemon can do without files that are as they are in force: see [`Upload::base`].
-    #[serde(default)]
-    pub knows_base: bool,
-}
-
-/// One source of a repository.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct PushSource {
-    /// Its name.
-    pub name: String,
-    /// What of the repository it follows.
-    pub follows: GitRef,
-    /// Folders of manifests.
-    pub paths: Vec<Arc<str>>,
-    /// Globs of files that are no manifests.
-    pub ignore: Vec<Arc<str>>,
-    /// How much of a tree is read.
-    pub limits: Limits,
-    /// Whoever pushes may consent to what is held.
-    pub consents: bool,
-    /// So may whoever may use the daemon's socket.
-    #[serde(default = "yes")]
-    pub socket: bool,
-    /// A trailer of the commit may consent too.
-    #[serde(default)]
-    pub trailers: bool,
-    /// Commits have to be signed; only the daemon knows by whom.
-    #[serde(default)]
-    pub verifies: bool,
-    /// The commit that is in force, if there is one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub in_force: Option<String>,
-}
-
-/// What was true of every daemon that says nothing of it.
-fn yes() -> bool {
-    true
-}
-
-impl PushTarget {
-    /// What `config` says about the repository at `directory`, which has no link in it.
-    pub fn of(config: &Config, directory: &Path) -> PushTarget {
-        let sources = at(config, directory);
-        let source = |source: &SourceConfig| PushSource {
-            name: source.name.to_string(),
-            follows: source.reference.clone(),
-            paths: source.paths.iter().map(|path| manifest::on_host(path, &config.host)).collect(),
-            ignore: source.ignore.clone(),
-            limits: session::tree_limits(source),
-            consents: source.approve.contains(&Approver::PushOption),
-            socket: source.approve.contains(&Approver::Socket),
-            trailers: source.approve.contains(&Approver::Trailer),
-            verifies: source.verify.is_some(),
-            in_force: None,
-        };
-        let milliseconds = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-        PushTarget {
-            sources: sources.iter().map(source).collect(),
-            on_hold: config.hook.on_hold,
-            plan_timeout: milliseconds(config.hook.plan_timeout),
-            push_timeout: milliseconds(config.hook.push_timeout),
-            knows_base: false,
-        }
-    }
-}
-
-impl PushSource {
-    /// Says whether a push to the ref `name` may move the source.
-    pub fn follows(&self, name: &str) -> bool {
-        session::reference(&self.follows).is_ok_and(|reference| reference.follows(name))
-    }
-
-    /// Says whether it follows one ref that only moves on; else what is pushed may be one of many.
-    pub fn is_line(&self) -> bool {
-        is_line(&self.follows)
-    }
-}
-
-/// Says whether a source follows one ref, whose commits descend from each other.
-pub(crate) fn is_line(follows: &GitRef) -> bool {
-    matches!(follows, GitRef::Branch(_) | GitRef::Tag(_))
-}
 
 /// What would this tree change?
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -264,6 +166,21 @@ pub struct PushFollow {
     pub approve: Vec<String>,
     /// Who the pusher is, as the pusher's side says.
     pub claimed: Option<String>,
+    /// All that the same push moves, where that is more than this one. Each is asked about beside the others.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub moves: Vec<PushMove>,
+}
+
+/// A source, and to where a push moves it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PushMove {
+    /// Its name.
+    pub source: String,
+    /// The ref that was pushed to.
+    pub reference: String,
+    /// Full id of the commit it is at now.
+    pub commit: String,
 }
 
 /// A push that was taken, for the audit trail.
@@ -279,20 +196,22 @@ pub struct Pushed {
     pub claimed: Option<String>,
 }
 
-/// The sources of `config` whose repository is at `directory`.
-fn at(config: &Config, directory: &Path) -> Vec<SourceConfig> {
-    config.sources.iter().filter(|source| session::is_at(config, source, directory)).cloned().collect()
+/// The sources that a push to `reference` of `repository` may move.
+pub(crate) fn moved(config: &Config, repository: &str, reference: &str) -> Vec<SourceConfig> {
+    let follows = |source: &SourceConfig| {
+        session::reference(&source.reference).is_ok_and(|followed| followed.follows(reference))
+    };
+    let mut sources = at(config, Path::new(repository));
+    sources.retain(follows);
+    sources
 }
 
-/// The source that a push to `reference` of `repository` moves.
+/// The one of them that `ask` is about.
 ///
 /// Errors: no source of this name follows it.
 pub(crate) fn followed(config: &Config, ask: &PushFollow) -> Result<SourceConfig, Failure> {
-    let mut sources = at(config, Path::new(&ask.repository)).into_iter();
-    let follows = |source: &SourceConfig| {
-        session::reference(&source.reference).is_ok_and(|reference| reference.follows(&ask.reference))
-    };
-    sources.find(|source| *source.name == *ask.source && follows(source)).ok_or_else(|| {
+    let mut sources = moved(config, &ask.repository, &ask.reference).into_iter();
+    sources.find(|source| *source.name == *ask.source).ok_or_else(|| {
         Failure::plain(format!("no source `{}` follows {} of {}", ask.source, ask.reference, ask.repository))
     })
 }
@@ -330,10 +249,7 @@ pub async fn push(
             "add it under `sources:`; `reconciled init` prints the entry",
         ));
     }
-    let follows = |source: &&SourceConfig| {
-        session::reference(&source.reference).is_ok_and(|reference| reference.follows(&ask.reference))
-    };
-    let tracked: Vec<SourceConfig> = sources.iter().filter(follows).cloned().collect();
+    let tracked = moved(config, &ask.repository, &ask.reference);
     let by: Vec<&str> = tracked.iter().map(|source| &*source.name).collect();
     let meant = if tracked.is_empty() { &sources } else { &tracked };
     let most = |of: fn(Limits) -> u64| meant.iter().map(|s| of(session::tree_limits(s))).max().unwrap_or(0);
@@ -346,7 +262,9 @@ pub async fn push(
         true => held_scopes(&before, in_force, &Concerned::of(reader, &[in_force]).await?, &by),
         false => BTreeSet::new(),
     };
-    let snapshots = session.as_pushed(meant, &ask.commit, &tree, reader).await?;
+    let mut snapshots = session.as_pushed(meant, &ask.commit, &tree, reader).await?;
+    let pushed = meant.iter().map(|source| source.name.clone()).collect();
+    session::await_alike(config, in_force, &pushed, &mut snapshots);
     let (outlook, mut survey) = survey_from(session, reader, snapshots, insisted, &held).await?;
     let is_held = survey.domains.values().any(|domain| domain.hold().is_some());
     let concerned = match consents || is_held {
@@ -476,7 +394,16 @@ fn held_scopes(holds: &[Hold], in_force: &Desired, concerned: &Concerned, by: &[
 
 /// What each source that wants signatures would say about the push.
 fn unverified(tracked: &[SourceConfig], ask: &PushAsk) -> Result<Vec<(String, String)>, Failure> {
-    let Some(signed) = &ask.signed else { return Ok(Vec::new()) };
+    let Some(signed) = &ask.signed else {
+        // Who shows nothing has nothing that is signed.
+        let wanting = tracked.iter().filter(|source| source.verify.is_some());
+        let said = |source: &SourceConfig| {
+            let error =
+                format!("source {} wants signatures, and none of this push was shown to it", source.name);
+            (error, "push again: the hook asks what is wanted each time".to_owned())
+        };
+        return Ok(wanting.map(said).collect());
+    };
     let raw = signed.raw()?;
     let judge = |source: &SourceConfig| session::verify(source)?.judge(&source.name, &raw).err();
     let said = |error: SourceError| (failure::chain(&error), error.hint());

@@ -223,6 +223,37 @@ pub async fn add_behind(
     Ok(())
 }
 
+/// Reason of what is said of a creation that has no answer.
+const UNANSWERED: &str = "Unanswered";
+
+/// Adds the creations without an answer of which no pass has said anything yet: no daemon has this state, so none is at work on them.
+pub async fn add_unanswered(
+    reader: &Reader,
+    ask: &StatusAsk,
+    answer: &mut StatusAnswer,
+    now: Duration,
+) -> Result<(), Failure> {
+    let meant = ask.address.as_deref().map(pattern).transpose()?;
+    let conditions = &mut answer.status.conditions;
+    for (_, open) in reader.unanswered(meant.as_ref()).await? {
+        if conditions.iter().any(|one| one.scope == open.scope && one.id.as_ref() == Some(&open.id)) {
+            continue;
+        }
+        conditions.push(ConditionEntry {
+            scope: open.scope,
+            id: Some(open.id),
+            address: Some(open.address),
+            kind: "waiting".into(),
+            reason: UNANSWERED.into(),
+            message: "it was sent and has no answer so far: whether it was made, a look has to tell".into(),
+            hint: Some("to look, and to see what to do if that tells nothing: reconciled plan".into()),
+            since: open.written_at.unwrap_or(Stamp(now)),
+            next_try: None,
+        });
+    }
+    Ok(())
+}
+
 /// What is tracked for sources and entries that are not configured.
 fn unassigned(aside: &Aside, tracked: &BTreeMap<(String, String), u64>) -> Vec<UnassignedEntry> {
     let (mut sources, mut entries) = (BTreeMap::<&str, u64>::new(), BTreeMap::<&str, u64>::new());

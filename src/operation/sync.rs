@@ -53,7 +53,7 @@ pub struct RequestEntry {
 }
 
 /// One line of the answer.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "event", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum SyncLine {
     /// A source is in force at a commit.

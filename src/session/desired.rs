@@ -110,6 +110,11 @@ impl Outlook {
                 all.push(format!("hint: {}; {} stays in force", error.hint(), snapshot.label));
             }
         }
+        if let Some(other) = self.desired.sources.get(name).and_then(|state| state.awaits.as_ref()) {
+            all.push(format!(
+                "note: source {name} deletes nothing while source {other} of the same repository is not known to be as far"
+            ));
+        }
         all.extend(self.pins.messages_of(name));
         let problems = self.reported.iter().filter(|reported| *reported.source == *name);
         all.extend(problems.map(|reported| format!("{}\n", reported.problem)));
@@ -288,12 +293,16 @@ impl Session {
         // Before anything is read: what tells its kinds meanwhile tells them too late.
         let (ailing, entries) = (self.ailing(), self.entries());
         let (snapshots, loaded, outputs) = self.read(snapshots, &entries, store).await?;
-        let refused = loaded.withheld.clone();
-        let mut outlook = match refused.is_empty() {
+        // Where it is what is in force that is refused, by another configuration, something newer was not read yet.
+        let is_newest = |one: &&Snapshot| one.newest.is_none() && loaded.withheld.contains(&one.name);
+        let refused: BTreeSet<Arc<str>> =
+            snapshots.iter().filter(is_newest).map(|one| one.name.clone()).collect();
+        let mut outlook = match loaded.withheld.is_empty() {
             true => self.outlook_of(snapshots, loaded, outputs, store).await?,
             false => self.in_place(snapshots, loaded, &entries, store).await?,
         };
         self.keep_what_is_newer(&mut outlook, &refused, &entries, store).await?;
+        self.await_who_is_behind(&mut outlook);
         Ok(Outlook { ailing, ..outlook })
     }
 
@@ -317,9 +326,11 @@ impl Session {
             if let Some(source) = source {
                 let good = Known { is_local: true, is_alone: true, ..good };
                 let good = self.poll(&source, good).await?;
+                // What is refused may be what is in force, as its remote is away.
+                let (behind, awaits) = (snapshot.behind.take(), snapshot.awaits.clone());
                 let newest = snapshot.newest.take().unwrap_or_else(|| Box::new(snapshot));
                 let newest = Some(newest).filter(|newest| newest.revision != good.revision);
-                kept.push(Snapshot { newest, ..good });
+                kept.push(Snapshot { behind, newest, awaits, ..good });
             }
         }
         let (kept, in_force, outputs) = self.read(kept, entries, store).await?;

@@ -4,6 +4,7 @@
 //! or migrate anything.
 
 mod ailing;
+mod apart;
 mod desired;
 #[cfg(test)]
 mod docs;
@@ -20,6 +21,7 @@ mod state;
 mod suspended;
 mod writer;
 
+pub use apart::{await_alike, siblings};
 pub use desired::{Ask, Folder, Outlook, SourceAsk};
 pub use fast::Standing;
 pub use outputs::KnownOutputs;
@@ -27,7 +29,9 @@ pub use pins::Pins;
 pub use problems::{FROZEN, source_of};
 pub use renamed::{renames, take_along};
 pub(crate) use sources::oid;
-pub use sources::{Called, Snapshot, TreeFiles, is_at, local_places, reference, tree_limits, verify};
+pub use sources::{
+    Called, Snapshot, TreeFiles, is_at, judge_pushed, local_places, reach, reference, tree_limits, verify,
+};
 pub use state::HostState;
 pub use suspended::{by_files, by_windows, outside};
 pub(crate) use writer::rewound;
@@ -47,7 +51,7 @@ use crate::{
 };
 use reconciled_engine::{
     plan::guard::GuardLimits,
-    survey::{Hurry, Judged, Recall, Rooms, Surveyor, Watched},
+    survey::{Calls, Hurry, Judged, Recall, Rooms, Surveyor, Watched},
 };
 use reconciled_provider::{Clock, Cx, Observer, Pace, Problem, Provider, Stop};
 use std::{
@@ -214,8 +218,8 @@ impl Session {
         let config = Arc::new(config);
         let outside = Some(suspended::at_each_survey(&config, &clock));
         let (recall, hurry, rooms) = (Recall::default(), Hurry::default(), Rooms::default());
-        let judged = Judged::default();
-        let surveyor = Surveyor { entries, cx, outside, recall, hurry, rooms, judged };
+        let (judged, calls) = (Judged::default(), Calls::default());
+        let surveyor = Surveyor { entries, cx, outside, recall, hurry, rooms, judged, calls };
         Ok(Session {
             config,
             config_path,

@@ -21,6 +21,8 @@ pub struct KnownOutputs {
     settled: BTreeSet<ManifestKey>,
     /// Where each of them declares something.
     declared: BTreeMap<ManifestKey, BTreeSet<Scope>>,
+    /// The manifests that what they declare is tracked for, where they are of a folder that stands for no source.
+    tracked_for: BTreeMap<ManifestKey, ManifestKey>,
 }
 
 impl KnownOutputs {
@@ -36,27 +38,30 @@ impl KnownOutputs {
         }
         let mut pins = store.pins().await?;
         pins.retain(|pin| desired.sources.contains_key(pin.manifest.source()) && !pin.is_over(desired, now));
-        KnownOutputs::read_of(places(manifests, desired, &pins), store).await
+        let declared = places(manifests, desired, &pins);
+        let tracked_for = tracked_for(&declared, desired, store).await?;
+        KnownOutputs::read_of(declared, tracked_for, store).await
     }
 
     /// Reads the outputs of manifests that declare something in these scopes.
     async fn read_of(
         declared: BTreeMap<ManifestKey, BTreeSet<Scope>>,
+        tracked_for: BTreeMap<ManifestKey, ManifestKey>,
         store: &dyn Store,
     ) -> Result<KnownOutputs, Failure> {
         let mut known = KnownOutputs::default();
         for (manifest, scopes) in &declared {
-            let rows = store.rows_with_outputs(manifest).await?;
+            let tracked = tracked_for.get(manifest).unwrap_or(manifest);
+            let rows = store.rows_with_outputs(tracked).await?;
             known.all.insert(manifest.clone(), ready::outputs_of(&rows, |scope| scopes.contains(scope)));
             // Where only what it declared before is there, that it is in sync says nothing of what is to come.
             let has_moved =
                 !scopes.is_empty() && !rows.is_empty() && !rows.iter().any(|row| scopes.contains(&row.scope));
-            if !has_moved && store.is_settled(manifest).await? {
+            if !has_moved && store.is_settled(tracked).await? {
                 known.settled.insert(manifest.clone());
             }
         }
-        known.declared = declared;
-        Ok(known)
+        Ok(KnownOutputs { declared, tracked_for, ..known })
     }
 
     /// True when nobody refers to an output.
@@ -69,10 +74,11 @@ impl KnownOutputs {
         self.all.keys().collect()
     }
 
-    /// What tells them apart from others, and where they were looked for, by manifest.
+    /// What tells them apart from others, and where they were looked for, by the manifest that they are tracked for.
     pub(super) fn put_out(&self) -> BTreeMap<ManifestKey, PutOut> {
         let put_out = |(key, outputs): (&ManifestKey, &Map<String, Json>)| {
             let declared_in = self.declared.get(key).cloned().unwrap_or_default();
+            let key = self.tracked_for.get(key).unwrap_or(key);
             (key.clone(), PutOut { hash: ready::hash_of_outputs(outputs), declared_in })
         };
         self.all.iter().map(put_out).collect()
@@ -114,6 +120,39 @@ fn places(
     found
 }
 
+/// The manifests that others track for what a folder declares that stands for no source: it only tries that out, so that what
+/// it refers to is put out by them.
+async fn tracked_for(
+    declared: &BTreeMap<ManifestKey, BTreeSet<Scope>>,
+    desired: &Desired,
+    store: &dyn Store,
+) -> Result<BTreeMap<ManifestKey, ManifestKey>, Failure> {
+    let tries_out = |key: &ManifestKey| {
+        let source = desired.sources.get(key.source());
+        source.is_some_and(|source| !source.prunes && source.revision.is_empty())
+    };
+    let meant = declared.iter().filter(|(key, _)| tries_out(key));
+    // Many of them may be in one.
+    let scopes: BTreeSet<&Scope> = meant.flat_map(|(_, scopes)| scopes).collect();
+    let mut found: BTreeMap<ManifestKey, ManifestKey> = BTreeMap::new();
+    for scope in scopes {
+        let rows = store.scope(scope).await?.rows;
+        for resource in desired.in_scope(scope) {
+            let key = &desired.manifest(resource.origin).key;
+            if found.contains_key(key) || !declared.contains_key(key) || !tries_out(key) {
+                continue;
+            }
+            let row = rows.binary_search_by(|row| row.tracked.id.cmp(&resource.id)).map(|at| &rows[at]);
+            if let Ok(row) = row
+                && row.manifest != *key
+            {
+                found.insert(key.clone(), row.manifest.clone());
+            }
+        }
+    }
+    Ok(found)
+}
+
 impl Outputs for KnownOutputs {
     fn get(&self, reference: &Reference) -> Output {
         let outputs = self.all.get(&reference.target).cloned().map(Json::Object);
@@ -150,6 +189,7 @@ impl Session {
         if known.is_empty() {
             return Ok(false);
         }
-        Ok(KnownOutputs::read_of(known.declared.clone(), store).await? != *known)
+        let now = KnownOutputs::read_of(known.declared.clone(), known.tracked_for.clone(), store).await?;
+        Ok(now != *known)
     }
 }

@@ -3,8 +3,8 @@
 //!
 //! Guarantees: written only where it changed; it ends with the load that finds all well again, and with its source. It
 //! deliberately keeps one entry for all errors of a source: all of them is what `plan` shows. Each manifest that something
-//! is tracked of and that is frozen by them has one of its own, with its key as the id: what it declared is not looked
-//! after, so it is not well.
+//! is tracked of and that is frozen by them, or kept for nothing but a revision that is refused for them, has one of its own, with
+//! its key as the id: what it declared is not looked after, so it is not well. Of one that is in force too `plan` says what is kept.
 
 use super::{Outlook, Writing};
 use crate::{
@@ -15,7 +15,7 @@ use reconciled_engine::{
     Store, Write,
     store::{Condition, ConditionKind},
 };
-use reconciled_provider::{Address, ManifestKey, Problem, Resource, Scope};
+use reconciled_provider::{Address, ManifestKey, Problem, Resource, ResourceId, Scope};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -40,9 +40,13 @@ impl Outlook {
         let errors: Vec<&Problem> =
             mine.map(|reported| &reported.problem).filter(|problem| problem.is_error()).collect();
         let first = errors.first()?;
-        let label = self.snapshots.iter().find(|snapshot| *snapshot.name == *name).map(|s| &s.label);
-        let follows = match (self.withheld.iter().any(|withheld| **withheld == *name), label) {
-            (true, Some(label)) => format!("{label} stays in force"),
+        let snapshot = self.snapshots.iter().find(|snapshot| *snapshot.name == *name);
+        let labels = snapshot.map(|one| (&one.label, one.newest.as_ref().map(|newest| &newest.label)));
+        let follows = match (self.withheld.iter().any(|withheld| **withheld == *name), labels) {
+            (true, Some((label, Some(newest)))) => {
+                format!("{label} stays in force, and what only {newest} declares stays as it is")
+            }
+            (true, Some((label, None))) => format!("{label} stays in force"),
             (true, None) => "nothing is in force yet".into(),
             (false, _) => "the rest is applied, nothing of it is deleted".into(),
         };
@@ -67,12 +71,16 @@ impl Outlook {
     }
 }
 
-/// The manifests of a source that `tracked` is of, and that cannot be read now: nothing of theirs is looked after.
+/// The manifests of a source that `tracked` is of, and of which nothing is looked after: they cannot be read now, or are kept for
+/// nothing but the newest revision, which is refused.
 fn frozen(outlook: &Outlook, name: &str, tracked: &[TrackedEntry]) -> Vec<Condition> {
     let desired = &outlook.desired;
-    let Some(state) = desired.sources.get(name).filter(|state| !state.broken.is_empty()) else {
+    let Some(state) = desired.sources.get(name) else { return Vec::new() };
+    let refused = outlook.withheld.iter().any(|withheld| **withheld == *name);
+    let refused = state.newest.as_ref().filter(|_| refused && state.broken.is_empty());
+    if state.broken.is_empty() && refused.is_none() {
         return Vec::new();
-    };
+    }
     // What another file says of it than the one that cannot be read does not count, but of what they share.
     let counts = |row: &TrackedEntry, resource: &Resource| {
         let is_shared = desired.policies.get(resource.policy).merge;
@@ -86,25 +94,43 @@ fn frozen(outlook: &Outlook, name: &str, tracked: &[TrackedEntry]) -> Vec<Condit
             || state.is_elsewhere(key, &scope)
             || state.is_unselected(key, &scope, &id)
     };
-    let undeclared: BTreeSet<ManifestKey> = tracked
-        .iter()
-        .map(|row| (row, ManifestKey(row.manifest.as_str().into())))
-        .filter(|(row, key)| key.source() == name && !is_known(row, key))
-        .map(|(_, key)| key)
-        .collect();
-    let message = "files with errors may still declare it: it is not changed, restored or deleted";
+    let is_kept = |row: &TrackedEntry| {
+        let Ok(scope) = row.scope.parse::<Scope>() else { return false };
+        let by = desired.set_aside.get(&(scope, ResourceId::from(row.id.as_str())));
+        by.is_some_and(|by| by.contains(name))
+    };
+    let (mut known, mut left) = (BTreeSet::new(), BTreeSet::new());
+    for row in tracked {
+        let key = ManifestKey(row.manifest.as_str().into());
+        if key.source() != name {
+            continue;
+        }
+        if is_known(row, &key) {
+            known.insert(key);
+        } else if refused.is_none() || is_kept(row) {
+            left.insert(key);
+        }
+    }
+    let why = match refused {
+        Some(newest) => {
+            // The rest of what is in force is looked after.
+            left.retain(|key| !known.contains(key));
+            format!("its newest revision, {newest}, declares it and is refused")
+        }
+        None => "files with errors may still declare it".into(),
+    };
     let frozen = |key: &ManifestKey| Condition {
         id: Some((&*key.0).into()),
         address: Some(Address::of(key, None)),
         kind: ConditionKind::Stalled,
         reason: FROZEN.into(),
-        message: message.into(),
+        message: format!("{why}: it is not changed, restored or deleted").into(),
         hint: Some("to see the errors: reconciled plan".into()),
         since: Duration::ZERO,
         next_try: None,
         declared: None,
     };
-    undeclared.iter().map(frozen).collect()
+    left.iter().map(frozen).collect()
 }
 
 impl Writing {

@@ -1,14 +1,14 @@
 //! The sources of an invocation: which commit, which tree, and what went wrong on the way.
 
-use super::desired::Folder;
+use super::desired::{Folder, blocking};
 use crate::{
     clock::SystemClock,
     config::{Approver, Config, FOLDER, GitRef, History, HostSecrets, SourceConfig, beside},
     failure::Failure,
     manifest::{Files, SourceRules},
     source::{
-        APPROVE, CommitInfo, CommitTree, Credentials, Limits, Listings, Mirror, Oid, Paths, Polled,
-        Reference, RemoteSpec, RemoteUrl, SecretSource, SourceError, SshKey, Tree, Verify,
+        APPROVE, CommitInfo, CommitTree, Credentials, Limits, Listings, Mirror, Oid, Paths, Polled, Reach,
+        Reference, RemoteSpec, RemoteUrl, SecretSource, SourceError, SshKey, Tree, Verify, pushed_objects,
     },
     trust::Signer,
 };
@@ -49,6 +49,10 @@ pub struct Snapshot {
     pub behind: Option<Arc<SourceError>>,
     /// What was offered last, where this one is looked at in its place: what that declares is not gone.
     pub newest: Option<Box<Snapshot>>,
+    /// A person named it: that others are elsewhere is meant.
+    pub is_named: bool,
+    /// A source of the same repository that was not read since this revision was had.
+    pub awaits: Option<Arc<str>>,
 }
 
 impl Snapshot {
@@ -62,6 +66,10 @@ impl Snapshot {
             true => self.path() == known,
             false => self.rules.paths.join(",") == known,
         }
+    }
+    /// The revision that is looked at, and what was offered last.
+    pub(super) fn revisions(&self) -> impl Iterator<Item = &Arc<str>> {
+        [&self.revision].into_iter().chain(self.newest.iter().map(|newest| &newest.revision))
     }
 }
 
@@ -194,6 +202,16 @@ pub fn local_places(config: &Config, source: &SourceConfig) -> Vec<PathBuf> {
     let urls = urls(config, source).unwrap_or_default();
     let paths = urls.iter().filter_map(RemoteUrl::local_path).flat_map(names);
     paths.filter_map(|path| path.canonicalize().ok()).collect()
+}
+
+/// The repository at one of a source's urls, in one spelling: Git finds `a.git` as `a` too, and `a/.git`.
+pub(super) fn repository(config: &Config, url: &str) -> String {
+    let url = absolute(config, url);
+    let local = RemoteUrl::parse(&url).ok();
+    let local = local.as_ref().and_then(RemoteUrl::local_path).map(|path| path.to_string_lossy());
+    let name = local.as_deref().unwrap_or(&url).trim_end_matches('/');
+    let name = name.strip_suffix("/.git").or_else(|| name.strip_suffix(".git")).unwrap_or(name);
+    name.trim_end_matches('/').to_owned()
 }
 
 /// How much of a source's tree is read.
@@ -331,7 +349,8 @@ pub(super) fn poll(
         Err(error) => (None, Some(Arc::new(error))),
     };
     let (prunes, behind) = (unread.is_none(), behind.or(unread));
-    Ok(Snapshot { prunes, approves, signer, behind, newest, ..snapshot })
+    let is_named = known.rev.is_some();
+    Ok(Snapshot { prunes, approves, signer, behind, newest, is_named, ..snapshot })
 }
 
 /// What was offered last, where that is not `looked_at` and is signed as it has to be.
@@ -411,6 +430,34 @@ pub(super) fn called(
     })
 }
 
+/// How `reference` of the repository at `directory` stands to a commit.
+pub async fn reach(directory: &str, reference: &str, commit: &str) -> Result<Reach, Failure> {
+    let (directory, reference, commit) = (PathBuf::from(directory), reference.to_owned(), oid(commit)?);
+    blocking(move || Ok(Reach::of(&directory, &reference, commit)?)).await
+}
+
+/// What a source says of a commit that was pushed to `reference` of its repository at `directory`, as its next poll will; what is in
+/// force was judged when it came.
+///
+/// Errors: it is not signed as the source wants; keys or commits cannot be read.
+pub async fn judge_pushed(
+    source: &SourceConfig,
+    directory: &str,
+    reference: &str,
+    in_force: Option<&str>,
+    commit: &str,
+) -> Result<(), Failure> {
+    let (in_force, commit) = (in_force.map(oid).transpose()?, oid(commit)?);
+    let Some(verify) = verify(source).filter(|_| in_force != Some(commit)) else { return Ok(()) };
+    let (name, directory, reference) = (source.name.clone(), PathBuf::from(directory), reference.to_owned());
+    blocking(move || {
+        let objects = pushed_objects(&directory, &reference, in_force, commit, verify.whole_history)?;
+        verify.judge(&name, &objects)?;
+        Ok(())
+    })
+    .await
+}
+
 /// The files of a commit that the mirror has. Blocks.
 pub(super) fn tree_at(
     mirrors: &Mirrors,
@@ -448,6 +495,8 @@ pub(super) fn files(tree: Box<dyn Tree>, name: Option<&SourceConfig>) -> Snapsho
         signer: None,
         behind: None,
         newest: None,
+        is_named: false,
+        awaits: None,
     }
 }
 

@@ -390,7 +390,9 @@ fn and_others(others: usize) -> String {
 fn unverified_hint(onto: &str, keys: &KeyFiles, cause: &Doubt) -> String {
     let files = [&keys.allowed_signers, &keys.gpg_keys];
     let files: Vec<String> = files.into_iter().flatten().map(|path| path.display().to_string()).collect();
-    let sign = format!("sign it anew and push: git rebase --exec 'git commit --amend --no-edit -S' {onto}");
+    // Consent may have come with a commit that changes nothing.
+    let amend = "git commit --amend --no-edit --allow-empty -S";
+    let sign = format!("sign it anew and push: git rebase --exec '{amend}' {onto}");
     match cause {
         Doubt::NotAllowed { .. } => {
             format!("if the key may sign, add it to {} on the daemon's host; else {sign}", files.join(" or "))

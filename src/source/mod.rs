@@ -12,6 +12,7 @@
 //! # Not here
 //! No polling clock, no decision about what to ignore or parse; what a signature proves is `trust`'s.
 
+mod advertised;
 mod amended;
 mod bare;
 mod commit;
@@ -24,6 +25,7 @@ mod listing;
 mod mirror;
 mod oid;
 mod process;
+mod pushed;
 mod received;
 mod reference;
 mod remote;
@@ -50,6 +52,7 @@ pub use listing::Listings;
 pub use mirror::{Mirror, Polled, RemoteSpec};
 pub use oid::Oid;
 pub use process::init;
+pub use pushed::{Reach, pushed_objects};
 pub use received::Received;
 pub use reference::Reference;
 pub use remote::FetchLimits;

@@ -15,11 +15,12 @@ use git2::{
     ProxyOptions, RemoteCallbacks, RemoteRedirect, Repository,
 };
 
+use super::advertised::advertised;
 use super::credentials::{Credentials, Shown};
 use super::error::{Cause, HostPort};
 use super::hostkeys::{KnownKeys, Verdict, fingerprint};
 use super::listing::{Known, Listings};
-use super::reference::{Advertised, Offer, Reference, select};
+use super::reference::{Offer, Reference, select};
 use super::url::{Place, RemoteUrl};
 use super::{SourceError, process};
 
@@ -101,8 +102,7 @@ pub(super) fn pull(
         .connect_auth(Direction::Fetch, Some(callbacks()), Some(proxy(peer.url)))
         .map_err(|error| fail(Stage::Connect, error))?;
     let heads = connection.list().map_err(|error| fail(Stage::Connect, error))?;
-    let heads = heads.iter().map(|head| Advertised { name: head.name().to_owned(), oid: head.oid() });
-    let heads: Vec<Advertised> = heads.collect();
+    let heads = advertised(heads);
     if let Some(turn) = turn {
         turn.end(&heads);
     }

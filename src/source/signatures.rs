@@ -195,7 +195,8 @@ fn who_signs_the_first_commit_anew_is_sent_to_no_commit_before_it() {
     let key = desk.key("ada", ED);
     desk.allow(&[format!("ada@example.com {key}")]);
     desk.unsigned("first\n\nparent none");
-    desk.refused(None, &["git rebase --exec 'git commit --amend --no-edit -S' --root with a key"]);
+    let amend = "git rebase --exec 'git commit --amend --no-edit --allow-empty -S'";
+    desk.refused(None, &[&format!("{amend} --root with a key")]);
     let second = desk.unsigned("second").short();
     desk.refused(None, &[&format!("-S' {second}~1 with a key")]);
 }

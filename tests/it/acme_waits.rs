@@ -46,6 +46,31 @@ fn nothing_is_ordered_until_a_zone_takes_the_record_and_then_at_once() {
 }
 
 #[test]
+fn an_order_that_is_under_way_goes_on_with_its_records_when_their_zone_is_no_longer_declared() {
+    let pdns = Pdns::start();
+    // It looks at a proof after a while, ten seconds at most.
+    let slow = [("PEBBLE_VA_NOSLEEP", "0"), ("PEBBLE_VA_SLEEPTIME", "10")];
+    let pebble = Pebble::start(pdns.port, "", &slow);
+    let env = desk(&pdns, &pebble, "");
+    env.write("config.yaml", &read(&env, "config.yaml").replace("repo.git}", "repo.git, interval: 1s}"));
+    env.push("other.yaml", &zone("example.net", "pdns", WWW));
+    env.push("zone.yaml", &zone("example.com", "pdns", WWW));
+    env.push("web.yaml", &web(&env, &pebble, "web.example.com"));
+    let _daemon = Daemon::start(&env);
+    wait_for("the record", || pdns.rrsets("example.com").keys().any(|name| name.contains("_acme-challenge")));
+    env.push_without("zone.yaml");
+    // Long before anybody looks again by the clock.
+    wait_for("the certificate", || {
+        ["crt", "key"].iter().all(|end| env.path(&format!("ssl/web/tls.{end}")).exists())
+    });
+    is_good(&env, &pebble, "web");
+    assert_eq!(pebble.issued(), (1, 1));
+    wait_for("the record to be gone", || {
+        !pdns.rrsets("example.com").keys().any(|name| name.contains("_acme-challenge"))
+    });
+}
+
+#[test]
 fn nothing_is_ordered_while_the_zone_of_a_name_may_be_declared_where_nothing_can_be_read() {
     let pdns = Pdns::start();
     let pebble = Pebble::start(pdns.port, "", &[]);

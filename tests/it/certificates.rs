@@ -4,6 +4,7 @@ use crate::{
     env::{Env, Output, WIDE_GUARD, zone},
     running::{Daemon, wait_for},
 };
+use reconciled::failpoint::VARIABLE;
 use std::{
     fs,
     os::unix::fs::{MetadataExt, PermissionsExt, symlink},
@@ -309,6 +310,28 @@ fn whatever_happens_to_the_files_costs_no_certificate() {
 }
 
 #[test]
+fn a_renewal_that_was_kept_when_the_process_died_is_put_in_place_whatever_is_said_of_drift() {
+    for mode in ["ignore", "warn"] {
+        let env = desk();
+        let web = certificate(&env, "web", "issuerRef: {name: own}, dnsNames: [example.com]");
+        let annotated = format!("name: web, annotations: {{reconciled/drift: {mode}}}}}");
+        let web = web.replacen("name: web}", &annotated, 1);
+        env.push("all.yaml", &(manifest("Issuer", "own", SELF) + &web));
+        env.apply();
+        let first = fingerprint(&env, "web");
+        env.run(&["renew", "Certificate/web"]).exits(0);
+        let died = env.run_with(&["apply", "--yes"], &[(VARIABLE, "certificate.kept")]);
+        assert_eq!(died.signal, Some(9), "{mode}: {died:?}");
+        assert_eq!(fingerprint(&env, "web"), first, "{mode}");
+        env.run(&["plan"]).exits(0).says(&["~ Certificate/web", "due", "tls.crt is not what was issued"]);
+        env.apply();
+        assert_ne!(fingerprint(&env, "web"), first, "{mode}");
+        is_pair(&env, "web");
+        env.in_sync();
+    }
+}
+
+#[test]
 fn a_reload_that_fails_is_done_again_and_nothing_else_is() {
     let env = desk();
     env.config(&entry(&env, "test -e ready || { echo not now >&2; exit 3; }; echo \"$1\" >> reloaded"));
@@ -322,101 +345,6 @@ fn a_reload_that_fails_is_done_again_and_nothing_else_is() {
     env.apply();
     assert_eq!((read(&env, "reloaded").as_str(), fingerprint(&env, "web")), ("nginx.service\n", first));
     env.in_sync();
-}
-
-/// What somebody else issued for example.com, in `ssl/web`.
-fn of_somebody_else(env: &Env) {
-    fs::create_dir(env.path("ssl/web")).unwrap();
-    openssl(
-        env,
-        &[
-            "req",
-            "-x509",
-            "-newkey",
-            "ec",
-            "-pkeyopt",
-            "ec_paramgen_curve:prime256v1",
-            "-nodes",
-            "-days",
-            "90",
-            "-subj",
-            "/CN=example.com",
-            "-addext",
-            "subjectAltName=DNS:example.com",
-            "-addext",
-            "basicConstraints=CA:FALSE",
-            "-keyout",
-            "ssl/web/tls.key",
-            "-out",
-            "ssl/web/tls.crt",
-        ],
-    );
-}
-
-#[test]
-fn what_somebody_else_issued_is_adopted_also_where_an_authority_of_ones_own_is_to_issue_the_next() {
-    let env = desk();
-    of_somebody_else(&env);
-    let issuers = manifest("Issuer", "own", SELF) + &manifest("Issuer", "ca", "ca: {certificate: ca}");
-    let ca =
-        certificate(&env, "ca", "issuerRef: {name: own}, isCA: true, commonName: Lab CA, duration: 3650d");
-    let web = certificate(&env, "web", "issuerRef: {name: ca}, dnsNames: [example.com]");
-    let theirs = fingerprint(&env, "web");
-    env.push("all.yaml", &format!("{issuers}{ca}{web}"));
-    env.apply();
-    assert_eq!(fingerprint(&env, "web"), theirs);
-    env.in_sync();
-}
-
-#[test]
-fn files_of_somebody_else_are_adopted_when_they_are_as_declared_and_kept_when_they_are_replaced() {
-    let env = desk();
-    of_somebody_else(&env);
-    let theirs = fingerprint(&env, "web");
-    let web = |names: &str| {
-        let spec = format!("issuerRef: {{name: own}}, dnsNames: [{names}]");
-        manifest("Issuer", "own", SELF) + &certificate(&env, "web", &spec)
-    };
-    env.push("all.yaml", &web("example.com"));
-    env.run(&["plan"]).exits(0).says(&["= Certificate/web"]);
-    env.apply();
-    assert_eq!(fingerprint(&env, "web"), theirs);
-    // One more pass takes it over: it is kept, and put back from there.
-    env.apply();
-    env.in_sync();
-    fs::remove_file(env.path("ssl/web/tls.crt")).unwrap();
-    env.apply();
-    assert_eq!(fingerprint(&env, "web"), theirs);
-    env.in_sync();
-
-    // What is ours by adoption may be replaced, and the only copy of a key is kept.
-    let key = read(&env, "ssl/web/tls.key");
-    env.push("all.yaml", &web("example.com, www.example.com"));
-    env.apply();
-    assert_ne!(fingerprint(&env, "web"), theirs);
-    let copies = || {
-        let copies = fs::read_dir(env.path("state/certificates/cert/replaced/web")).unwrap();
-        copies.map(|entry| fs::read_to_string(entry.unwrap().path()).unwrap()).collect::<Vec<_>>()
-    };
-    assert!(copies().contains(&key));
-    env.in_sync();
-    // So is what comes later, and once; it stays when the certificate goes.
-    for _ in 0..2 {
-        fs::remove_file(env.path("ssl/web/tls.key")).unwrap();
-        env.write("ssl/web/tls.key", "put there by hand");
-        env.apply();
-    }
-    // The last one of all is held, as with everything else.
-    env.push("all.yaml", &manifest("Issuer", "own", SELF));
-    let held = env.run(&["apply", "--yes"]).exits(3).says(&["reconciled approve"]);
-    let words: Vec<&str> = held.stdout.split_whitespace().collect();
-    let digest = words[words.iter().position(|word| *word == "approve").unwrap() + 1];
-    env.run(&["approve", digest, "--reason", "meant so"]).exits(0);
-    env.apply();
-    assert!(!env.path("ssl/web/tls.key").exists());
-    let copies = copies();
-    assert_eq!(copies.iter().filter(|copy| *copy == "put there by hand").count(), 1);
-    assert!(copies.contains(&key));
 }
 
 #[test]
@@ -487,19 +415,14 @@ fn a_person_has_a_certificate_made_anew_and_the_daemon_does_it_at_once() {
 }
 
 #[test]
-fn two_certificates_do_not_share_a_directory() {
+fn a_backup_says_that_certificates_are_not_in_it() {
     let env = desk();
-    let spec = format!(
-        "output: {{directory: {}}}, issuerRef: {{name: own}}, dnsNames: [example.com]",
-        env.path("ssl/x").display()
-    );
-    let text = manifest("Issuer", "own", SELF) + &manifest("Certificate", "one", &spec);
-    env.push("all.yaml", &text);
+    let web = certificate(&env, "web", "issuerRef: {name: own}, dnsNames: [example.com]");
+    env.push("all.yaml", &(manifest("Issuer", "own", SELF) + &web));
     env.apply();
-    let first = fingerprint(&env, "x");
-    env.push("all.yaml", &(text + &manifest("Certificate", "two", &spec)));
-    env.run(&["plan"]).exits(1).says(&["Certificate/two and", "are one resource, the directory DIR/ssl/x"]);
-    assert_eq!(fingerprint(&env, "x"), first);
+    let file = env.path("backup.db").display().to_string();
+    let hint = "hint: keep DIR/state/seal.key and DIR/state/certificates too, and elsewhere: they are not in the backup";
+    env.run(&["backup", &file]).exits(0).says(&[hint]);
 }
 
 #[test]

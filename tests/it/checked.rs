@@ -73,6 +73,20 @@ fn a_template_that_names_what_is_not_given_fails() {
 }
 
 #[test]
+fn what_holds_no_address_of_a_receiver_fails_though_it_can_be_read() {
+    let env = desk(|config| {
+        let receiver = "notify: [{name: own, type: slack, url: {env: ADDRESS}, on: [held]}]\n";
+        format!("{receiver}{config}")
+    });
+    let check = |address: &str| env.run_with(&["check"], &[("ADDRESS", address)]);
+    let wrong = "FAIL  receiver own url: environment variable ADDRESS does not hold an address";
+    check("https//CANARY").exits(1).says(&[wrong, "hint: write"]).hides(&["CANARY"]);
+    check("https://127.0.0.1:9/CANARY").exits(0).hides(&["CANARY"]);
+    // That it is not there is told once.
+    env.run(&["check"]).exits(1).hides(&["does not hold"]);
+}
+
+#[test]
 fn a_pattern_that_never_ends_is_an_error_with_its_place() {
     let env = desk(|config| config.replace("{name: infra,", "{name: infra, ignore: [\"[\"],"));
     env.run(&["check"]).exits(1).says(&["`[` is no pattern as of a .gitignore", "config.yaml:"]);

@@ -3,6 +3,7 @@
 use crate::{
     env::{Env, Output, WIDE_GUARD, rrsets, zone},
     running::{Daemon, wait_for},
+    shared::{other_source, push_other},
 };
 use std::fs;
 
@@ -255,4 +256,92 @@ fn what_is_left_of_a_held_change_is_held_while_what_takes_it_back_is_refused() {
     env.push("last.yaml", &last);
     env.apply();
     assert_eq!(env.zone_rrsets(ZONE), all);
+}
+
+#[test]
+fn what_is_shared_loses_no_value_that_a_refused_revision_declares() {
+    let env = desk(", onInvalid: hold");
+    let value = |last: u8| format!("{{name: app, type: A, values: [192.0.2.{last}], merge: true}}");
+    let more = format!(
+        "apiVersion: dns/v1\nkind: RecordSet\nmetadata: {{name: more}}\nspec: {{zone: {ZONE}, records: [{}]}}\n",
+        value(2)
+    );
+    env.write("work/more.yaml", &more);
+    env.push("zone.yaml", &zone(ZONE, "zones", &[&value(1)]));
+    env.apply();
+    let both = rrsets(&[("app A", "300 192.0.2.1 192.0.2.2")]);
+    assert_eq!(env.zone_rrsets(ZONE), both);
+    env.run(&["suspend", "--all", "--reason", "x"]).exits(0);
+    env.push_without("more.yaml");
+    env.run(&["apply", "--yes"]).exits(3).says(&["1 suspended"]);
+    env.write("work/more.yaml", &more);
+    let newest = env.push("bad.yaml", BAD)[..7].to_owned();
+    env.run(&["resume", "--all"]).exits(0);
+    let kept = format!("1 of RecordSet/more: its newest revision, {newest}, declares it and is not in force");
+    env.run(&["plan"]).exits(1).says(&["No changes", &kept]);
+    env.run(&["apply", "--yes"]).exits(1);
+    assert_eq!(env.zone_rrsets(ZONE), both);
+    let daemon = Daemon::ready(&env);
+    sync(&env).exits(1);
+    assert_eq!(env.zone_rrsets(ZONE), both);
+    daemon.stop();
+    // What is taken back declares nothing any more.
+    env.git(&["reset", "-q", "--hard", "HEAD~1"]);
+    env.git(&["push", "-q", "--force", "origin", "HEAD:main"]);
+    env.apply();
+    assert_eq!(env.zone_rrsets(ZONE), rrsets(&[("app A", "300 192.0.2.1")]));
+}
+
+#[test]
+fn what_is_kept_for_a_refused_revision_alone_is_shown_as_frozen() {
+    let env = desk(", onInvalid: hold");
+    let more = set("more", &["old"]);
+    env.write("work/more.yaml", &more);
+    env.push("zone.yaml", &zone(ZONE, "zones", &[WWW]));
+    env.apply();
+    env.run(&["suspend", "--all", "--reason", "x"]).exits(0);
+    let in_force = env.push_without("more.yaml")[..7].to_owned();
+    env.run(&["apply", "--yes"]).exits(3).says(&["1 suspended"]);
+    env.write("work/more.yaml", &more);
+    let newest = env.push("bad.yaml", BAD)[..7].to_owned();
+    env.run(&["resume", "--all"]).exits(0);
+    env.run(&["apply", "--yes"]).exits(1);
+    let stays = format!("{in_force} stays in force, and what only {newest} declares stays as it is");
+    let kept = format!("its newest revision, {newest}, declares it and is refused");
+    let words = [&*stays, &*kept, "FROZEN (1)\n  RecordSet/more  Frozen"];
+    env.run(&["status", "--exit-code"]).exits(3).says(&words);
+    env.push_without("bad.yaml");
+    env.apply();
+    env.run(&["status"]).exits(0).hides(&["FROZEN", "InvalidManifests"]);
+}
+
+#[test]
+fn what_is_newer_is_kept_also_where_what_is_in_force_is_refused_by_now() {
+    let env = Env::zonefile();
+    other_source(&env);
+    let config = fs::read_to_string(env.path("config.yaml")).unwrap();
+    let may = |what: &str| {
+        let keys = format!("repo.git, onInvalid: hold, allow: {what}}}");
+        env.write("config.yaml", &config.replace("repo.git, allow: all}", &keys));
+    };
+    may("all");
+    env.write("work/set.yaml", &set("set", &["m"]));
+    env.push("zone.yaml", &zone(ZONE, "zones", &[WWW]));
+    push_other(&env, &set("more", &["api"]));
+    env.apply();
+    // One source hands over what it has to the other, which is refused for something else.
+    env.write("work/bad.yaml", BAD);
+    env.push("zone.yaml", &zone(ZONE, "zones", &[WWW, "{name: api, type: A, values: [192.0.2.3]}"]));
+    fs::remove_file(env.path("other/more.yaml")).unwrap();
+    env.write("other/README", "nothing\n");
+    env.git_in("other", &["add", "-A"]);
+    env.git_in("other", &["commit", "-q", "-m", "less"]);
+    env.git_in("other", &["push", "-q", "origin", "HEAD:main"]);
+    let kept = "1 of RecordSet/other: ";
+    env.run(&["plan"]).exits(1).says(&[kept]);
+    fs::rename(env.path("repo.git"), env.path("away.git")).unwrap();
+    // The host lets it have no sets any more, and what is in force has one.
+    may("[{provider: zones, kinds: [dns/Zone]}]");
+    let words = ["may not manage dns/RecordSet", "is not a repository", kept];
+    env.run(&["plan"]).exits(1).says(&words).hides(&["#api/A"]);
 }

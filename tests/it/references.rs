@@ -23,6 +23,23 @@ fn www(value: &str) -> String {
 }
 
 #[test]
+fn a_folder_without_a_source_knows_the_outputs_of_what_is_tracked() {
+    let env = desk("");
+    let second =
+        |keys: &str| thing("b", "", &format!("name: b, content: \"of ${{Thing/a:status.id}}\"{keys}"));
+    let first = thing("a", "", "name: a");
+    env.push("a.yaml", &format!("{first}{}", second("")));
+    env.apply();
+    let told = env.run(&["plan", "--dir", "work", "--detailed-exitcode"]).exits(0);
+    told.says(&["No changes"]).hides(&["WaitingForOutput"]);
+    env.write("work/a.yaml", &format!("{first}{}", second(", level: 7")));
+    env.run(&["plan", "--dir", "work"]).exits(0).says(&["level: 3 → 7"]).hides(&["content", "known after"]);
+    env.run(&["apply", "--dir", "work", "--yes"]).exits(0).says(&["1 updated"]);
+    let b = state(&env, "thing-2.json");
+    assert_eq!((b["content"].as_str(), b["level"].as_i64()), (Some("of thing-1"), Some(7)));
+}
+
+#[test]
 fn what_the_hosts_configuration_changes_is_nobodys_commit() {
     let env = Env::zonefile();
     let config = fs::read_to_string(env.path("config.yaml")).unwrap();

@@ -388,6 +388,43 @@ fn a_password_that_a_provider_made_reaches_its_targets_and_nothing_else() {
 }
 
 #[test]
+fn a_copy_of_what_a_provider_calls_sensitive_is_shown_nowhere() {
+    let env = makes_passwords();
+    let thing = |annotations: &str| terraform::thing("a", annotations, "name: a, content: x");
+    let url = format!("db://u:{MADE}1@h");
+    let by_hand = |fields: &[(&str, serde_json::Value)]| {
+        let mut thing = terraform::state(&env, "thing-1.json");
+        fields.iter().for_each(|(name, value)| thing[*name] = value.clone());
+        thing["secret"] = format!("{MADE}1").into();
+        thing["tags"] = serde_json::json!({ "url": url });
+        fs::write(env.path("world/thing-1.json"), thing.to_string()).unwrap();
+    };
+    env.push("a.yaml", &thing(""));
+    env.apply();
+    by_hand(&[("content", url.as_str().into())]);
+    let planned = env.run(&["plan", "--refresh"]).exits(0).says(&["tags: (sensitive) → (none)"]);
+    search("the plan", planned.all().as_bytes());
+    for args in
+        [&["explain", "Thing/a"][..], &["explain", "Thing/a", "-o", "json"], &["status", "-o", "json"]]
+    {
+        search(&format!("{args:?}"), env.run(args).all().as_bytes());
+    }
+    // What is said of it while it is healed.
+    run(&env, &[]);
+    search("the history", env.run(&["history"]).says(&["drift", "content"]).all().as_bytes());
+    // What refers to it has a secret.
+    env.push("a.yaml", &thing("reconciled/ignore: \"secret,tags\""));
+    by_hand(&[]);
+    env.apply();
+    let refers = "name: b, content: \"${Thing.toy/a:status.tags.url}\"";
+    env.push("b.yaml", &terraform::thing("b", "", refers));
+    let planned = env.run(&["plan"]).exits(0).says(&["content: (none) → (sensitive)"]);
+    search("the second plan", planned.all().as_bytes());
+    run(&env, &[]);
+    assert_eq!(terraform::state(&env, "thing-2.json")["content"], url);
+}
+
+#[test]
 fn where_no_secret_can_stand_none_is_put() {
     let env = makes_passwords();
     env.push("pw.yaml", &password("generate 1"));

@@ -2,8 +2,11 @@
 
 use crate::{
     env::{Env, Output, WIDE_GUARD, rrsets, zone},
+    http::{Answer, Place},
     running::{Daemon, wait_for},
 };
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use serde_json::{Value, json};
 use std::{fs, process::Command};
 
 const ZONE: &str = "example.com";
@@ -249,7 +252,7 @@ fn a_trailer_of_a_signed_commit_approves_what_a_push_would_have_held() {
     let refused = try_push(&env, &[]).exits(1);
     refused.says(&[
         "error: refused: what is HELD above needs consent",
-        "hint: let the commit say so, then push again: git commit --amend --no-edit --trailer 'Reconciled-Approve: ",
+        "hint: let the commit say so, then push again: git commit --amend --no-edit --allow-empty --trailer 'Reconciled-Approve: ",
     ]);
     let refused = try_push(&env, &[]).exits(1);
     let digest = digest(&refused.all());
@@ -335,4 +338,152 @@ fn a_trailer_approves_also_without_a_daemon() {
     push(&env);
     env.apply();
     assert_eq!(env.zone_rrsets(ZONE), rrsets(&[("www A", "300 192.0.2.1")]));
+}
+
+/// A desk that takes what it holds, with three records of which a push took two away: they are held.
+fn desk_with_held(source: &str, key: Option<&str>) -> (Env, Daemon, String) {
+    let env = desk_with(source, STRICT);
+    let config = fs::read_to_string(env.path("config.yaml")).unwrap();
+    env.write("config.yaml", &format!("{config}hook: {{onHold: accept}}\n"));
+    push_target(&env);
+    let daemon = Daemon::ready(&env);
+    commit(&env, key, "first", &[WWW, MAIL, API]);
+    try_push(&env, &[]).exits(0);
+    commit(&env, key, "less", &[WWW]);
+    try_push(&env, &[]).exits(0).says(&["infra is held at"]);
+    let status = env.run(&["status", "-o", "json"]).exits(0);
+    let status: Value = serde_json::from_str(&status.stdout).unwrap();
+    let digest = status["holds"][0]["digest"].as_str().unwrap().to_owned();
+    (env, daemon, digest)
+}
+
+/// What a hook of the user of this process would say of a push to `main` that consents to `digest`.
+fn ask(env: &Env, path: &str, commit: &str, digest: &str, more: Value) -> Answer {
+    let repository = env.path("repo.git").canonicalize().unwrap();
+    let mut body = json!({
+        "repository": repository,
+        "reference": "refs/heads/main",
+        "commit": commit,
+        "approve": [digest],
+    });
+    body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    let socket = Place::Socket(env.path("state/api.sock"));
+    let answer =
+        socket.ask("POST", path, &[("content-type", "application/json")], body.to_string().as_bytes());
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    answer
+}
+
+/// Has what the work tree holds planned as such a push.
+fn planned(env: &Env, commit: &str, digest: &str, signed: Value) -> Value {
+    let content = STANDARD.encode(fs::read(env.path("work/zone.yaml")).unwrap());
+    let upload = json!({"files": [{"path": "zone.yaml", "content": content}]});
+    ask(env, "/v1/push/plan", commit, digest, json!({"upload": upload, "signed": signed})).json()
+}
+
+/// Says that such a push was taken.
+fn followed(env: &Env, commit: &str, digest: &str) -> String {
+    ask(env, "/v1/push/follow", commit, digest, json!({"source": "infra", "wait": 2_000})).text()
+}
+
+#[test]
+fn nobody_consents_by_a_push_that_was_not_made() {
+    let (env, daemon, digest) = desk_with_held(", approve: [push-option]", None);
+    let three = env.zone_rrsets(ZONE);
+    let nowhere = "1".repeat(40);
+    let there = env.git(&["rev-parse", "HEAD"]);
+    let before = env.git(&["rev-parse", "HEAD~1"]);
+    for commit in [&nowhere, &there, &before] {
+        assert_eq!(planned(&env, commit, &digest, Value::Null)["approved"], json!([digest]));
+        let told = followed(&env, commit, &digest);
+        assert!(told.contains("note: nothing is approved: refs/heads/main of "), "{told}");
+        assert!(told.contains("since that was planned"), "{told}");
+    }
+    env.run(&["sync", "--wait", "--timeout", "60s"]).exits(3);
+    env.run(&["approvals"]).exits(0).hides(&["push option"]);
+    assert_eq!(env.zone_rrsets(ZONE), three);
+    // Whoever may move the ref needs no hook for it, and none says that it moved: once it has, that is a push.
+    let meant = commit(&env, None, "meant", &[WWW]);
+    env.git(&["push", "-q", "origin", "HEAD:side"]);
+    planned(&env, &meant, &digest, Value::Null);
+    env.git_in("repo.git", &["update-ref", "refs/heads/main", &meant]);
+    let told = followed(&env, &meant, &digest);
+    assert!(!told.contains("nothing is approved"), "{told}");
+    wait_for("it is deleted", || env.zone_rrsets(ZONE) == rrsets(&[("www A", "300 192.0.2.1")]));
+    daemon.stop();
+}
+
+#[test]
+fn nobody_consents_by_a_push_of_what_is_not_signed() {
+    let source = ", approve: [push-option], verify: {allowedSigners: allowed}";
+    let (env, daemon, digest) = desk_with_held(source, Some("ada"));
+    let three = env.zone_rrsets(ZONE);
+    let less = env.git(&["rev-parse", "HEAD"]);
+    let raw = format!("{}\n", env.git(&["cat-file", "commit", "HEAD"]));
+    let signed = json!({"commits": [[less, STANDARD.encode(raw)]]});
+
+    // Who shows nothing that is signed, and who shows something else.
+    let unsigned = commit(&env, None, "not signed", &[WWW]);
+    env.git(&["push", "-q", "origin", "HEAD:side"]);
+    let refused = planned(&env, &unsigned, &digest, Value::Null);
+    assert!(refused["unverified"][0][0].as_str().unwrap().contains("source infra wants signatures"));
+    env.git_in("repo.git", &["update-ref", "refs/heads/main", &unsigned]);
+    followed(&env, &unsigned, &digest);
+    env.git_in("repo.git", &["update-ref", "refs/heads/main", &less]);
+    assert_eq!(planned(&env, &unsigned, &digest, signed)["unverified"], json!([]));
+    env.git_in("repo.git", &["update-ref", "refs/heads/main", &unsigned]);
+    let told = followed(&env, &unsigned, &digest);
+    assert!(told.contains("note: nothing is approved: commit "), "{told}");
+    assert!(told.contains("does not come into force: it is not signed"), "{told}");
+    env.git_in("repo.git", &["update-ref", "refs/heads/main", &less]);
+    sync(&env).exits(3);
+    env.run(&["approvals"]).exits(0).hides(&["push option"]);
+    assert_eq!(env.zone_rrsets(ZONE), three);
+
+    env.git(&["reset", "-q", "--hard", &less]);
+    commit(&env, Some("ada"), "meant", &[WWW]);
+    try_push(&env, &["-o", &format!("reconciled.approve={}", &digest[..8])])
+        .exits(0)
+        .says(&["APPROVED", "infra is in sync at"])
+        .hides(&["nothing is approved"]);
+    assert_eq!(env.zone_rrsets(ZONE), rrsets(&[("www A", "300 192.0.2.1")]));
+    daemon.stop();
+}
+
+#[test]
+fn what_a_refused_push_says_to_type_works_for_commits_that_change_nothing() {
+    let env = desk_with(", approve: [trailer], verify: {allowedSigners: allowed}", STRICT);
+    push_target(&env);
+    let daemon = Daemon::ready(&env);
+    commit(&env, Some("ada"), "first", &[WWW, MAIL, API]);
+    try_push(&env, &[]).exits(0);
+    env.git(&["config", "gpg.format", "ssh"]);
+    env.git(&["config", "user.signingkey", env.path("ada").to_str().unwrap()]);
+    let type_it = |said: &str, from: &str, to: &str| {
+        let line = said.lines().find_map(|line| line.split_once(from)).unwrap_or_else(|| panic!("{said}")).1;
+        let line = format!("{from}{}", line.split(to).next().unwrap());
+        let typed = Command::new("sh")
+            .args(["-c", &line])
+            .current_dir(env.path("work"))
+            .env("HOME", env.dir.path())
+            .env("GIT_CONFIG_GLOBAL", "/dev/null")
+            .env("GIT_CONFIG_NOSYSTEM", "1")
+            .envs([("GIT_COMMITTER_NAME", "A"), ("GIT_COMMITTER_EMAIL", "a@example.com")])
+            .output()
+            .unwrap();
+        assert!(typed.status.success(), "{line}: {}", String::from_utf8_lossy(&typed.stderr));
+    };
+    commit(&env, None, "nothing changes", &[WWW, MAIL, API]);
+    let refused = try_push(&env, &[]).exits(1).says(&["it is not signed"]);
+    type_it(&refused.stderr, "git rebase ", " with a key");
+    try_push(&env, &[]).exits(0).says(&["infra is in sync at"]);
+
+    commit(&env, Some("ada"), "less", &[WWW]);
+    commit(&env, Some("ada"), "nothing changes", &[WWW]);
+    let refused = try_push(&env, &[]).exits(1).says(&["needs consent"]);
+    type_it(&refused.stderr, "git commit --amend ", "\n");
+    // It is made anew by that, and not signed any more.
+    env.git(&["commit", "-q", "--amend", "--no-edit", "--allow-empty", "-S"]);
+    try_push(&env, &[]).exits(0).says(&["is consented to by a trailer", "infra is in sync at"]);
+    daemon.stop();
 }

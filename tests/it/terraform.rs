@@ -354,17 +354,6 @@ fn what_a_provider_warns_of_is_told_once_and_without_secrets() {
 }
 
 #[test]
-fn what_exists_already_says_how_to_take_it_over_and_is_tried_again() {
-    let env = desk("");
-    env.push("a.yaml", &thing("a", "", "name: a, fault: exists"));
-    let says = ["ThingAlreadyExists", "reconciled/import"];
-    env.run(&["apply", "--yes", "--timeout", "1s"]).says(&says);
-    env.run(&["status", "Thing/a"]).says(&says);
-    env.run(&["status"]).says(&["WAITING"]).hides(&["NEEDS A PERSON"]);
-    assert!(things(&env).is_empty());
-}
-
-#[test]
 fn a_process_killed_in_mid_creation_makes_no_second_one_and_leaves_no_orphan() {
     let env = desk("");
     env.push("a.yaml", &thing("a", "", "name: a, delay_ms: 4000"));
@@ -423,27 +412,17 @@ fn a_replacement_whose_creation_never_was_is_forgotten_and_made() {
 }
 
 #[test]
-fn what_exists_is_taken_over_by_its_id() {
+fn what_a_daemon_is_making_is_told_as_under_way_and_not_as_lost() {
     let env = desk("");
-    env.push("a.yaml", &thing("a", "", "name: a, content: x"));
-    env.apply();
-    fs::remove_dir_all(env.path("state")).unwrap();
-    env.push("a.yaml", &thing("a", "reconciled/import: thing-1", "name: a, content: x"));
-    env.run(&["plan"]).exits(0).says(&["= Thing/a"]);
-    env.apply();
-    assert_eq!(things(&env), ["thing-1.json"]);
-    // What is not there is not made: the id is wrong.
-    env.push("b.yaml", &thing("b", "reconciled/import: thing-9", "name: b"));
-    env.run(&["plan"]).says(&["there is no toy_thing with the id `thing-9`"]).hides(&["+ Thing/b"]);
-    env.run(&["apply", "--yes"]);
-    assert_eq!(things(&env), ["thing-1.json"]);
-    env.push_without("b.yaml");
-    // What could not be changed into what is declared is not taken over to be deleted.
-    fs::remove_dir_all(env.path("state")).unwrap();
-    env.push("a.yaml", &thing("a", "reconciled/import: thing-1, reconciled/adopt: \"true\"", "name: other"));
-    env.run(&["plan"]).says(&["would delete and make it anew, because of name"]).hides(&["-/+ Thing/a"]);
-    env.run(&["apply", "--yes"]);
-    assert_eq!(state(&env, "thing-1.json")["name"], "a");
+    let calls = env.path("calls");
+    configure(&env, &format!("env: {{TOY_CALLS: {}}}, ", calls.display()));
+    env.push("a.yaml", &thing("a", "", "name: a, fault: hang"));
+    let _daemon = Daemon::start(&env);
+    wait_for("the call", || fs::read_to_string(&calls).unwrap_or_default().contains("ApplyResourceChange"));
+    let says = ["the call to create it is under way"];
+    let hides = ["may have succeeded", "reconciled forget"];
+    env.run(&["plan"]).exits(0).says(&says).says(&["+ Thing/a"]).hides(&hides).hides(&["NEEDS A PERSON"]);
+    env.run(&["explain", "Thing/a"]).exits(0).says(&says).says(&["at remote  not known"]).hides(&hides);
 }
 
 #[test]

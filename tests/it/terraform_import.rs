@@ -126,6 +126,38 @@ fn no_canary(dir: &Path, canary: &str) {
 }
 
 #[test]
+fn what_depends_on_a_module_with_keys_depends_on_what_is_in_it() {
+    let env = desk("");
+    let (a, b) = (r#"module.vpc["a"]"#, r#"module.vpc["b"]"#);
+    let net = "module.vpc.toy_thing.net";
+    let all =
+        [(a, "net", None), (b, "net", None), (a, "server", Some(net)), ("module.app", "web", Some(net))];
+    let resources = all.iter().zip(1..).map(|((module, name, depends), number)| {
+        let id = format!("thing-{number}");
+        let thing = json!({ "id": id, "name": format!("n{number}"), "size": 0, "level": 3 });
+        put(&env, &id, &thing);
+        let depends: Vec<&str> = depends.iter().copied().collect();
+        let instance = json!({ "schema_version": 1, "attributes": thing, "dependencies": depends });
+        let mut resource = managed("example/toy", "toy_thing", name, &instance);
+        resource["module"] = (*module).into();
+        resource
+    });
+    env.write("terraform.tfstate", &tfstate(&resources.collect::<Vec<_>>()));
+    let (file, out) = (env.path("terraform.tfstate"), env.path("taken"));
+    env.run(&["import", file.to_str().unwrap(), "--out", out.to_str().unwrap()]).exits(0);
+    let text = fs::read_to_string(out.join("Thing.yaml")).unwrap();
+    let depends = |name: &str| {
+        let document =
+            text.split("---\n").find(|document| document.contains(&format!("name: {name}\n"))).unwrap();
+        ["a", "b"].map(|key| document.contains(&format!("Thing.toy/vpc-{key}-net")))
+    };
+    // Within an instance of a module there is that instance alone; from elsewhere any of them may be meant.
+    assert_eq!(depends("vpc-a-server"), [true, false], "{text}");
+    assert_eq!(depends("app-web"), [true, true], "{text}");
+    assert_eq!(depends("vpc-b-net"), [false, false], "{text}");
+}
+
+#[test]
 fn what_waits_for_its_state_is_never_made_instead() {
     let env = desk("");
     let resource = "apiVersion: toy/v1\nkind: Trivial\nmetadata: {name: n, annotations: {reconciled/import: \"tfstate:toy_trivial.n\"}}\nspec: {input: x}\n";
@@ -170,6 +202,29 @@ fn what_goes_back_to_terraform_goes_with_its_state() {
         .exits(0)
         .hides(&["forgotten"]);
     env.run(&["plan", "--dir", out.to_str().unwrap()]).exits(0).says(&["= Thing/a"]).hides(&["+ ", "~ "]);
+}
+
+#[test]
+fn what_goes_back_to_terraform_knows_what_it_depends_on() {
+    let env = desk("");
+    let on = |name: &str| format!("content: \"${{Thing.toy/{name}:status.id}}\"");
+    let all = [
+        thing("a", "", "name: a"),
+        thing("b", "", &format!("name: b, {}", on("a"))),
+        thing("c", "", &format!("name: c, {}", on("b"))),
+    ];
+    env.push("a.yaml", &all.concat());
+    env.apply();
+    let file = env.path("out.tfstate");
+    env.run(&["export", "--tfstate", file.to_str().unwrap()]).exits(0).says(&["3 resources written"]);
+    let written: Json = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
+    let depends = |name: &str| {
+        let mut all = written["resources"].as_array().unwrap().iter();
+        all.find(|one| one["name"] == name).unwrap()["instances"][0]["dependencies"].clone()
+    };
+    assert_eq!(depends("a"), Json::Null);
+    assert_eq!(depends("b"), json!(["toy_thing.a"]));
+    assert_eq!(depends("c"), json!(["toy_thing.a", "toy_thing.b"]));
 }
 
 #[test]

@@ -217,6 +217,85 @@ fn what_was_replaced_stays_while_another_one_may_have_been_made_of_it() {
 }
 
 #[test]
+fn what_a_creation_without_an_answer_may_have_changed_is_not_deleted() {
+    for keys in ["", "env: {TOY_NAMELESS: \"1\"}, "] {
+        let env = desk(keys);
+        env.push("a.yaml", &thing("a", "", "name: x"));
+        env.apply();
+        // The manifest has another name, and the thing the one it had: its cloud takes the creation for a change of it.
+        env.push("a.yaml", &thing("b", "", "name: x, content: precious, fault: same, delay_ms: 4000"));
+        let config = env.path("config.yaml");
+        let arguments = ["--config", config.to_str().unwrap(), "apply", "--yes", "--target", "Thing/b"];
+        let mut apply = env.command(&arguments);
+        let mut child = apply.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        wait_for("the change", || state(&env, "thing-1.json")["content"] == "precious");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        for _ in 0..2 {
+            let said = env.run(&["apply", "--yes", "--timeout", "5s"]).exits(3);
+            said.says(&["until it is known whether Thing/b was made"]);
+        }
+        env.run(&["status", "Thing/a"]).says(&["WaitingForTwin", "reconciled explain Thing/b"]);
+        assert_eq!(state(&env, "thing-1.json")["content"], "precious");
+        // It was not made after all: then what is there is what it was before, and goes.
+        env.run(&["forget", "Thing/b", "--yes"]).exits(0);
+        env.push("a.yaml", &thing("c", "", "name: c"));
+        env.apply();
+        assert_eq!(things(&env).len(), 1);
+        env.in_sync();
+    }
+}
+
+#[test]
+fn a_loss_that_only_a_change_by_hand_asks_for_is_held_whatever_else_of_it_changes() {
+    for drift in ["heal", "ignore"] {
+        let env = desk("");
+        let config = fs::read_to_string(env.path("config.yaml")).unwrap();
+        env.write("key", "one");
+        let secrets = format!("secrets: {{key: {{file: {}}}}}\n", env.path("key").display());
+        env.write("config.yaml", &format!("{secrets}{config}"));
+        let with = |level: u8| {
+            let spec = format!("name: made, content: {{secret: key}}, level: {level}");
+            thing("a", &format!("reconciled/drift: {drift}"), &spec)
+        };
+        env.push("a.yaml", &with(1));
+        env.apply();
+        let file = env.path("world/thing-1.json");
+        let by_hand = fs::read_to_string(&file).unwrap().replace("\"made\"", "\"by hand\"");
+        fs::write(&file, by_hand).unwrap();
+        env.write("key", "two");
+        wait_for("both in the plan", || env.run(&["plan"]).all().contains("-/+ Thing/a"));
+        let held = "1 × drift would be healed by deleting and making anew";
+        env.run(&["apply", "--yes"]).exits(3).says(&[held]);
+        env.push("a.yaml", &with(2));
+        let said = env.run(&["apply", "--yes"]).exits(3).says(&[held]);
+        assert_eq!(state(&env, "thing-1.json")["name"], "by hand", "{drift}");
+        env.run(&["approve", &digest(&said), "--reason", "it may go"]).exits(0);
+        env.apply();
+        assert_eq!(state(&env, "thing-1.json")["name"], "made");
+        env.in_sync();
+    }
+}
+
+#[test]
+fn what_is_declared_and_cannot_be_read_makes_no_desired_state_empty() {
+    let env = desk("");
+    for name in ["a", "b", "c"] {
+        env.push(&format!("{name}.yaml"), &thing(name, "", &format!("name: {name}")));
+    }
+    env.apply();
+    for file in things(&env).iter().filter(|file| state(&env, file)["name"] != "a") {
+        let path = env.path("world").join(file);
+        fs::remove_file(&path).unwrap();
+        fs::create_dir(&path).unwrap();
+    }
+    env.push_without("a.yaml");
+    let said = env.run(&["apply", "--yes", "--refresh"]).says(&["connection refused"]);
+    said.hides(&["became empty"]);
+    assert_eq!(things(&env).len(), 2, "what nobody declares is gone");
+}
+
+#[test]
 fn a_value_that_changes_replaces_what_follows_it() {
     let env = desk("");
     let follower = |more: &str| thing("b", "", &format!("name: b{more}"));

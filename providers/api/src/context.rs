@@ -20,6 +20,10 @@ pub trait Clock: Send + Sync {
     fn now(&self) -> Duration;
     /// Returns after `wait` has passed on this clock.
     async fn sleep(&self, wait: Duration);
+    /// How long the host has been up, since a clock may be wrong until it is set after the start; nothing where that is not known.
+    fn up(&self) -> Duration {
+        Duration::ZERO
+    }
 }
 
 /// A wish to stop: set once, seen by everyone. In-flight calls finish, no new ones begin.

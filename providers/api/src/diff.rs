@@ -81,6 +81,9 @@ pub struct Delta {
     pub replace: bool,
     /// The fields because of which it does, where the remote tells.
     pub replace_paths: Vec<Arc<str>>,
+    /// It does only since somebody else changed it: what was last written could be made as declared in place. That a part of what is
+    /// declared is new is no word for the loss then.
+    pub heals_drift: bool,
     /// Nobody changed anything: what is there is due, as a certificate that is to be renewed. It is never told as a change by
     /// somebody else, and may happen as often as it likes.
     pub is_due: bool,

@@ -154,6 +154,9 @@ pub struct Normalized {
     /// What the remote calls a resource, where the manifest says so (`reconciled/import`): two resources of an entry that
     /// are called the same would be one, written by both.
     pub remotes: Vec<(Arc<Scope>, ResourceId, Arc<str>)>,
+    /// What of this host a resource has for itself, such as a directory: two at one place would overwrite each other, whatever their
+    /// entries.
+    pub on_host: Vec<(Arc<Scope>, ResourceId, Arc<str>)>,
     /// Resources that it declares for other hosts ([`Inputs::selects`]): what is tracked of them goes, as the guard counts what is no
     /// longer meant for a host.
     pub unselected: Vec<(Arc<Scope>, ResourceId)>,

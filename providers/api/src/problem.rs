@@ -26,7 +26,8 @@ pub struct Place {
 
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let file = printable(&self.file);
+        // A name cannot say lines of its own.
+        let file = printable(&self.file).replace('\n', "\\n");
         match (self.line, self.column) {
             (0, _) => f.write_str(&file),
             (line, 0) => write!(f, "{file}:{line}"),
@@ -288,6 +289,14 @@ mod tests {
     #[test]
     fn escape_sequences_of_a_repository_do_not_reach_the_terminal() {
         assert!(!Problem::error("bad \u{1b}[31mname").to_string().contains('\u{1b}'));
+    }
+
+    #[test]
+    fn the_name_of_a_file_is_one_line() {
+        let file = SourceFile::new("z\nerror: y.yaml", "x");
+        let problem = Problem::error("no").at(&file, Span { line: 1, column: 0 });
+        assert_eq!(problem.to_string(), "error: no\n  --> z\\nerror: y.yaml:1\n1 | x");
+        assert_eq!(&*problem.place.unwrap().file, "z\nerror: y.yaml");
     }
 
     #[test]

@@ -5,8 +5,8 @@
 //! removes it, or gives it to somebody else, changes its stamp. That stays the same only where a file is changed twice within
 //! one tick of the clock of its disk; so what was read counts where all stamps had been the same for a while before it was read.
 //!
-//! Guarantees: nothing is remembered but what is well and as declared, few answers for each certificate, and no secret; whatever is
-//! remembered is read again within an hour, since who writes through a mapping, or to the disk itself, leaves no stamp. It
+//! Guarantees: nothing is remembered but what is well and as declared, and when what is in the place of a certificate ends; few
+//! answers for each certificate, and no secret; whatever is remembered is read again within an hour, since who writes through a mapping, or to the disk itself, leaves no stamp. It
 //! deliberately is memory alone: a process that begins reads everything.
 
 use crate::place::{Files, Stamps};
@@ -32,6 +32,8 @@ pub(crate) struct Memory {
     pub(crate) well: Calm<()>,
     /// When each ends.
     pub(crate) endings: Calm<Ending>,
+    /// Those in whose place another one is.
+    others: Mutex<BTreeMap<String, InPlace>>,
     /// What tells outputs apart, in which there is a key.
     key: Option<hmac::Key>,
 }
@@ -47,10 +49,25 @@ pub(crate) struct Seen {
     pub(crate) outputs: hmac::Tag,
 }
 
+/// A certificate that is in the place of another one: it is what is in use.
+#[derive(Clone, Debug)]
+pub(crate) struct InPlace {
+    /// When it should be renewed, in seconds since 1970.
+    pub(crate) due: u64,
+    /// When it ends.
+    pub(crate) end: u64,
+}
+
 impl Default for Memory {
     fn default() -> Memory {
         let key = hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new()).ok();
-        Memory { seen: Calm::default(), well: Calm::default(), endings: Calm::default(), key }
+        Memory {
+            seen: Calm::default(),
+            well: Calm::default(),
+            endings: Calm::default(),
+            others: Mutex::default(),
+            key,
+        }
     }
 }
 
@@ -60,11 +77,29 @@ impl Memory {
         self.key.as_ref().map(|key| hmac::sign(key, &outputs.0))
     }
 
+    fn others(&self) -> MutexGuard<'_, BTreeMap<String, InPlace>> {
+        self.others.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is in place of the certificate `name`, as it was looked at last, where that is another one.
+    pub(crate) fn in_place(&self, name: &str) -> Option<InPlace> {
+        self.others().get(name).cloned()
+    }
+
+    /// Remembers what is in place of the certificate `name`.
+    pub(crate) fn note(&self, name: &str, in_place: Option<InPlace>) {
+        match in_place {
+            Some(other) => drop(self.others().insert(name.to_owned(), other)),
+            None => drop(self.others().remove(name)),
+        }
+    }
+
     /// Forgets all that is remembered of the certificate `name`.
     pub(crate) fn forget(&self, name: &str) {
         self.seen.forget(name);
         self.well.forget(name);
         self.endings.forget(name);
+        self.note(name, None);
     }
 }
 

@@ -3,16 +3,20 @@
 use crate::{
     kept::Issued,
     moment::moment,
-    renewal,
+    renewal, sign,
     wish::{Issue, Wish, secret_words},
     x509::Facts,
 };
-use reconciled_provider::{Delta, FieldChange, Hash, Observed, Resource};
+use reconciled_provider::{Clock, Delta, FieldChange, Hash, Observed, Resource};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Display,
+    time::Duration,
 };
+
+/// How long after the start of a host its clock may have to be set yet.
+const SETTING: Duration = Duration::from_secs(600);
 
 /// One thing that is not as declared.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,17 +65,25 @@ pub(crate) struct Deviant {
     /// the next, which may be the work of somebody else.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) contents: BTreeMap<String, Hash>,
+    /// Whose directory it is, in words for people, where it is not this entry's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) taken: Option<String>,
 }
 
 impl Deviant {
     /// What has nothing else in its files.
     pub(crate) fn of(differs: Vec<Difference>) -> Deviant {
-        Deviant { differs, contents: BTreeMap::new() }
+        Deviant { differs, contents: BTreeMap::new(), taken: None }
     }
     /// Its bytes.
     pub(crate) fn encode(&self) -> Vec<u8> {
         serde_json::to_vec(self).unwrap_or_default()
     }
+}
+
+/// Whose the directory is, where nothing can be put there.
+pub(crate) fn taken(observed: &Observed) -> Option<String> {
+    serde_json::from_slice::<Deviant>(&observed.bytes).ok()?.taken
 }
 
 /// How a resource differs from what was seen of it.
@@ -176,6 +188,24 @@ pub(crate) fn unlike(
         found.push(Difference::renewal("notAfter", before, "renewed"));
     }
     found
+}
+
+/// True for a certificate that nobody takes yet: it was issued while a clock was ahead.
+pub(crate) fn is_early(facts: &Facts, now: u64) -> bool {
+    // One of ours is dated back as far as clocks may differ.
+    now.saturating_add(sign::BACKDATED) < facts.not_before
+}
+
+/// True where the clock may still be behind, as on a host without a battery until the network is there: what is issued by it may be
+/// over once it is right, and what looks early is not.
+pub(crate) fn may_be_behind(clock: &dyn Clock) -> bool {
+    let up = clock.up();
+    !up.is_zero() && up < SETTING
+}
+
+/// That a certificate is not valid yet.
+pub(crate) fn not_yet(facts: &Facts) -> String {
+    format!("not valid before {}", moment(facts.not_before))
 }
 
 /// True when the certificate that signs now has another key than the one it was signed with. What somebody of another name signed

@@ -8,12 +8,14 @@ use crate::{
     Config,
     acme::{self, Acme},
     aside::aside,
-    calm::Look,
-    compare, duration,
+    calm::{InPlace, Look},
+    compare,
+    deliver::{self, View},
+    duration,
     kept::{Issued, Keep},
     moment::moment,
     observe::{self, Eye},
-    place::{self, Files},
+    place::{self, Files, Place},
     renewal, served,
     wish::{Issue, Wish},
     x509,
@@ -23,6 +25,9 @@ use std::time::Duration;
 
 /// How long services may take to show what they were told of, in seconds: most answer before they have read it.
 const READING: u64 = 3;
+
+/// By how much clocks may differ before a person is told of a certificate that is not valid yet, in seconds.
+const CLOCKS: u64 = 3_600;
 
 /// How the certificate of a scope fares. Asks the authority when it would like it renewed, where it is time to; and from now on
 /// watches it, as only passes ask.
@@ -40,7 +45,8 @@ pub(crate) async fn health(
     }
     let question = want.desired.first().and_then(|desired| desired.spec.hash());
     let mut look = None;
-    if let Some(question) = question.filter(|_| watches.again(name)) {
+    let in_place = memory.in_place(name);
+    if let Some(question) = question.filter(|_| watches.again(name) && in_place.is_none()) {
         match memory.well.recall(name, question, cx.clock.now(), place::stamps) {
             Ok(()) => return Ok(vec![(ResourceId::from(name), Health::Healthy)]),
             Err(begun) => look = Some(begun),
@@ -72,6 +78,12 @@ pub(crate) async fn health(
     let due = renewal::due_at(facts.not_before, facts.not_after, wish.renew, issued.suggested.as_ref());
     let (mut why, mut is_silent) = (Vec::new(), false);
     why.extend(lateness(due, facts.not_after, now));
+    if now.saturating_add(CLOCKS) < facts.not_before {
+        why.push(format!("it is {}: is the clock of this machine right?", compare::not_yet(&facts)));
+    }
+    // What is kept is of no use to whoever reads the files.
+    let late = in_place.and_then(|it| lateness(it.due, it.end, now));
+    why.extend(late.map(|late| format!("in its place is another one, and {late}")));
     why.extend(compare::key_mismatch(&wish, &facts));
     let by = wish.issuer_of(issued.issuer.as_deref());
     let signer = observe::signer(cx, keep, by);
@@ -172,10 +184,17 @@ fn with_issuers_of_today(before: &Wish, wish: &Wish) -> Option<Wish> {
 /// When the certificate ends that is in use, and what was last seen of it.
 pub(crate) fn ending(cx: &Cx, eye: &Eye<'_>, name: &str) -> Result<Option<Ending>, Error> {
     let endings = &eye.memory.endings;
-    match endings.recall(name, Hash::default(), cx.clock.now(), place::stamps) {
-        Ok(ending) => Ok(Some(ending)),
-        Err(look) => aside(|| read_ending(cx, eye, name, look)),
-    }
+    let ending = match endings.recall(name, Hash::default(), cx.clock.now(), place::stamps) {
+        Ok(ending) => Some(ending),
+        Err(look) => aside(|| read_ending(cx, eye, name, look))?,
+    };
+    let sooner = |ending: Ending| match eye.memory.in_place(name) {
+        Some(InPlace { due, end }) if Duration::from_secs(end) < ending.at => {
+            Ending { at: Duration::from_secs(end), renewed_at: Duration::from_secs(due), ..ending }
+        }
+        _ => ending,
+    };
+    Ok(ending.map(sooner))
 }
 
 fn read_ending(cx: &Cx, eye: &Eye<'_>, name: &str, look: Look) -> Result<Option<Ending>, Error> {
@@ -201,10 +220,14 @@ fn read_ending(cx: &Cx, eye: &Eye<'_>, name: &str, look: Look) -> Result<Option<
 }
 
 /// What a person wants to know of a certificate. Asks the services that should show it.
-pub(crate) async fn facts(keep: &Keep, name: &str) -> Result<Vec<Fact>, Error> {
+pub(crate) async fn facts(place: &dyn Place, keep: &Keep, name: &str) -> Result<Vec<Fact>, Error> {
     let mut told = Vec::new();
     let mut tell = |name: &str, value: String| told.push(Fact { name: name.into(), value });
-    if let Some(Issued { wish, suggested, chain, issuer, .. }) = keep.issued(name)? {
+    if let Some(issued) = keep.issued(name)? {
+        let wanted = deliver::files(&issued.wish.output, &issued);
+        let view = View::of(place, &issued.wish.output).await;
+        let in_place = observe::other_in_place(&view, &wanted, &issued.facts()?);
+        let Issued { wish, suggested, chain, issuer, .. } = issued;
         for authority in wish.issuers().filter_map(Issue::authority) {
             let id = acme::account_id(authority);
             if let Some(wait) = keep.wait(&id)? {
@@ -227,6 +250,10 @@ pub(crate) async fn facts(keep: &Keep, name: &str) -> Result<Vec<Fact>, Error> {
         let by = if facts.issuer.is_empty() { known } else { facts.issuer };
         tell("issued by", by);
         tell("fingerprint", facts.fingerprint.clone());
+        if let Some(other) = in_place {
+            let until = moment(other.not_after);
+            tell("in its place", format!("{}, another one, until {until}", other.fingerprint));
+        }
         let ders = x509::chain("the certificate that is kept", &chain)?;
         tell("chain", x509::path(ders.iter().map(Vec::as_slice)));
         for (address, sight) in served::look(&wish, facts.key).await {

@@ -88,6 +88,9 @@ pub struct Issued {
     pub account: Option<String>,
     /// What was declared when it was put in place the last time.
     pub wish: Wish,
+    /// It was not put in place since it was issued: what is there instead is what we left there.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_unplaced: bool,
     /// Where its files were before, as long as they are still to be taken away.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub leaving: Vec<Output>,
@@ -131,6 +134,7 @@ impl Issued {
             issuer: None,
             account: None,
             wish,
+            is_unplaced: false,
             leaving: Vec::new(),
             told: None,
             told_units: BTreeSet::new(),

@@ -133,6 +133,7 @@ mod tests {
             unasked_until: 0,
             over: [].into(),
             packed: None,
+            is_unplaced: false,
             leaving: Vec::new(),
             parsed: Default::default(),
         }

@@ -62,7 +62,7 @@ pub fn normalize(config: &Config, manifest: &Manifest, inputs: &dyn Inputs) -> N
         let scope = Arc::new(Scope::new(inputs.entry(), name.as_str()));
         // Two in one directory would overwrite each other.
         let place = format!("the directory {}", wish.output.directory);
-        out.remotes.push((scope.clone(), name.as_str().into(), place.into()));
+        out.on_host.push((scope.clone(), name.as_str().into(), place.into()));
         out.resources.push(Resource {
             id: name.as_str().into(),
             scope,

@@ -6,13 +6,13 @@
 use crate::{
     acme,
     aside::aside,
-    calm::{Look, Memory, Seen},
+    calm::{InPlace, Look, Memory, Seen},
     compare::{self, Deviant, Difference, unlike},
     deliver::{self, There, View},
     heirs::Heirs,
     kept::{Issued, Keep, Private},
     moment::moment,
-    place::{Files, Place},
+    place::{File, Files, Place},
     renewal,
     served::{self, Sights},
     sign,
@@ -37,7 +37,9 @@ pub(crate) struct Standing {
     /// What another certificate is needed for.
     pub(crate) unlike: Vec<Difference>,
     /// What is not right with its files.
-    pub(crate) files: Vec<String>,
+    files: Vec<Difference>,
+    /// What is in its place instead of it, where that can be read.
+    in_place: Option<Facts>,
     /// Marks of what is in its files instead of what should be.
     contents: BTreeMap<String, Hash>,
     /// Directories that its files are still in.
@@ -62,6 +64,7 @@ impl Standing {
             fits: false,
             unlike: vec![Difference::new("certificate", what, "issued anew")],
             files: Vec::new(),
+            in_place: None,
             contents: BTreeMap::new(),
             left: Vec::new(),
             untold: false,
@@ -77,8 +80,14 @@ impl Standing {
             },
         };
         let Ok(facts) = issued.facts() else { return Ok(Some(unusable("cannot be read"))) };
-        let signer = signer(cx, keep, wish.issuer_of(issued.issuer.as_deref()));
+        let by = wish.issuer_of(issued.issuer.as_deref());
+        let signer = signer(cx, keep, by);
         let mut unlike = unlike(wish, &facts, Some(&issued), signer.as_ref(), now);
+        // Of an authority another one would begin no sooner: then it is the clock of today that is wrong, and orders are counted.
+        let is_ours = !matches!(by, Issue::Acme(_));
+        if is_ours && compare::is_early(&facts, now) && !compare::may_be_behind(&*cx.clock) {
+            unlike.push(Difference::renewal("notBefore", compare::not_yet(&facts), "valid now"));
+        }
         let fits = issued.is_of_key();
         if !fits {
             unlike.push(Difference::new("certificate", "is not one of its key", "issued anew"));
@@ -87,14 +96,28 @@ impl Standing {
             unlike.push(Difference::renewal("renew", "asked for by a person", "renewed"));
         }
         let wanted = deliver::files(&wish.output, &issued);
-        let mut troubles = deliver::troubles(view, &wish.output, &wanted)?;
+        let is_unplaced = issued.is_unplaced;
+        let trouble = |what: String| Difference {
+            is_due: is_unplaced,
+            ..Difference::new("output", what, "as declared")
+        };
+        let mut files: Vec<Difference> =
+            deliver::troubles(view, &wish.output, &wanted)?.into_iter().map(trouble).collect();
         let marked = |(name, bytes): (&str, &[u8])| (name.to_owned(), cx.secrets.mark(bytes).0);
         let contents = deliver::others(view, &wanted).map(marked).collect();
         let mark = keep.mark(name);
         match is_kept {
-            true => troubles.extend(view.disorder(&mark)?),
-            false => troubles.extend(view.marked_otherwise(&mark)?),
+            true => {
+                files.extend(view.disorder(&mark)?.into_iter().map(trouble));
+                files.extend(view.left_over().map(|left| Difference::due("output", left, "as declared")));
+            }
+            false => files.extend(view.marked_otherwise(&mark)?.map(trouble)),
         }
+        if is_unplaced && files.is_empty() {
+            // Or what somebody else does to the files from now on would be taken for ours.
+            files.push(Difference::due("state", "in place, and not known to be", "known to be"));
+        }
+        let in_place = other_in_place(view, &wanted, &facts).filter(|_| is_kept);
         let is_elsewhere = |output: &&Output| output.directory != wish.output.directory;
         let left = std::iter::once(&issued.wish.output).chain(&issued.leaving).filter(is_elsewhere);
         let left = left.map(|output| output.directory.clone()).collect();
@@ -105,7 +128,8 @@ impl Standing {
             facts: Some(facts),
             fits,
             unlike,
-            files: troubles,
+            files,
+            in_place,
             contents,
             left,
             untold,
@@ -119,7 +143,7 @@ impl Standing {
 
     /// Everything that is not as declared.
     fn differences(&self, wish: &Wish) -> Vec<Difference> {
-        let files = self.files.iter().map(|trouble| Difference::new("output", trouble, "as declared"));
+        let files = self.files.iter().cloned();
         let units = wish.reload.iter().cloned().collect::<Vec<_>>().join(" ");
         let told = Difference::due("reload", "has not read the files since they changed", units);
         let left =
@@ -127,6 +151,13 @@ impl Standing {
         let left = self.left.iter().map(left);
         self.unlike.iter().cloned().chain(files).chain(left).chain(self.untold.then_some(told)).collect()
     }
+}
+
+/// The certificate that is in place of the one that is `kept`, whose files are to be `wanted`.
+pub(crate) fn other_in_place(view: &View, wanted: &[File], kept: &Facts) -> Option<Facts> {
+    let (_, chain) = deliver::others(view, wanted).find(|(name, _)| *name == deliver::CHAIN)?;
+    let facts = x509::leaf("what is in its place", std::str::from_utf8(chain).ok()?).ok()?;
+    (facts.fingerprint != kept.fingerprint).then_some(facts)
 }
 
 /// What somebody else put where a certificate goes.
@@ -185,7 +216,10 @@ pub(crate) fn signer(cx: &Cx, keep: &Keep, issuer: &Issue) -> Option<Facts> {
 pub(crate) fn signing(cx: &Cx, keep: &Keep, issuer: &Issue) -> Result<Option<sign::Ca>, Error> {
     match issuer {
         Issue::Certificate(name) => {
-            let issued = keep.issued(name)?;
+            let now = cx.clock.now().as_secs();
+            // One that is not valid yet is about to be issued anew.
+            let is_early = |issued: &Issued| issued.facts().is_ok_and(|it| compare::is_early(&it, now));
+            let issued = keep.issued(name)?.filter(|issued| !is_early(issued));
             Ok(issued.map(|issued| sign::Ca { chain: issued.chain.clone(), key: issued.key.secret() }))
         }
         Issue::Secret { cert, key, .. } => {
@@ -319,11 +353,20 @@ fn judge(
     let is_tracked = want.tracked.iter().any(|tracked| *tracked.id.0 == *name);
     let directory = seen.filter(|_| is_declared).map(|(wish, _)| &*wish.output.directory);
     eye.heirs.looked_at(name, directory, is_tracked);
-    let standing = match seen {
-        Some((_, view)) if is_declared && comes_after(cx, keep, eye.heirs, name, view)?.is_some() => None,
-        Some((wish, view)) => Standing::look(cx, keep, name, wish, view)?.map(|standing| (wish, standing)),
-        None => None,
-    };
+    let (mut standing, mut taken) = (None, None);
+    if let Some((wish, view)) = seen
+        && !(is_declared && comes_after(cx, keep, eye.heirs, name, view)?.is_some())
+    {
+        standing = Standing::look(cx, keep, name, wish, view)?.map(|standing| (wish, standing));
+        taken = if is_declared { stranger(keep, name, view)? } else { None };
+    }
+    if let Some((wish, Standing { issued: Some(issued), in_place, .. })) = &standing
+        && issued.wish.output.directory == wish.output.directory
+    {
+        let due = |it: &Facts| renewal::due_at(it.not_before, it.not_after, wish.renew, None);
+        let other = in_place.as_ref().map(|it| InPlace { due: due(it), end: it.not_after });
+        eye.memory.note(name, other);
+    }
     if !is_declared && !is_tracked {
         // What is only left out of a plan is tracked.
         eye.watches.end(name);
@@ -360,27 +403,51 @@ fn judge(
         let is_quiet = is_declared && is_tracked && differs.is_empty();
         let bytes = match differs.is_empty() {
             true => wish.encode(),
-            false => Deviant { differs, contents: standing.contents.clone() }.encode(),
+            false => {
+                let contents = standing.contents.clone();
+                Deviant { differs, contents, taken: taken.clone() }.encode()
+            }
         };
         let mut observed = Observed::new(ResourceId::from(name), bytes);
         // What is kept in our state directory was put there by us, whatever the inventory remembers.
         observed.owner = if standing.issued.is_some() { Owner::Ours } else { Owner::Unmarked };
         observed.outputs = outputs(wish, &standing);
-        if is_quiet && let Some((_, view)) = seen {
+        // What is early is looked at again once the clock is right.
+        let now = cx.clock.now().as_secs();
+        let is_early = standing.facts.as_ref().is_some_and(|facts| compare::is_early(facts, now));
+        if is_quiet
+            && !is_early
+            && let Some((_, view)) = seen
+        {
             quiet = remembered(eye, name, wish, view, &standing, &observed);
         }
         observed
     });
-    let resources = match resources {
+    let resources = match (resources, taken) {
+        (None, Some(owner)) => {
+            let differs = vec![Difference::new("output", format!("{owner} is put there"), "as declared")];
+            let deviant = Deviant { taken: Some(owner), ..Deviant::of(differs) };
+            Some(Observed::new(ResourceId::from(name), deviant.encode()))
+        }
         // Nobody wants what was begun: it is there to be deleted, key and all.
-        None if want.desired.is_empty() && keep.is_begun(name)? => {
+        (None, None) if want.desired.is_empty() && keep.is_begun(name)? => {
             let differs = vec![Difference::new("certificate", "being issued", "nothing")];
             let bytes = Deviant::of(differs).encode();
             Some(Observed { owner: Owner::Ours, ..Observed::new(ResourceId::from(name), bytes) })
         }
-        seen => seen,
+        (seen, _) => seen,
     };
     Ok((observation(want, resources), quiet))
+}
+
+/// Whose the directory is, in words for people, where it is not one of this entry: nothing is put there whatever a person says. One of
+/// this entry may be about to leave it, and the step says so where it is not.
+fn stranger(keep: &Keep, name: &str, view: &View) -> Result<Option<String>, Error> {
+    // What is no mark is said by the step that would replace it.
+    match view.mark().ok().flatten() {
+        Some(mark) if keep.marked(mark).is_none() => view.other_owner(&keep.mark(name)),
+        _ => Ok(None),
+    }
 }
 
 /// What to remember of a certificate that is as declared; none where more than files says whether it is.

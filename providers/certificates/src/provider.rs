@@ -139,6 +139,16 @@ impl Observer for Certificates {
 
     async fn diff(&self, _: &Cx, want: &Want<'_>, seen: &Observation) -> Result<Deltas, Error> {
         let mut deltas = diff_by_compare(compare::compare, want, seen);
+        for desired in want.desired {
+            if !deltas.contains_key(&desired.id) {
+                // As declared, as nearly all are: nothing is read once more for that.
+                continue;
+            }
+            let Some(owner) = seen.get(&desired.id).and_then(compare::taken) else { continue };
+            let Some(wish) = desired.spec.bytes().and_then(Wish::decode) else { continue };
+            // What a person consents to would not come about.
+            deltas.insert(desired.id.clone(), Err(deliver::taken(&wish.output, &owner)));
+        }
         let is_new =
             |id: &ResourceId| seen.get(id).is_none() && !want.tracked.iter().any(|tracked| tracked.id == *id);
         for desired in want.desired.iter().filter(|desired| is_new(&desired.id)) {
@@ -163,7 +173,7 @@ impl Observer for Certificates {
     }
 
     async fn facts(&self, _: &Cx, scope: &Scope) -> Result<Vec<Fact>, Error> {
-        health::facts(&self.keep, &scope.name).await
+        health::facts(&*self.config.place, &self.keep, &scope.name).await
     }
 
     async fn endings(&self, cx: &Cx, scope: &Scope) -> Result<Vec<Ending>, Error> {

@@ -1,6 +1,6 @@
 //! Issuing with a key of our own: self-signed, and signed by a certificate that we have. And requests (CSR) for others.
 
-use crate::{key, wish::Wish, x509};
+use crate::{compare, key, wish::Wish, x509};
 use rcgen::{
     BasicConstraints, CertificateParams, CustomExtension, DistinguishedName, DnType,
     ExtendedKeyUsagePurpose as Extended, IsCa, KeyUsagePurpose as Usage, SanType, SerialNumber,
@@ -91,6 +91,10 @@ pub fn signed(wish: &Wish, key: &Secret, ca: &Ca, now: u64) -> Result<Signed, Er
     }
     if facts.not_after <= now {
         return Err(Error::unavailable("the certificate of the issuer is over"));
+    }
+    if compare::is_early(&facts, now) {
+        let message = format!("the certificate of the issuer is {}", compare::not_yet(&facts));
+        return Err(Error::unavailable(message).hint("is the clock of this machine right?"));
     }
     let refused = |error: &dyn std::fmt::Display| {
         Error::invalid(format!("sign with the certificate of the issuer: {error}"))

@@ -23,7 +23,7 @@ use crate::{
 };
 use futures_core::future::BoxFuture;
 use reconciled_provider::{
-    Action, Batch, Cx, Delta, Error, Hash, Journal, Op, Outcome, Owner, Resource, Sealed, Tracked,
+    Action, Batch, Cx, Delta, Error, Hash, Journal, Op, Outcome, Owner, Resource, Tracked,
 };
 use std::{
     sync::atomic::{AtomicBool, Ordering},
@@ -465,6 +465,8 @@ impl Doing<'_> {
             }
             None => match change::check_applied(&self.of.schema.value_type, &planned.state, state) {
                 Err(path) if !(planned.is_legacy || applied.is_legacy) => {
+                    // A key in it may be a secret.
+                    let path = self.clear.hidden().scrub(&path);
                     let text =
                         format!("{}: {path} did not come about as the provider planned it", self.label());
                     let hint = "this is a mistake of the provider; its maintainers want to know";
@@ -523,11 +525,13 @@ impl Doing<'_> {
         self.plugin.told_as(self.of, state, &kept.state);
         kept.is_tainted = is_tainted;
         kept.secrets = self.clear.hidden().within(state);
-        kept.triggers = self.declared().and_then(|declared| declared.lifecycle.made_with());
+        let declared = self.declared();
+        kept.triggers = declared.as_ref().and_then(|declared| declared.lifecycle.made_with());
         tracked.private = kept.seal();
         tracked.remote = remote(&self.clear, &self.of.schema.block, state);
-        tracked.outputs =
-            if state.is_null() { Sealed::default() } else { outputs(&self.clear, self.of, state, true) };
+        if !state.is_null() {
+            tracked.outputs = outputs(&self.clear, self.of, (state, declared.as_ref()), true);
+        }
         tracked
     }
 }

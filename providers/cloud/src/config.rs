@@ -190,6 +190,11 @@ impl<'a> Named<'a> {
         let now = declared.map(|declared| canonical::revealed(declared, &nothing)).transpose()?;
         Ok(Named { cx, hidden: now.into_iter().flatten().chain(before).collect() })
     }
+
+    /// The same, for what is shown: with `hidden` in place of what must not be seen otherwise.
+    pub(crate) fn hiding(&self, hidden: Hidden) -> Named<'a> {
+        Named { cx: self.cx, hidden }
+    }
 }
 
 impl Clear for Named<'_> {

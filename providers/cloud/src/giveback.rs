@@ -6,7 +6,7 @@
 use crate::{
     Config,
     catalog::Catalog,
-    change,
+    cty::Type,
     hidden::Hidden,
     host::Host,
     kept::Kept,
@@ -14,7 +14,7 @@ use crate::{
     schema::{Attribute, Block},
 };
 use base64::{Engine, engine::general_purpose::STANDARD};
-use reconciled_provider::{Cx, Error, ResourceId, Scope, Sealed};
+use reconciled_provider::{Cx, Error, ManifestKey, ResourceId, Scope, Sealed};
 use serde_json::{Value as Json, json};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -29,6 +29,10 @@ pub struct Row {
     pub id: ResourceId,
     /// What is remembered of it.
     pub private: Sealed,
+    /// What declares it.
+    pub manifest: ManifestKey,
+    /// What that depends on.
+    pub after: Arc<[ManifestKey]>,
 }
 
 /// The rows that a provider of Terraform has made, and that none of `entries` carries any more: [`give_back`] leaves them out.
@@ -64,15 +68,25 @@ pub async fn give_back(
         }
     }
     let mut names: BTreeSet<(String, String)> = BTreeSet::new();
-    let (mut resources, mut count, mut has_secrets) = (Vec::new(), 0, false);
-    for row in rows {
+    let mut addresses: BTreeMap<&ManifestKey, BTreeSet<String>> = BTreeMap::new();
+    let mut tracked = Vec::new();
+    for row in rows.iter().filter(|row| catalogs.contains_key(&row.scope.provider)) {
+        let Some(kept) = Kept::open(&row.private)? else { continue };
+        let type_name = kind::type_in(&row.id);
+        let name = row.id.0.split_once('.').map_or("", |(_, name)| name);
+        let name = identifier(&mut names, type_name, name);
+        addresses.entry(&row.manifest).or_default().insert(format!("{type_name}.{name}"));
+        tracked.push((row, kept, type_name, name));
+    }
+    let needs = needs(rows);
+    let (count, mut has_secrets) = (tracked.len(), false);
+    let mut resources = Vec::new();
+    for (row, kept, type_name, name) in tracked {
         let (Some(catalog), Some(config)) =
             (catalogs.get(&row.scope.provider), entries.get(&row.scope.provider))
         else {
             continue;
         };
-        let Some(kept) = Kept::open(&row.private)? else { continue };
-        let type_name = kind::type_in(&row.id);
         let block = &catalog.resource(type_name)?.schema.block;
         let former = kept.former.iter().enumerate().map(|(number, former)| {
             let mut one = instance(block, &former.kept, with_secrets, &mut has_secrets)?;
@@ -82,15 +96,19 @@ pub async fn give_back(
         let former = former.collect::<Result<Vec<_>, Error>>()?;
         let mut instances = vec![instance(block, &kept, with_secrets, &mut has_secrets)?];
         instances.extend(former);
-        let name = row.id.0.split_once('.').map_or("", |(_, name)| name);
+        let own = format!("{type_name}.{name}");
+        let behind = behind(row, &needs).into_iter().filter_map(|key| addresses.get(key)).flatten();
+        let dependencies: BTreeSet<&String> = behind.filter(|address| **address != own).collect();
+        if !dependencies.is_empty() {
+            instances.iter_mut().for_each(|one| one["dependencies"] = json!(dependencies));
+        }
         resources.push(json!({
             "mode": "managed",
             "type": type_name,
-            "name": identifier(&mut names, type_name, name),
+            "name": name,
             "provider": provider(&row.scope.provider, entries, config),
             "instances": instances,
         }));
-        count += 1;
     }
     let lineage = blake3::hash(Json::from(resources.clone()).to_string().as_bytes()).to_hex();
     let parts = [&lineage[..8], &lineage[8..12], &lineage[12..16], &lineage[16..20], &lineage[20..32]];
@@ -105,6 +123,30 @@ pub async fn give_back(
     Ok(GivenBack { text: format!("{file:#}\n").into_bytes(), count, has_secrets })
 }
 
+/// What each manifest depends on, as far as it has made anything.
+fn needs(rows: &[Row]) -> BTreeMap<&ManifestKey, BTreeSet<&ManifestKey>> {
+    let mut needs: BTreeMap<&ManifestKey, BTreeSet<&ManifestKey>> = BTreeMap::new();
+    for row in rows {
+        needs.entry(&row.manifest).or_default().extend(row.after.iter());
+    }
+    needs
+}
+
+/// All that a resource depends on, also by way of others: a state file has all of it.
+fn behind<'r>(
+    row: &'r Row,
+    needs: &BTreeMap<&'r ManifestKey, BTreeSet<&'r ManifestKey>>,
+) -> BTreeSet<&'r ManifestKey> {
+    let mut found = BTreeSet::new();
+    let mut open: Vec<&ManifestKey> = row.after.iter().collect();
+    while let Some(key) = open.pop() {
+        if found.insert(key) {
+            open.extend(needs.get(key).into_iter().flatten().copied());
+        }
+    }
+    found
+}
+
 fn instance(block: &Block, kept: &Kept, with_secrets: bool, has_secrets: &mut bool) -> Result<Json, Error> {
     // The text of the error would quote the state.
     let mut attributes: Json = serde_json::from_str(&kept.state)
@@ -117,10 +159,10 @@ fn instance(block: &Block, kept: &Kept, with_secrets: bool, has_secrets: &mut bo
         .collect();
     let mut private = STANDARD.encode(kept.private());
     let mut identity = kept.identity.as_ref();
-    let hidden = kept.hidden().and(change::secrets_in(block, &attributes));
+    let hidden = kept.hidden_by(block);
     let mut blanked = attributes.clone();
     blank_secrets(block, &mut blanked);
-    blank(&hidden, &mut blanked);
+    blank(&hidden, &mut blanked, &block.value_type());
     *has_secrets |= blanked != attributes;
     if with_secrets {
         // Nobody but the provider knows what is in there.
@@ -187,13 +229,32 @@ fn each(value: &mut Json, one: &dyn Fn(&mut Json)) {
     }
 }
 
-/// Empties every text that is a secret or holds one, wherever it stands.
-fn blank(hidden: &Hidden, state: &mut Json) {
+/// Empties every text that is a secret or holds one, wherever it stands; what has one as its key goes.
+fn blank(hidden: &Hidden, state: &mut Json, of: &Type) {
     match state {
         Json::String(text) if hidden.hides(text) => *state = Json::Null,
         Json::Number(number) if hidden.hides(&number.to_string()) => *state = Json::Null,
-        Json::Array(all) => all.iter_mut().for_each(|one| blank(hidden, one)),
-        Json::Object(fields) => fields.values_mut().for_each(|one| blank(hidden, one)),
+        Json::Array(all) => {
+            let of = match of {
+                Type::List(of) | Type::Set(of) => &**of,
+                _ => &Type::Dynamic,
+            };
+            all.iter_mut().for_each(|one| blank(hidden, one, of));
+        }
+        Json::Object(fields) => {
+            // The names of attributes say nothing.
+            if let Type::Map(_) = of {
+                fields.retain(|key, _| !hidden.hides(key));
+            }
+            for (name, one) in fields.iter_mut() {
+                let of = match of {
+                    Type::Map(of) => &**of,
+                    Type::Object(types) => types.get(&**name).unwrap_or(&Type::Dynamic),
+                    _ => &Type::Dynamic,
+                };
+                blank(hidden, one, of);
+            }
+        }
         _ => {}
     }
 }
@@ -228,6 +289,10 @@ fn provider(entry: &str, entries: &BTreeMap<Arc<str>, Config>, config: &Config) 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{
+        schema::fixture::{block, text},
+        wire::message,
+    };
 
     #[test]
     fn rows_of_an_entry_that_is_gone_are_told() {
@@ -235,6 +300,8 @@ mod tests {
             scope,
             id: id.into(),
             private: Sealed(private.to_string().into_bytes().into()),
+            manifest: ManifestKey::new("infra", "toy", "Thing", "", id),
+            after: Arc::from([]),
         };
         let state = r#"{"version": 1, "state": "{}"}"#;
         let rows = [
@@ -245,5 +312,37 @@ mod tests {
         let left: Vec<&str> =
             without_entry(&BTreeMap::new(), &rows).into_iter().map(|row| &*row.id.0).collect();
         assert_eq!(left, ["toy_thing.a"]);
+    }
+
+    #[test]
+    fn no_secret_is_left_as_a_key_and_no_attribute_goes() {
+        let tags = message::Attribute { type_json: br#"["map","string"]"#.to_vec(), ..text("tags", "o") };
+        let block = block(vec![tags, text("name", "o")], Vec::new());
+        let hidden: Hidden = ["name".into(), "hunter2".into()].into_iter().collect();
+        let mut state = json!({ "name": "web", "tags": { "of-hunter2": "1", "b": "x-hunter2", "c": "y" } });
+        blank(&hidden, &mut state, &block.value_type());
+        assert_eq!(state, json!({ "name": "web", "tags": { "b": null, "c": "y" } }));
+    }
+
+    #[test]
+    fn what_is_behind_something_is_all_of_it_and_a_circle_ends() {
+        let key = |name: &str| ManifestKey::new("infra", "toy", "Thing", "", name);
+        let row = |name: &str, after: &[&str]| Row {
+            scope: Scope::new("toy", format!("Thing/{name}")),
+            id: format!("toy_thing.{name}").into(),
+            private: Sealed::default(),
+            manifest: key(name),
+            after: after.iter().map(|name| key(name)).collect(),
+        };
+        let rows =
+            [row("a", &[]), row("b", &["a", "none"]), row("c", &["b"]), row("d", &["e"]), row("e", &["d"])];
+        let check = |row: &Row, expect: &[&str]| {
+            let expect: Vec<ManifestKey> = expect.iter().map(|name| key(name)).collect();
+            let expect: BTreeSet<&ManifestKey> = expect.iter().collect();
+            assert_eq!(behind(row, &needs(&rows)), expect);
+        };
+        check(&rows[0], &[]);
+        check(&rows[2], &["a", "b", "none"]);
+        check(&rows[4], &["d", "e"]);
     }
 }

@@ -143,7 +143,7 @@ impl Kept {
     /// Its secrets, and what its schema calls sensitive.
     pub(crate) fn hidden_by(&self, block: &Block) -> Hidden {
         let state: Json = serde_json::from_str(&self.state).unwrap_or_default();
-        self.hidden().and(change::secrets_in(block, &state))
+        self.hidden().and_copies(change::secrets_in(block, &state), BTreeSet::new())
     }
     /// Reads what was sealed; none where there is nothing.
     ///

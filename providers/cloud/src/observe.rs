@@ -13,7 +13,7 @@ use crate::{
     normalize::Declared,
     plugin::{Identity, Known, Plugin, ResourceType},
     schema::{
-        Block,
+        self, Block,
         canonical::{self, Clear},
     },
     takeover::BY_STATE,
@@ -91,13 +91,14 @@ async fn data(
     let state = plugin.read_data(cx, &of, &config, clear.hidden()).await?;
     let mut observed = Observed::new(id.clone(), declared.bytes());
     observed.remote = remote(&clear, &of.schema.block, &state);
-    observed.outputs = outputs(&clear, &of, &state, false);
+    observed.outputs = outputs(&clear, &of, (&state, Some(&declared)), false);
     Ok(Some(observed))
 }
 
 async fn look(host: &Host, cx: &Cx, want: &Want<'_>, id: &ResourceId) -> Result<Option<Observed>, Error> {
     let desired = want.desired.iter().find(|desired| desired.id == *id);
     let declared = desired.and_then(|desired| Declared::read(desired.spec.bytes()?));
+    let so_far = desired.and_then(|desired| Declared::read(desired.spec.so_far()?));
     // The last that was put down counts: an unanswered intent comes after its row.
     let kept = want
         .tracked
@@ -192,7 +193,7 @@ async fn look(host: &Host, cx: &Cx, want: &Want<'_>, id: &ResourceId) -> Result<
         now.former = kept.former;
     }
     now.secrets = clear.hidden().within(state);
-    let seen = observed(&clear, id, &of, state, (&now, mark), declared.as_ref());
+    let seen = observed(&clear, id, &of, state, (&now, mark), (declared.as_ref(), so_far.as_ref()));
     Ok(Some(Observed { has_news, ..seen }))
 }
 
@@ -219,7 +220,7 @@ async fn left_of(
         let mut now = Kept::new(of, &found, account).going_on_from(&one.kept);
         now.former = former.cloned().collect();
         now.secrets = clear.hidden().within(&found.state);
-        return Ok(Some(observed(&clear, id, of, &found.state, (&now, mark), None)));
+        return Ok(Some(observed(&clear, id, of, &found.state, (&now, mark), (None, None))));
     }
     Ok(None)
 }
@@ -382,25 +383,28 @@ fn nothing_there(id: &ResourceId, import: &str) -> Error {
     Error::invalid(format!("there is no {} with the id `{import}`", kind::type_in(id))).hint(hint)
 }
 
-/// A resource as it is reported: through its declaration, where there is one.
+/// A resource as it is reported: through its declaration, where there is one and all of it is known. What of that is known
+/// `so_far` tells what is in Git in clear.
 pub(crate) fn observed(
     clear: &Named<'_>,
     id: &ResourceId,
     of: &ResourceType,
     state: &Value,
     (kept, mark): (&Kept, Option<&Mark>),
-    declared: Option<&Declared>,
+    (declared, so_far): (Option<&Declared>, Option<&Declared>),
 ) -> Observed {
     let block = &of.schema.block;
+    let open = so_far.map(|declared| canonical::written_out(&declared.config)).unwrap_or_default();
+    let shown = &clear.hiding(clear.hidden().and_copies(change::secrets(block, state), open));
     let unmarked = mark.map(|mark| mark.without(block, state));
     let content = unmarked.as_ref().unwrap_or(state);
     let seen = match declared {
         Some(declared) => Declared {
-            config: canonical::through(&declared.config, content, block, clear),
+            config: canonical::through(&declared.config, content, block, shown),
             ..declared.clone()
         },
         None => {
-            let config = canonical::declarable(content, block, clear);
+            let config = canonical::declarable(content, block, shown);
             let lifecycle = Lifecycle::default();
             Declared { config, ignore: Vec::new(), import: None, lifecycle, interval: None }
         }
@@ -408,9 +412,9 @@ pub(crate) fn observed(
     let mut observed = Observed::new(id.clone(), seen.bytes());
     observed.remote = remote(clear, block, state);
     observed.owner = mark.map(|mark| mark.owner(block, state)).unwrap_or_default();
-    let hidden = clear.hidden().and(change::secrets(block, state));
+    let hidden = clear.hidden().and_copies(change::secrets(block, state), BTreeSet::new());
     observed.identity = kept.identity.as_ref().map(|identity| identified(&hidden, &of.name, identity));
-    observed.outputs = outputs(clear, of, state, true);
+    observed.outputs = outputs(clear, of, (state, so_far), true);
     observed.private = kept.seal();
     observed
 }
@@ -427,15 +431,22 @@ pub(crate) fn identified(hidden: &Hidden, type_name: &str, identity: &Identity) 
 /// by it is the state, which is not.
 pub(crate) fn remote(clear: &Named<'_>, block: &Block, state: &Value) -> Option<Arc<str>> {
     let id = state.get("id").as_str()?;
-    match clear.hidden().and(change::secrets(block, state)).hides(id) {
+    match clear.hidden().and_copies(change::secrets(block, state), BTreeSet::new()).hides(id) {
         false => Some(id.into()),
         true => Some(format!("(secret) {}", clear.mark(id)).into()),
     }
 }
 
 /// What others may refer to; `made` where it is a resource, which is not only read.
-pub(crate) fn outputs(clear: &Named<'_>, of: &ResourceType, state: &Value, made: bool) -> Sealed {
-    let outputs = canonical::outputs(state, &of.schema.block, made, clear);
+pub(crate) fn outputs(
+    clear: &Named<'_>,
+    of: &ResourceType,
+    (state, declared): (&Value, Option<&Declared>),
+    made: bool,
+) -> Sealed {
+    let block = &of.schema.block;
+    let copies = change::made(block, state, declared.map(|declared| &declared.config));
+    let outputs = schema::outputs::outputs(state, block, made, &copies, clear);
     Sealed(serde_json::to_vec(&outputs).unwrap_or_default().into())
 }
 

@@ -119,6 +119,17 @@ async fn of_one(
         );
         return Err(Error::invalid(text).hint("declare these as they are, or leave the existing one alone"));
     }
+    let heals_drift = match row.filter(|_| replaces && !is_tainted && !triggers.replace()) {
+        Some(row) => {
+            let wanted = (&written, &*declared.ignore);
+            match would_do_in_place(&plugin, &of, &row.private, &prior, wanted, hidden).await {
+                // Where nobody can tell, a person is asked, as for drift.
+                Err(error) if error.kind.stalls() => true,
+                told => told?,
+            }
+        }
+        None => false,
+    };
     let mut plans = Plans::of(&of, &prior.state, &planned, &config);
     plans.former = former;
     let mut after = planned.state.clone();
@@ -130,7 +141,10 @@ async fn of_one(
         after = anew.state.clone();
         plans.anew = Some(Step::of(&of, &anew, &written));
     }
-    let mut fields = change::fields(&of.schema.block, &prior.state, &after, hidden);
+    let block = &of.schema.block;
+    let secrets = [&prior.state, &after, &written].into_iter().flat_map(|one| change::secrets(block, one));
+    let shown = hidden.and_copies(secrets, canonical::written_out(&declared.config));
+    let mut fields = change::fields(block, &prior.state, &after, &shown);
     if is_tainted {
         // First of all: it is the reason, whatever else differs.
         let before = Shown::Text("made in part (tainted)".into());
@@ -141,7 +155,27 @@ async fn of_one(
     let mut replace_paths: Vec<Arc<str>> = because.into_iter().map(Arc::from).collect();
     replace_paths.extend(triggers.replace().then(|| TRIGGERS.into()));
     let planned = plans.seal();
-    Ok(Some(Delta { fields, replace: replaces, replace_paths, planned, ..Delta::default() }))
+    Ok(Some(Delta { fields, replace: replaces, replace_paths, heals_drift, planned, ..Delta::default() }))
+}
+
+/// True where what was `last` written is another state than what is there, and could be made as declared in place: then it is what
+/// somebody else changed that has it made anew, whatever else is declared since.
+async fn would_do_in_place(
+    plugin: &Plugin,
+    of: &ResourceType,
+    last: &Sealed,
+    there: &Known,
+    (written, ignored): (&Value, &[Arc<str>]),
+    hidden: &Hidden,
+) -> Result<bool, Error> {
+    let Some(last) = Kept::open(last)? else { return Ok(false) };
+    let last = state_of(plugin, of, &last).await?;
+    if last.state == there.state {
+        return Ok(false);
+    }
+    let config = change::leave_ignored(written.clone(), &last.state, ignored);
+    let planned = plugin.plan_leaving(of, &last, (&config, ignored), hidden).await?;
+    Ok(planned.replace.is_empty())
 }
 
 /// That what was replaced goes, once that is long enough ago: until then it is told that it is there. Whether anything still needs

@@ -55,11 +55,14 @@ impl Toy {
         };
         let is_thing = &*request.type_name == "toy_thing" && !state.is_null();
         let identity = is_thing.then(|| self.identity(state.get("id").as_str())).flatten();
+        // Who cannot make sense of it says what it is.
+        let told = state.get("secret").as_str().filter(|_| state.get("content").as_str() == Some("tell"));
+        let told = told.map(|secret| error(&format!("the password {secret} is too short")));
         message(&ReadAnswer {
             state: Some(dynamic(&state, of)),
             private: request.private,
             identity,
-            ..ReadAnswer::default()
+            diagnostics: told.into_iter().collect(),
         })
     }
 

@@ -13,24 +13,34 @@ use std::{
 
 /// A clock that moves only when somebody sleeps on it: sleeping is instant.
 #[derive(Debug, Default)]
-pub struct HandClock(AtomicU64);
+pub struct HandClock {
+    now: AtomicU64,
+    up: AtomicU64,
+}
 
 impl HandClock {
     /// Moves the clock.
     pub fn advance(&self, by: Duration) {
-        self.0.fetch_add(by.as_millis() as u64, Ordering::SeqCst);
+        self.now.fetch_add(by.as_millis() as u64, Ordering::SeqCst);
+    }
+    /// The host has been up for so long, as it says from now on; before, that is not known.
+    pub fn stay_up(&self, for_so_long: Duration) {
+        self.up.store(for_so_long.as_millis() as u64, Ordering::SeqCst);
     }
 }
 
 #[async_trait]
 impl Clock for HandClock {
     fn now(&self) -> Duration {
-        Duration::from_millis(self.0.load(Ordering::SeqCst))
+        Duration::from_millis(self.now.load(Ordering::SeqCst))
     }
     async fn sleep(&self, wait: Duration) {
         // The first poll lets the work that is raced against this sleep go first.
         std::future::poll_fn(|_| std::task::Poll::Ready(())).await;
         self.advance(wait);
+    }
+    fn up(&self) -> Duration {
+        Duration::from_millis(self.up.load(Ordering::SeqCst))
     }
 }
 

@@ -18,7 +18,7 @@ use crate::{
 use clap::{Args as ClapArgs, Subcommand};
 use options::Options;
 use std::{
-    io::Read as _,
+    io::Read,
     path::{Path, PathBuf},
 };
 
@@ -51,15 +51,27 @@ const MOST: u64 = 16 << 20;
 
 /// Runs the verb.
 pub(super) async fn run(hook: &HookArgs, environment: Environment, out: &mut Out) -> Result<Exit, Failure> {
-    let mut text = String::new();
-    let read = std::io::stdin().lock().take(MOST).read_to_string(&mut text);
-    read.map_err(|error| Failure::plain(format!("read what Git says is pushed: {error}")))?;
-    let updates = text.lines().map(Update::parse).collect::<Result<Vec<_>, _>>()?;
+    let updates = updates(std::io::stdin().lock())?;
     let options = Options::of(&environment)?;
     match &hook.which {
         Which::PreReceive(place) => pre::run(&place.socket, &environment, &updates, &options, out).await,
         Which::PostReceive(place) => post::run(&place.socket, &environment, &updates, &options, out).await,
     }
+}
+
+/// Reads what Git says is pushed.
+///
+/// A ref whose name is not UTF-8 has another one here: nobody can follow it, and it keeps no other from being taken.
+fn updates(from: impl Read) -> Result<Vec<Update>, Failure> {
+    let mut text = Vec::new();
+    let read = from.take(MOST + 1).read_to_end(&mut text);
+    read.map_err(|error| Failure::plain(format!("read what Git says is pushed: {error}")))?;
+    // What is cut off would be taken unseen.
+    if text.len() as u64 > MOST {
+        let message = format!("the list of refs that are pushed is longer than {} MiB", MOST >> 20);
+        return Err(Failure::hinted(message, "push fewer refs at once"));
+    }
+    String::from_utf8_lossy(&text).lines().map(Update::parse).collect()
 }
 
 /// One ref that is pushed to.
@@ -136,6 +148,18 @@ mod tests {
         for wrong in ["", "x y z", &format!("{one} {one}")] {
             assert!(Update::parse(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_ref_whose_name_is_no_text_keeps_no_other_from_being_read() {
+        let one = "1".repeat(40);
+        let (odd, main) = (format!("{one} {one} refs/heads/f"), format!("{one} {one} refs/heads/main\n"));
+        let text = [odd.as_bytes(), b"\xffx\n", main.as_bytes()].concat();
+        let found = updates(&*text).unwrap();
+        let names: Vec<&str> = found.iter().map(Update::name).collect();
+        assert_eq!(names, ["f\u{fffd}x", "main"]);
+        let failure = updates(std::io::repeat(b'x')).unwrap_err();
+        assert!(failure.to_string().contains("longer than 16 MiB"), "{failure}");
     }
 
     #[test]

@@ -22,23 +22,41 @@ pub(super) struct Options {
     pub(super) plan: bool,
     /// How long to follow; none for as long as the daemon says.
     pub(super) wait: Option<Duration>,
-    /// The commit to which a branch may be rewound.
-    pub(super) accept_rewind: Option<String>,
+    /// The commits to which branches may be rewound.
+    pub(super) accept_rewind: Vec<String>,
     /// Colours.
     pub(super) colour: bool,
 }
 
 impl Options {
     /// Reads them as Git passes them on (githooks(5)). Options of others are ignored.
+    ///
+    /// Errors: one that cannot be read may be any, such as the one by which nothing is to be taken.
     pub(super) fn of(environment: &Environment) -> Result<Options, Failure> {
         let count =
             environment.var("GIT_PUSH_OPTION_COUNT").and_then(|count| count.parse().ok()).unwrap_or(0);
-        let given = (0..MOST.min(count)).filter_map(|n| environment.var(&format!("GIT_PUSH_OPTION_{n}")));
+        if count > MOST {
+            let message = format!("this push has {count} options, and {MOST} are read");
+            return Err(Failure::hinted(message, "leave out those that nobody here reads"));
+        }
         let mut options = Options::default();
-        for option in given.filter_map(|option| option.strip_prefix("reconciled.")) {
-            options.take(option)?;
+        for number in 0..count {
+            let name = format!("GIT_PUSH_OPTION_{number}");
+            if !environment.is_set(&name) {
+                let message = format!("option {} of this push is no text (UTF-8)", number + 1);
+                return Err(Failure::hinted(message, "write it anew, or leave it out: git push -o OPTION"));
+            }
+            let option = environment.var(&name).unwrap_or_default();
+            if let Some(option) = option.strip_prefix("reconciled.") {
+                options.take(option)?;
+            }
         }
         Ok(options)
+    }
+
+    /// Whether a rewind to `commit`, a full id, is consented to.
+    pub(super) fn accepts_rewind(&self, commit: &str) -> bool {
+        self.accept_rewind.iter().any(|wish| wish.len() >= 7 && commit.starts_with(wish.as_str()))
     }
 
     fn take(&mut self, option: &str) -> Result<(), Failure> {
@@ -50,7 +68,7 @@ impl Options {
             ("plan", None) => self.plan = true,
             ("wait", Some("0")) => self.wait = Some(Duration::ZERO),
             ("wait", Some(text)) => self.wait = Some(period(text)?),
-            ("accept-rewind", Some(commit)) => self.accept_rewind = Some(commit.to_lowercase()),
+            ("accept-rewind", Some(commit)) => self.accept_rewind.push(commit.to_lowercase()),
             ("color", None | Some("always")) => self.colour = true,
             ("color", Some("never")) => self.colour = false,
             _ => return Err(unknown(name, option)),
@@ -111,6 +129,28 @@ mod tests {
         assert_eq!(parse(&["reconciled.wait=0"]).unwrap().wait, Some(Duration::ZERO));
         assert!(parse(&["reconciled.plan"]).unwrap().plan);
         assert_eq!(parse(&[]), Ok(Options::default()));
+    }
+
+    #[test]
+    fn each_of_several_branches_may_be_rewound() {
+        let (one, two) = ("1".repeat(40), "2".repeat(40));
+        let wishes = ["1111111", "22222222", "333333"].map(|wish| format!("reconciled.accept-rewind={wish}"));
+        let options = parse(&wishes.each_ref().map(String::as_str)).unwrap();
+        assert!(options.accepts_rewind(&one) && options.accepts_rewind(&two));
+        assert!(!options.accepts_rewind(&"3".repeat(40)), "six digits are too few");
+        assert!(!Options::default().accepts_rewind(&one));
+    }
+
+    #[test]
+    fn options_that_cannot_be_read_are_errors_whatever_they_say() {
+        let most = vec!["x"; MOST];
+        assert_eq!(parse(&most), Ok(Options::default()));
+        let more = [&most[..], &["reconciled.plan"]].concat();
+        assert!(parse(&more).unwrap_err().starts_with("this push has 1001 options"));
+        // What is not UTF-8 is not in the environment; an empty one is.
+        let environment = Environment::of([("GIT_PUSH_OPTION_COUNT", "2"), ("GIT_PUSH_OPTION_0", "")]);
+        let failure = Options::of(&environment).unwrap_err();
+        assert_eq!(failure.to_string(), "option 2 of this push is no text (UTF-8)");
     }
 
     #[test]

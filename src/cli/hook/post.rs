@@ -11,9 +11,15 @@ use crate::{
     client::Client,
     config::{Approver, Environment},
     failure::Failure,
-    operation::{PushFollow, PushSource, SyncLine, SyncOutcome},
+    operation::{PushFollow, PushMove, PushSource, SyncLine, SyncOutcome},
+    source::{CommitInfo, Oid},
 };
-use std::{path::Path, sync::Arc, time::Duration};
+use futures_util::future::join_all;
+use std::{
+    path::Path,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 /// Variables in which a server of repositories says who pushes.
 const NAMES: [&str; 5] = ["REMOTE_USER", "GL_USERNAME", "GL_USER", "GITEA_PUSHER_NAME", "GL_ID"];
@@ -35,57 +41,126 @@ pub(super) async fn run(
 ) -> Result<Exit, Failure> {
     let received = received(environment)?;
     let daemon = Daemon::find(socket, &received, patience(options)).await;
+    let moved = moved(&daemon, updates, |new| received.commit(new).ok().flatten());
     let wait = options.wait.unwrap_or(daemon.push_timeout());
-    let mut unheard = None;
-    for update in updates {
-        let Some(commit) = update.new.and_then(|new| received.commit(new).ok().flatten()) else { continue };
-        for source in daemon.target.sources.iter().filter(|source| source.follows(&update.reference)) {
-            let ask = PushFollow {
-                repository: received.place().to_string_lossy().into_owned(),
-                source: source.name.clone(),
-                reference: update.reference.clone(),
-                commit: commit.oid.to_string(),
-                wait: (!wait.is_zero() && !daemon.is_slow)
-                    .then(|| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)),
-                accept_rewind: is_meant(options, &commit.oid.to_string()),
-                approve: options.approve.clone(),
-                claimed: NAMES.iter().find_map(|name| environment.var(name)).map(String::from),
-            };
-            let limit = match daemon.is_slow {
-                // It is told all the same who pushed, and looks when it can.
-                true => PATIENCE,
-                false if wait.is_zero() => daemon.plan_timeout(),
-                false => wait + GRACE,
-            };
-            let label = commit.short();
-            let mut at: Option<At> = None;
-            let lost = match &daemon.client {
-                Ok(client) => {
-                    let following = follow(client, &ask, source, &label, &mut at, out);
-                    let Err(failure) = within(limit, following).await else { continue };
-                    out.talk(&format!("{label} is taken, and goes on without being followed: {failure}"));
-                    Unheard::Perhaps
-                }
-                Err(failure) => {
-                    out.talk(&untold(&ask, source, &label));
-                    Unheard::Surely(failure.to_string())
-                }
-            };
-            if ask.accept_rewind && at.as_ref().is_none_or(|at| at.commit != ask.commit) {
-                rewind(&ask, source, &lost, out);
-            }
-            // It says where a source is once it has put down what is consented to.
-            if at.is_none() {
-                unheard.get_or_insert(lost);
-            }
-        }
-    }
+    let all: Vec<PushMove> = moved.iter().map(Moved::told).collect();
+    let ask = |moved: &Moved<'_>| PushFollow {
+        repository: received.place().to_string_lossy().into_owned(),
+        source: moved.source.name.clone(),
+        reference: moved.reference.into(),
+        commit: moved.commit.oid.to_string(),
+        wait: (!wait.is_zero() && !daemon.is_slow)
+            .then(|| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)),
+        accept_rewind: options.accepts_rewind(&moved.commit.oid.to_string()),
+        approve: options.approve.clone(),
+        claimed: NAMES.iter().find_map(|name| environment.var(name)).map(String::from),
+        moves: if all.len() > 1 && daemon.target.knows_moves { all.clone() } else { Vec::new() },
+    };
+    let limit = match daemon.is_slow {
+        // It is told all the same who pushed, and looks when it can.
+        true => PATIENCE,
+        false if wait.is_zero() => daemon.plan_timeout(),
+        false => wait + GRACE,
+    };
+    let screen = Screen { out: Mutex::new(out), told: Mutex::default() };
+    let followed = moved.iter().map(|moved| one(&daemon, ask(moved), moved.source, limit, &screen));
+    let unheard = join_all(followed).await.into_iter().flatten().next();
     if let Some(unheard) = unheard.filter(|_| !options.approve.is_empty()) {
         let consents = daemon.target.sources.iter().any(|source| source.consents);
-        unheard.tell("nothing is approved", "whether anything is approved", "reconciled approvals", out);
+        let mut out = screen.out();
+        unheard.tell("nothing is approved", "whether anything is approved", "reconciled approvals", &mut out);
         consent_again(options, consents).iter().for_each(|hint| out.talk(hint));
     }
     Ok(Exit::Good)
+}
+
+/// A source that the push moves.
+struct Moved<'a> {
+    source: &'a PushSource,
+    reference: &'a str,
+    commit: CommitInfo,
+}
+
+impl Moved<'_> {
+    fn told(&self) -> PushMove {
+        PushMove {
+            source: self.source.name.clone(),
+            reference: self.reference.into(),
+            commit: self.commit.oid.to_string(),
+        }
+    }
+}
+
+/// What the push moves, by the commits that `commit` finds.
+fn moved<'a>(
+    daemon: &'a Daemon,
+    updates: &'a [Update],
+    commit: impl Fn(Oid) -> Option<CommitInfo>,
+) -> Vec<Moved<'a>> {
+    let mut moved = Vec::new();
+    for update in updates {
+        let Some(commit) = update.new.and_then(&commit) else { continue };
+        let follow = daemon.target.sources.iter().filter(|source| source.follows(&update.reference));
+        let reference = update.reference.as_str();
+        moved.extend(follow.map(|source| Moved { source, reference, commit: commit.clone() }));
+    }
+    moved
+}
+
+/// Where those who are followed beside each other are told of: what one was told, the others do not say again.
+struct Screen<'a> {
+    out: Mutex<&'a mut Out>,
+    /// By source.
+    told: Mutex<Vec<(String, SyncLine)>>,
+}
+
+impl<'a> Screen<'a> {
+    fn out(&self) -> MutexGuard<'_, &'a mut Out> {
+        self.out.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn talk(&self, text: &str) {
+        self.out().talk(text);
+    }
+
+    /// True for what another source was told in the same words.
+    fn is_known(&self, source: &str, line: &SyncLine) -> bool {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.iter().any(|(other, known)| other != source && known == line) {
+            return true;
+        }
+        told.push((source.to_owned(), line.clone()));
+        false
+    }
+}
+
+/// Follows one source, and says what there is to say where that came to nothing; returns why the daemon has not heard of it.
+async fn one(
+    daemon: &Daemon,
+    ask: PushFollow,
+    source: &PushSource,
+    limit: Duration,
+    screen: &Screen<'_>,
+) -> Option<Unheard> {
+    let label = ask.commit.get(..7).unwrap_or(&ask.commit);
+    let mut at: Option<At> = None;
+    let lost = match &daemon.client {
+        Ok(client) => {
+            let following = follow(client, &ask, source, label, &mut at, screen);
+            let Err(failure) = within(limit, following).await else { return None };
+            screen.talk(&format!("{label} is taken, and goes on without being followed: {failure}"));
+            Unheard::Perhaps
+        }
+        Err(failure) => {
+            screen.talk(&untold(&ask, source, label));
+            Unheard::Surely(failure.to_string())
+        }
+    };
+    if ask.accept_rewind && at.as_ref().is_none_or(|at| at.commit != ask.commit) {
+        rewind(&ask, source, &lost, &mut screen.out());
+    }
+    // It says where a source is once it has put down what is consented to.
+    at.is_none().then_some(lost)
 }
 
 /// Whether what the push consents to has not come to the daemon, which keeps it in memory until the push was taken.
@@ -142,12 +217,8 @@ fn consent_again(options: &Options, by_push: bool) -> Vec<String> {
 }
 
 fn patience(options: &Options) -> Duration {
-    let consents = !options.approve.is_empty() || options.accept_rewind.is_some();
+    let consents = !options.approve.is_empty() || !options.accept_rewind.is_empty();
     if consents { Duration::MAX } else { PATIENCE }
-}
-
-fn is_meant(options: &Options, commit: &str) -> bool {
-    options.accept_rewind.as_ref().is_some_and(|wish| wish.len() >= 7 && commit.starts_with(wish.as_str()))
 }
 
 /// Where a source is, as the daemon says.
@@ -164,10 +235,11 @@ async fn follow(
     source: &PushSource,
     label: &str,
     at: &mut Option<At>,
-    out: &mut Out,
+    screen: &Screen<'_>,
 ) -> Result<(), Failure> {
     let mut lines = client.lines::<SyncLine>("/v1/push/follow", ask).await?;
     while let Some(line) = lines.next().await? {
+        let mut out = screen.out();
         match line {
             SyncLine::Revision { source, commit, label } if source == ask.source => {
                 *at = Some(At { commit, label });
@@ -202,11 +274,12 @@ async fn follow(
                 });
                 return Ok(());
             }
+            line if screen.is_known(&ask.source, &line) => {}
             SyncLine::Held { domain, digest, reasons, once, ways } => {
                 out.talk(&held(&domain, &reasons, once.as_deref()));
                 consent(&digest, &ways).iter().for_each(|hint| out.talk(hint));
             }
-            line => tell(&line, out),
+            line => tell(&line, &mut out),
         }
     }
     Err(Failure::plain("the daemon ended before it said how it went"))

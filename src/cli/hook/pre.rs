@@ -8,7 +8,7 @@ use super::{
 use crate::{
     cli::validate,
     client::Client,
-    config::{Approver, Environment, OnHold},
+    config::{Approver, Environment, FOLDER, OnHold},
     failure::Failure,
     manifest::SourceRules,
     operation::{Form, PushAnswer, PushAsk, PushSource, SignedObjects, Upload, plan::State},
@@ -57,6 +57,8 @@ struct Push<'a> {
     wanted: Vec<Arc<str>>,
     /// Digests that a trailer of the commit may consent to.
     unsaid: Vec<Arc<str>>,
+    /// The commits to which the push rewinds what is followed, where a push may consent to that, and whether it does.
+    rewinds: Vec<(String, bool)>,
 }
 
 /// Runs the hook.
@@ -79,6 +81,7 @@ pub(super) async fn run(
         unknown: None,
         wanted: Vec::new(),
         unsaid: Vec::new(),
+        rewinds: Vec::new(),
     };
     let mut verdict = Verdict::Taken;
     for update in updates {
@@ -91,12 +94,17 @@ pub(super) async fn run(
         push.out.talk(&format!("error: `{digest}` is not the digest of anything this push has held"));
         verdict = Verdict::Refused;
     }
+    // One line for all of them: what names some is refused for the rest.
+    if push.rewinds.iter().any(|(_, is_meant)| !is_meant) {
+        let line = rewinding(push.rewinds.iter().map(|(commit, _)| commit));
+        push.out.talk(&format!("hint: to rewind on purpose: git push{line}"));
+    }
     if !push.wanted.is_empty() && (options.plan || verdict == Verdict::Refused) {
         let line = line(&push.wanted, options);
         push.out.talk(&format!("hint: if it is meant: {line}"));
     }
     if !push.unsaid.is_empty() && (options.plan || verdict == Verdict::Refused) {
-        let line = format!("git commit --amend --no-edit{}", trailers(&push.unsaid));
+        let line = format!("git commit --amend --no-edit --allow-empty{}", trailers(&push.unsaid));
         // What of it no push option may consent to needs the commit's word in any case.
         let word = if push.unsaid.iter().all(|digest| push.wanted.contains(digest)) { "or " } else { "" };
         push.out.talk(&format!("hint: {word}let the commit say so, then push again: {line}"));
@@ -259,10 +267,12 @@ impl Push<'_> {
         let Some(left_out) = left_out else { return Ok(false) };
         let is_here = matches!(self.received.commit(left_out), Ok(Some(_)));
         let left_out = left_out.short();
-        let wish = self.options.accept_rewind.as_deref();
-        let is_meant = wish.is_some_and(|wish| wish.len() >= 7 && commit.oid.to_string().starts_with(wish));
+        let is_meant = self.options.accepts_rewind(&commit.oid.to_string());
         let consents = tracked.iter().all(|source| source.consents) && self.daemon.client.is_ok();
         let (name, short) = (update.name(), commit.short());
+        if consents {
+            self.rewinds.push((short.clone(), is_meant));
+        }
         if is_meant && consents {
             self.out.talk(&format!("{name} is rewound to {short}, which leaves out {left_out}"));
             return Ok(false);
@@ -272,14 +282,12 @@ impl Push<'_> {
         if is_here {
             self.out.talk("hint: to keep what others pushed: git pull --rebase, then push again");
         }
-        if consents {
-            let line = format!("git push --force -o reconciled.accept-rewind={short}");
-            self.out.talk(&format!("hint: to rewind on purpose: {line}"));
-        } else {
+        if !consents {
             let source = tracked.first().map_or("NAME", |source| &*source.name);
             self.out.talk(&format!(
-                "hint: to rewind on purpose, on the daemon's host: git update-ref refs/heads/{name} COMMIT, \
-                 then reconciled sync --source {source} --accept-rewind COMMIT"
+                "hint: to rewind on purpose, on the daemon's host: git update-ref {} COMMIT, \
+                 then reconciled sync --source {source} --accept-rewind COMMIT",
+                update.reference
             ));
         }
         Ok(true)
@@ -291,21 +299,20 @@ impl Push<'_> {
         commit: &CommitInfo,
         meant: &[PushSource],
     ) -> impl Future<Output = Result<Vec<Problem>, Failure>> + use<> {
-        let rules = |source: &PushSource| SourceRules {
-            paths: source.paths.clone(),
-            ignore: source.ignore.clone(),
-            ..SourceRules::default()
+        let rules = |source: &PushSource| {
+            let (paths, ignore) = (source.paths.clone(), source.ignore.clone());
+            (source.name.clone(), SourceRules { paths, ignore, ..SourceRules::default() })
         };
-        let mut all: Vec<SourceRules> = meant.iter().map(rules).collect();
+        let mut all: Vec<(String, SourceRules)> = meant.iter().map(rules).collect();
         if all.is_empty() {
-            all.push(SourceRules::default());
+            all.push((FOLDER.into(), SourceRules::default()));
         }
         let (environment, oid, limits) = (self.environment.clone(), commit.oid, limits(meant));
         let checking = tokio::task::spawn_blocking(move || {
             let tree = received(&environment)?.tree(oid, limits)?;
             let mut found: Vec<Problem> = Vec::new();
-            for rules in all {
-                let loaded = validate::check(&tree, rules);
+            for (name, rules) in all {
+                let loaded = validate::check(&tree, &name, rules);
                 let problems = loaded.problems.into_iter().map(|reported| reported.problem);
                 found.extend(problems.filter(|problem| !found.contains(problem)).collect::<Vec<_>>());
             }
@@ -511,10 +518,15 @@ fn trailers(digests: &[Arc<str>]) -> String {
 
 /// What to type to consent to `wanted`, besides what the pusher consented to already.
 fn line(wanted: &[Arc<str>], options: &Options) -> String {
-    let rewind = options.accept_rewind.iter();
-    let rewind = rewind.map(|commit| format!(" --force -o reconciled.accept-rewind={commit}"));
     let approve = wanted.iter().map(|digest| format!(" -o reconciled.approve={}", short(digest)));
-    format!("git push{}", rewind.chain(approve).collect::<String>())
+    format!("git push{}{}", rewinding(&options.accept_rewind), approve.collect::<String>())
+}
+
+/// What to add to `git push` to rewind branches to `commits`.
+fn rewinding<'a>(commits: impl IntoIterator<Item = &'a String>) -> String {
+    let options = commits.into_iter().map(|commit| format!(" -o reconciled.accept-rewind={commit}"));
+    let options: String = options.collect();
+    if options.is_empty() { options } else { format!(" --force{options}") }
 }
 
 /// The part of a digest that people type.

@@ -46,6 +46,9 @@ impl Loop {
     /// Loads what the sources hold, brings it into force and says so to the scheduler.
     pub(super) async fn load(&mut self) -> Result<Loaded, Arc<Failure>> {
         let loaded = self.try_load().await;
+        if let Ok(loaded) = &loaded {
+            self.askers.iter_mut().for_each(|asker| asker.since.add(loaded, &asker.meant));
+        }
         if let Err(failure) = &loaded {
             let now = self.session.surveyor.cx.clock.now();
             {
@@ -62,15 +65,19 @@ impl Loop {
             let soon = now + AGAIN;
             self.pins_due = self.pins_due.map(|due| due.max(soon));
             for source in self.sources.values_mut() {
-                (source.snapshot, source.loaded, source.due) = (None, None, soon);
+                (source.snapshot, source.loaded, source.back, source.due) = (None, None, None, soon);
             }
         }
         loaded.map_err(Arc::new)
     }
 
     async fn try_load(&mut self) -> Result<Loaded, Failure> {
-        let snapshots: Vec<Snapshot> =
-            self.sources.values_mut().filter_map(|source| source.snapshot.take()).collect();
+        let mut awaited = self.awaited();
+        let snapshots = self.sources.values_mut().filter_map(|source| source.snapshot.take());
+        let snapshots =
+            snapshots.map(|snapshot| Snapshot { awaits: awaited.remove(&snapshot.name), ..snapshot });
+        let snapshots: Vec<Snapshot> = snapshots.collect();
+        let before = self.outlook.desired.clone();
         let outlook = self.session.load(snapshots, &*self.writing.db).await?;
         let sources = &self.sources;
         let accounts = |snapshot: &Snapshot, at: Duration| {
@@ -89,7 +96,7 @@ impl Loop {
         let is_whole = is_sure
             && withheld.is_empty()
             && snapshots.len() == self.sources.len()
-            && desired.sources.values().all(|source| source.prunes);
+            && desired.sources.values().all(|source| source.prunes && source.awaits.is_none());
         // Once the next revision is in force, no pass that runs from this one may write.
         let mut generations = BTreeMap::new();
         for source in desired.sources.keys() {
@@ -195,7 +202,7 @@ impl Loop {
                 following.told = Some(Told { commit, committed, seen, at });
             }
         }
-        Ok(Loaded { changed, moved: brought.moved })
+        Ok(Loaded { changed, moved: brought.moved, desired: [before, desired] })
     }
 
     /// The commits whose place those of `snapshots` take, before it is known how it stands with them.

@@ -39,7 +39,8 @@ impl Polls {
         tracing::debug!(source = &*source.config.name, "poll");
         let (session, writing, config) = (session.clone(), writing.clone(), source.config.clone());
         let secrets = secrets.of(&config.name);
-        source.rewinding = source.accept_rewind.take();
+        // What came back with consent and is not in force yet would be refused without.
+        source.rewinding = source.accept_rewind.take().or_else(|| source.rewinding.take());
         let accept_rewind = source.rewinding.as_ref().and_then(|wish| match &wish.what {
             What::Rewind { commit, .. } => Some(commit.clone()),
             What::Push(_) => None,

@@ -111,14 +111,7 @@ async fn a_backup_of_a_clock_that_was_ahead_has_no_others_made_and_drives_none_o
         format!("backup: {{dir: {}, every: 1d, keep: 3}}", dir.display())
     })
     .await;
-    let days = || -> Vec<String> {
-        let names = fs::read_dir(place.at("backups")).unwrap();
-        let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-        let mut days: Vec<String> =
-            names.filter(|name| name.ends_with(".db")).map(|name| name[5..15].to_owned()).collect();
-        days.sort();
-        days
-    };
+    let days = || days(&place);
     until("one is made", || days() == ["2023-11-12", "2023-11-13", "2023-11-14"]).await;
     for _ in 0..20 {
         clock.advance(LOOK);
@@ -129,6 +122,41 @@ async fn a_backup_of_a_clock_that_was_ahead_has_no_others_made_and_drives_none_o
     until("the next is due", || days() == ["2023-11-13", "2023-11-14", "2023-11-15"]).await;
     instance.stop();
     instance.ended().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_clock_that_is_behind_has_a_backup_made_and_drives_none_out() {
+    let (place, clock, instance) = kept_up(|place| {
+        let dir = place.at("backups");
+        fs::create_dir(&dir).unwrap();
+        for day in ["2024-06-01", "2024-06-02", "2024-06-03"] {
+            fs::write(dir.join(format!("test-{day}T060000Z.db")), "").unwrap();
+        }
+        format!("backup: {{dir: {}, every: 1d, keep: 3}}", dir.display())
+    })
+    .await;
+    let all = ["2023-11-14", "2024-06-01", "2024-06-02", "2024-06-03"];
+    until("one is made", || days(&place) == all).await;
+    for _ in 0..20 {
+        clock.advance(LOOK);
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!(days(&place), all);
+    // Once it is right there are as many as there shall be, and what it made itself is the oldest.
+    clock.advance(Duration::from_hours(24 * 203));
+    until("the next is due", || days(&place) == ["2024-06-02", "2024-06-03", "2024-06-04"]).await;
+    instance.stop();
+    instance.ended().await;
+}
+
+/// The days of which there are backups.
+fn days(place: &Place) -> Vec<String> {
+    let names = fs::read_dir(place.at("backups")).unwrap();
+    let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut days: Vec<String> =
+        names.filter(|name| name.ends_with(".db")).map(|name| name[5..15].to_owned()).collect();
+    days.sort();
+    days
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -220,9 +248,51 @@ async fn no_event_goes_before_a_clock_is_set_that_is_ahead_at_each_start() {
     instance.ended().await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn old_events_go_where_each_process_ends_within_an_hour() {
+    let (place, clock, instance) = kept_up(|_| "audit: {keep: 30d}".into()).await;
+    let first = all(&instance).await;
+    assert!(!first.is_empty());
+    clock.advance(Duration::from_hours(24 * 31));
+    instance.writing.db.commit(vec![event(clock.now())]).await.unwrap();
+    instance.stop();
+    instance.ended().await;
+    instance.writing.db.close().await;
+    let instance = started(&place, &clock, None).await;
+    let is_old = |event: &EventEntry| first.iter().any(|old| old.number == event.number);
+    let some_looks = async || {
+        for _ in 0..5 {
+            clock.advance(LOOK);
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    // The host has run for long, and the process has just begun; then the other way around.
+    clock.stay_up(TRIM);
+    some_looks().await;
+    clock.stay_up(TRIM - LOOK);
+    has_run_for(&instance, SOON);
+    some_looks().await;
+    assert_eq!(all(&instance).await.into_iter().filter(is_old).count(), first.len());
+    clock.stay_up(TRIM);
+    for _ in 0..2_000 {
+        if !all(&instance).await.iter().any(is_old) {
+            break;
+        }
+        clock.advance(LOOK);
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert!(!all(&instance).await.iter().any(is_old));
+    instance.stop();
+    instance.ended().await;
+}
+
 /// As if the process had run for so long that old events are taken out.
 fn has_run(instance: &Instance) {
-    instance.upkeep.looks.store(TRIM.as_secs() / LOOK.as_secs(), Ordering::Relaxed);
+    has_run_for(instance, TRIM);
+}
+
+fn has_run_for(instance: &Instance, long: Duration) {
+    instance.upkeep.looks.store(long.as_secs() / LOOK.as_secs(), Ordering::Relaxed);
 }
 
 async fn all(instance: &Instance) -> Vec<EventEntry> {

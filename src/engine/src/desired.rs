@@ -33,6 +33,9 @@ pub struct Desired {
     /// in force; each with the sources that declare it so. Somebody declares them: whoever lets go of one hands it over, and
     /// nothing of it goes.
     pub set_aside: BTreeMap<(Scope, ResourceId), BTreeSet<Arc<str>>>,
+    /// Manifests that share a resource (`merge: true`) by the newest revision of their source, where that is not in force, and not by
+    /// the one that is: what is ours there may be their word.
+    pub shared_by_newest: BTreeMap<(Scope, ResourceId), BTreeSet<ManifestKey>>,
     /// Scopes that may be declared, and of which that is not known.
     pub hidden: Hidden,
     /// Entries whose manifests were not read, since nobody knows what they can be: nothing of theirs goes. Its manifest may be
@@ -108,15 +111,25 @@ impl Desired {
     pub fn known_by(&self, scope: &Scope, resource: &Resource) -> impl Iterator<Item = &ManifestMeta> {
         [Some(self.manifest(resource.origin)), self.newest(scope, &resource.id)].into_iter().flatten()
     }
+    /// The manifests that share this resource by a revision that is not in force, and not by the one that is.
+    pub fn sharing_by_newest(&self, scope: &Scope, id: &ResourceId) -> impl Iterator<Item = &ManifestKey> {
+        // Mostly there are none, and then no key is made.
+        let found = match self.shared_by_newest.is_empty() {
+            true => None,
+            false => self.shared_by_newest.get(&(scope.clone(), id.clone())),
+        };
+        found.into_iter().flatten()
+    }
     /// True when all that any source declares at an entry is known: what is not desired there is not declared.
     pub fn is_known(&self, entry: &str) -> bool {
-        let is_known = |source: &SourceState| source.is_whole() && source.unassigned.is_empty();
+        let is_known = |source: &SourceState| source.is_sure() && source.unassigned.is_empty();
         !self.sources.is_empty() && self.sources.values().all(is_known) && !self.ailing.contains(entry)
     }
-    /// True when all that a manifest declares in a scope is known, so that what it does not declare is known too.
+    /// True when all that a manifest declares in a scope is known, so that what it does not declare is known too, and has not gone
+    /// to a source that is behind.
     pub fn knows(&self, manifest: &ManifestKey, scope: &Scope) -> bool {
         // A declaration may have moved into a file that is broken: one broken file keeps all of the source.
-        let of_source = |source: &SourceState| source.is_whole() && !source.is_elsewhere(manifest, scope);
+        let of_source = |source: &SourceState| source.is_sure() && !source.is_elsewhere(manifest, scope);
         self.sources.get(manifest.source()).is_some_and(of_source) && !self.ailing.contains(&scope.provider)
     }
 }
@@ -150,6 +163,9 @@ pub struct SourceState {
     pub newest: Option<Arc<str>>,
     /// What is no longer declared goes. False for a folder without a name, and while anything is invalid.
     pub prunes: bool,
+    /// Another source of the same repository that is not known to be as far: it may declare by now what this one declares no
+    /// longer.
+    pub awaits: Option<Arc<str>>,
     /// Files that could not be read or are invalid, and folders of such: what they declared is frozen. The empty one is the root.
     pub broken: BTreeSet<Arc<str>>,
     /// Manifests whose provider is not configured here: what they tracked stays.
@@ -266,6 +282,10 @@ impl SourceState {
     /// True when all that the source declares is known, so that what it does not declare is known too.
     pub fn is_whole(&self) -> bool {
         self.prunes && self.broken.is_empty()
+    }
+    /// True when what the source does not declare is known, and has not gone to another one that is behind.
+    pub fn is_sure(&self) -> bool {
+        self.is_whole() && self.awaits.is_none()
     }
 }
 

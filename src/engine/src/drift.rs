@@ -122,11 +122,13 @@ pub(crate) fn of(scope: &Scope, step: &Step, now: Duration) -> Option<Drifted> {
     })
 }
 
-/// True for what is made again as it was, or would be.
+/// True for what is made again as it was, or would be: also where something else of it is declared anew, and only what somebody else
+/// changed has it made anew.
 pub(crate) fn is_drift(step: &Step) -> bool {
+    let is_told = || step.work.row.as_ref().is_none_or(|row| row.drift != Drift::Ignore);
     step.change.writes()
         && step.change != Change::Continue
-        && matches!(step.reason, Reason::Drift | Reason::Restore)
+        && (matches!(step.reason, Reason::Drift | Reason::Restore) || step.is_remade_for_drift() && is_told())
 }
 
 /// What a look changes in the ledger: entries that begin, change or end.

@@ -15,7 +15,8 @@ pub use former::{hash_of_outputs, outputs_of};
 /// What is known of edges before any scope is looked at.
 #[derive(Debug, Default)]
 pub struct Facts {
-    /// Manifests whose every resource is settled as declared and healthy enough to be built on.
+    /// Manifests whose every resource is settled as declared and healthy enough to be built on, with outputs that the desired state
+    /// was read with.
     pub ready: BTreeSet<ManifestKey>,
     /// The same of what was last applied, whatever is declared by now: a commit that is held, or fails, is no reason to leave
     /// broken what was built on the one before.
@@ -52,6 +53,18 @@ impl Facts {
             reads = others;
         }
     }
+    /// Takes those out that put out something else by now than the desired state was read with, and what comes after them:
+    /// neither they nor who refers to them are written with what is no more.
+    ///
+    /// The race: one run of passes replaces what others refer to, and the desired state is read again only after it.
+    fn unsettle(&mut self, desired: &Desired, moved: &BTreeSet<&ManifestKey>) {
+        if moved.is_empty() {
+            return;
+        }
+        let following = following(desired, moved.iter().copied());
+        self.ready.retain(|key| !moved.contains(key) && !following.contains_key(key));
+        self.there.retain(|key| !moved.contains(key));
+    }
     /// Those of the manifests of `rows`, which are of `scope`, that resources of other scopes still depend on, each with one that
     /// does. Within one scope the order of steps suffices.
     pub fn needed_outside(&self, scope: &Scope, rows: &[Row]) -> BTreeMap<ManifestKey, ManifestKey> {
@@ -81,7 +94,8 @@ pub fn facts(desired: &Desired, memories: &BTreeMap<Scope, ScopeMemory>) -> Fact
             }
         }
     }
-    facts.stood_on = former::stood_on(desired, memories);
+    let moved = former::moved(desired, memories);
+    facts.stood_on = former::stood_on(desired, memories, &moved);
     let asked: BTreeSet<&ManifestKey> = desired.manifests.iter().flat_map(|m| m.after.iter()).collect();
     if asked.is_empty() {
         return facts;
@@ -110,7 +124,52 @@ pub fn facts(desired: &Desired, memories: &BTreeMap<Scope, ScopeMemory>) -> Fact
             facts.there.insert(manifest.key.clone());
         }
     }
+    facts.unsettle(desired, &moved);
     facts
+}
+
+/// The manifests that are declared to come after one of `first`, also by way of others, each with that one.
+pub(crate) fn following<'d>(
+    desired: &'d Desired,
+    first: impl IntoIterator<Item = &'d ManifestKey>,
+) -> By<'d> {
+    let mut next: BTreeMap<&ManifestKey, Vec<&ManifestKey>> = BTreeMap::new();
+    for manifest in &desired.manifests {
+        manifest.after.iter().for_each(|on| next.entry(on).or_default().push(&manifest.key));
+    }
+    reached(&next, first)
+}
+
+/// The manifests that one of `last` is declared to come after, also by way of others, each with that one.
+pub(crate) fn preceding<'d>(desired: &'d Desired, last: impl IntoIterator<Item = &'d ManifestKey>) -> By<'d> {
+    let mut next: BTreeMap<&ManifestKey, Vec<&ManifestKey>> = BTreeMap::new();
+    for manifest in desired.manifests.iter().filter(|manifest| !manifest.after.is_empty()) {
+        next.insert(&manifest.key, manifest.after.iter().collect());
+    }
+    reached(&next, last)
+}
+
+/// Manifests, each with the one because of which it is among them.
+type By<'d> = BTreeMap<&'d ManifestKey, &'d ManifestKey>;
+
+/// What edges lead to from `first`: each with the first of these that leads there.
+fn reached<'d>(
+    next: &BTreeMap<&'d ManifestKey, Vec<&'d ManifestKey>>,
+    first: impl IntoIterator<Item = &'d ManifestKey>,
+) -> By<'d> {
+    let mut found = BTreeMap::new();
+    for first in first {
+        let mut open = vec![first];
+        while let Some(on) = open.pop() {
+            for key in next.get(on).into_iter().flatten().copied() {
+                if !found.contains_key(key) {
+                    found.insert(key, first);
+                    open.push(key);
+                }
+            }
+        }
+    }
+    found
 }
 
 /// True when what was last applied is what is declared, with what others put out by now.
@@ -131,8 +190,13 @@ pub(crate) fn is_of_declaration(desired: &Desired, resource: &Resource, row: &Ro
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{desired::ManifestMeta, health::HealthState, store::Ailment};
-    use reconciled_provider::{Hash, Origin, PolicyId, Resource, ResourceId, Spec, Tracked};
+    use crate::{
+        desired::{ManifestMeta, PutOut},
+        health::HealthState,
+        store::Ailment,
+    };
+    use reconciled_provider::{Hash, Origin, PolicyId, Resource, ResourceId, Sealed, Spec, Tracked};
+    use serde_json::{Map, Value as Json};
     use std::{sync::Arc, time::Duration};
 
     fn key(name: &str) -> ManifestKey {
@@ -188,6 +252,26 @@ mod tests {
     }
 
     #[test]
+    fn what_comes_before_and_after_is_found_by_way_of_others_and_nothing_by_way_of_itself() {
+        // `c` after `b`, `b` after `a`; `d` after `a`.
+        let manifests = [
+            manifest("a", &[]),
+            manifest("b", &[key("a")]),
+            manifest("c", &[key("b")]),
+            manifest("d", &[key("a")]),
+        ];
+        let desired = Desired { manifests: manifests.into(), ..Desired::default() };
+        let check = |found: By<'_>, expect: &[(&str, &str)]| {
+            let found: Vec<(&str, &str)> = found.iter().map(|(key, by)| (key.name(), by.name())).collect();
+            assert_eq!(found, expect);
+        };
+        check(following(&desired, [&key("a")]), &[("b", "a"), ("c", "a"), ("d", "a")]);
+        check(following(&desired, [&key("b"), &key("c")]), &[("c", "b")]);
+        check(preceding(&desired, [&key("b"), &key("c")]), &[("a", "b"), ("b", "c")]);
+        check(preceding(&desired, [&key("a")]), &[]);
+    }
+
+    #[test]
     fn what_is_declared_and_does_not_do_its_work_is_waited_for() {
         assert!(check(None));
         for (state, is_ready) in [
@@ -199,6 +283,46 @@ mod tests {
         ] {
             assert_eq!(check(Some(state)), is_ready, "{state:?}");
         }
+    }
+
+    #[test]
+    fn what_puts_out_something_else_than_was_read_is_waited_for_and_so_is_what_comes_after_it() {
+        // `c` after `b`, `b` after `a`, each as it is declared.
+        let names = ["a", "b", "c"];
+        let scope = |name: &str| Scope::new("cloud", name);
+        let after = |index: usize| index.checked_sub(1).map(|before| key(names[before]));
+        let resource = |index: usize| Resource {
+            scope: Arc::new(scope(names[index])),
+            id: names[index].into(),
+            spec: Spec::known(b"x".to_vec()),
+            policy: PolicyId::default(),
+            origin: Origin { manifest: index as u32, line: 1 },
+        };
+        let memory = |name: &str| {
+            let spec = Spec::known(b"x".to_vec());
+            let mut tracked = Tracked::new(name.into(), spec.hash().unwrap());
+            tracked.outputs = Sealed(format!(r#"{{"id": "the {name} of now"}}"#).into_bytes().into());
+            let row =
+                Row { tracked, template: spec.template(), ..Row::settled(scope(name), name, key(name)) };
+            (scope(name), ScopeMemory { rows: vec![row].into(), ..ScopeMemory::default() })
+        };
+        let check = |read: &str, ready: &[&str], there: &[&str]| {
+            let read = Map::from_iter([("id".to_string(), Json::from(read))]);
+            let read = PutOut { hash: hash_of_outputs(&read), declared_in: [scope("a")].into() };
+            let manifests = names.iter().enumerate();
+            let desired = Desired {
+                manifests: manifests.map(|(index, name)| manifest(name, after(index).as_slice())).collect(),
+                scopes: (0..3).map(|index| (scope(names[index]), Arc::new(vec![resource(index)]))).collect(),
+                outputs: [(key("a"), read)].into(),
+                ..Desired::default()
+            };
+            let keys = |names: &[&str]| names.iter().map(|name| key(name)).collect::<BTreeSet<_>>();
+            let facts = facts(&desired, &names.iter().map(|name| memory(name)).collect());
+            assert_eq!((facts.ready, facts.there), (keys(ready), keys(there)));
+        };
+        check("the a of now", &["a", "b"], &["a", "b"]);
+        // What was built on `b` may be mended: that is as it was.
+        check("the one before", &[], &["b"]);
     }
 
     #[test]

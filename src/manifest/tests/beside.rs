@@ -429,7 +429,7 @@ fn a_zone_that_cannot_be_read_is_no_warning_of_what_goes_into_it() {
     let types = [EntryView { name: "zonefile".into(), observer, kinds: zonefile.kinds.clone() }];
     let check = |zone: &str, set: &str| {
         let files = folder(&[("z.yaml", zone), ("t.yaml", set)]);
-        shown(&validate(&files, &types, SourceRules::default()))
+        shown(&validate(&files, "dir", &types, SourceRules::default()))
     };
     assert!(check("", &set(X)).contains("zone `z.test` is not declared here"));
     assert!(!check("a: [\n", &set(X)).contains("not declared here"));

@@ -33,7 +33,7 @@ fn a_manifest_nobody_takes_is_a_problem() {
       --> a.yaml:1:1
     1 | apiVersion: test/v1
       | ^
-    hint: write `provider:` in its spec, one of: one, two
+    hint: say which with the annotation `reconciled/provider`, one of: one, two
     "#);
     let mut setup = Setup::new(&[("a.yaml", &thing("a", "\n  providr: one"))]);
     setup.entries.push(entry("two"));

@@ -172,6 +172,7 @@ pub(crate) fn view(scope: &Scope, steps: Vec<Step>) -> View {
             looked: Vec::new(),
             place: None,
         },
+        offered: Default::default(),
         skipped: false,
         health: Default::default(),
         looked_at: Default::default(),

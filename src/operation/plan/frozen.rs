@@ -50,8 +50,16 @@ pub fn why_frozen(key: &ManifestKey, desired: &Desired) -> String {
         Some(state) if !state.broken.is_empty() => {
             format!("files with errors may still declare it: {}", listed(&state.broken))
         }
+        Some(SourceState { awaits: Some(other), .. }) => {
+            format!(
+                "source {other} of the same repository is not known to be as far, and may declare it by now"
+            )
+        }
         Some(SourceState { newest: Some(newest), prunes: false, .. }) => {
             format!("its newest revision, {newest}, is not in force, has errors, and may still declare it")
+        }
+        Some(SourceState { newest: Some(newest), .. }) if is_shared_by_newest(key, desired) => {
+            in_newest(newest)
         }
         Some(state) if state.revision.is_empty() => {
             "a folder deletes nothing unless it stands for a source (--source)".to_string()
@@ -67,7 +75,7 @@ fn why_kept(source: &str, desired: &Desired) -> String {
     let declares = |name: &str| desired.set_aside.values().any(|by| by.contains(name));
     let newest = |name: &str| desired.sources.get(name)?.newest.as_ref().filter(|_| declares(name));
     if let Some(newest) = newest(source) {
-        return format!("its newest revision, {newest}, declares it and is not in force");
+        return in_newest(newest);
     }
     let is_unread =
         |other: &SourceState| !other.broken.is_empty() || other.revision.is_empty() && !other.prunes;
@@ -86,6 +94,15 @@ fn why_kept(source: &str, desired: &Desired) -> String {
             None => "a person suspended it (reconciled status)".to_string(),
         },
     }
+}
+
+/// True where its values in what is shared are kept, since a revision that is not in force has them.
+fn is_shared_by_newest(key: &ManifestKey, desired: &Desired) -> bool {
+    desired.shared_by_newest.values().any(|keys| keys.contains(key))
+}
+
+fn in_newest(newest: &str) -> String {
+    format!("its newest revision, {newest}, declares it and is not in force")
 }
 
 /// What people call the manifest.
@@ -138,5 +155,34 @@ mod tests {
         check([Some("c0ffee1"), None], false, &[], short);
         check([Some("c0ffee1"), None], true, &[], suspended);
         check([None, None], true, &[], suspended);
+    }
+
+    #[test]
+    fn what_may_have_gone_to_a_source_that_is_behind_is_kept_for_that() {
+        let state =
+            SourceState { revision: "5e09e96".into(), awaits: Some("apps".into()), ..SourceState::default() };
+        let desired = Desired { sources: [("infra".into(), state)].into(), ..Desired::default() };
+        let key = ManifestKey::new("infra", "dns", "Zone", "", "example.com");
+        let kept = "source apps of the same repository is not known to be as far, and may declare it by now";
+        assert_eq!(why_frozen(&key, &desired), kept);
+    }
+
+    #[test]
+    fn who_shares_something_by_a_newer_revision_is_kept_for_that() {
+        let key = ManifestKey::new("infra", "dns", "RecordSet", "", "more");
+        let place = (Scope::new("zones", "example.com"), ResourceId::from("www/A"));
+        let state = SourceState {
+            revision: "5e09e96".into(),
+            newest: Some("c0ffee1".into()),
+            prunes: true,
+            ..SourceState::default()
+        };
+        let desired = Desired {
+            sources: [("infra".into(), state)].into(),
+            shared_by_newest: [(place, [key.clone()].into())].into(),
+            ..Desired::default()
+        };
+        let kept = "its newest revision, c0ffee1, declares it and is not in force";
+        assert_eq!(why_frozen(&key, &desired), kept);
     }
 }

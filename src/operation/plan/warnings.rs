@@ -127,7 +127,8 @@ fn committed(survey: &Survey, change: Change) -> impl Iterator<Item = (&Scope, &
 }
 
 /// What is made anew, or changed in what others refer to, puts out something else, and who refers to it is planned only then:
-/// that it looks in sync until then must not be taken for the whole of a change. One warning for each of them.
+/// that it looks in sync until then must not be taken for the whole of a change, nor what it shows of the outputs of now for what is
+/// written. One warning of each kind for each of them.
 pub(super) fn followers(survey: &Survey, desired: &Desired) -> Vec<Warning> {
     let mut referred: BTreeMap<&ManifestKey, BTreeSet<&str>> = BTreeMap::new();
     for reference in &desired.referred {
@@ -163,6 +164,12 @@ pub(super) fn followers(survey: &Survey, desired: &Desired) -> Vec<Warning> {
     }
     let planned: BTreeSet<ManifestKey> =
         steps().filter(|step| step.change.writes()).filter_map(key).collect();
+    // What refers to something that is not known at all is shown so.
+    let is_known = |step: &&Step| {
+        let makes = matches!(step.change, Change::Create | Change::Update | Change::Replace);
+        makes && step.work.desired.as_ref().is_some_and(|desired| desired.spec.bytes().is_some())
+    };
+    let known: BTreeSet<ManifestKey> = steps().filter(is_known).filter_map(key).collect();
     let mut next_to: BTreeMap<&ManifestKey, Vec<&ManifestMeta>> = BTreeMap::new();
     for manifest in &desired.manifests {
         manifest.after.iter().for_each(|on| next_to.entry(on).or_default().push(manifest));
@@ -170,7 +177,7 @@ pub(super) fn followers(survey: &Survey, desired: &Desired) -> Vec<Warning> {
     let mut warnings = Vec::new();
     for (step, what, key) in moving {
         let mut reached = BTreeSet::from([&key]);
-        let mut names = Vec::new();
+        let (mut names, mut early) = (Vec::new(), Vec::new());
         let mut open = vec![&key];
         while let Some(on) = open.pop() {
             for next in next_to.get(on).into_iter().flatten() {
@@ -180,29 +187,43 @@ pub(super) fn followers(survey: &Survey, desired: &Desired) -> Vec<Warning> {
                 open.push(&next.key);
                 if !planned.contains(&next.key) {
                     names.push(next.address.to_string());
+                } else if known.contains(&next.key) {
+                    early.push(next.address.to_string());
                 }
             }
         }
-        names.sort();
-        if names.is_empty() {
-            continue;
+        if !names.is_empty() {
+            let said = "may be changed or made anew too, once its outputs are known";
+            let hint = "they are in no count of this plan; the guard judges them once they are planned";
+            warnings.push(following("MayFollow", (step, what), names, (said, hint)));
         }
-        let (count, shown) =
-            (names.len(), names.iter().take(WARNINGS).cloned().collect::<Vec<_>>().join(", "));
-        let more = if count > WARNINGS { format!(" and {} more", count - WARNINGS) } else { String::new() };
-        let these =
-            if count == 1 { "1 that follows it".to_string() } else { format!("{count} that follow it") };
-        warnings.push(Warning {
-            reason: "MayFollow".into(),
-            message: format!(
-                "{} is {what}: {these} may be changed or made anew too, once its outputs are known: {shown}{more}",
-                step.address
-            ),
-            hint: Some("they are in no count of this plan; the guard judges them once they are planned".into()),
-            addresses: std::iter::once(step.address.to_string()).chain(names).collect(),
-        });
+        if !early.is_empty() {
+            let said = "may be shown with what it puts out now";
+            let hint = "they wait for it, and are planned and judged again with what it puts out by then";
+            warnings.push(following("PlannedAgain", (step, what), early, (said, hint)));
+        }
     }
     warnings
+}
+
+/// A warning of what follows `step`, by `names`.
+fn following(
+    reason: &str,
+    (step, what): (&Step, &str),
+    mut names: Vec<String>,
+    (said, hint): (&str, &str),
+) -> Warning {
+    names.sort();
+    let count = names.len();
+    let shown = names[..count.min(WARNINGS)].join(", ");
+    let more = if count > WARNINGS { format!(" and {} more", count - WARNINGS) } else { String::new() };
+    let these = if count == 1 { "1 that follows it".to_string() } else { format!("{count} that follow it") };
+    Warning {
+        reason: reason.into(),
+        message: format!("{} is {what}: {these} {said}: {shown}{more}", step.address),
+        hint: Some(hint.into()),
+        addresses: std::iter::once(step.address.to_string()).chain(names).collect(),
+    }
 }
 
 /// What providers caution of, each with its place.

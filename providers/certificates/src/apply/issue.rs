@@ -72,6 +72,7 @@ impl Desk<'_> {
             ca: Some(signed.ca.clone()).filter(|ca| !ca.is_empty()),
             issuer: Some(wish.issuer.identity()),
             account,
+            is_unplaced: true,
             leaving: before.as_ref().map(|issued| issued.leaving.clone()).unwrap_or_default(),
             told: before.and_then(|issued| issued.told).filter(|told| *told == facts.fingerprint),
             over,

@@ -50,8 +50,12 @@ impl Desk<'_> {
             let version = &fingerprint[..16];
             deliver::put(place, &view, &mark, version, &wish.output, &files, self.config.passed).await?;
             (self.config.passed)("certificate.put");
-        } else if !view.disorder(&mark)?.is_empty() {
+        } else if !view.disorder(&mark)?.is_empty() || view.left_over().next().is_some() {
             deliver::tidy(place, &view, &wish.output, &mark).await?;
+        }
+        if issued.is_unplaced {
+            issued.is_unplaced = false;
+            self.keep.put_issued(name, &issued)?;
         }
         if issued.wish != *wish {
             if (&issued.wish.reload, &issued.wish.serve) != (&wish.reload, &wish.serve) {

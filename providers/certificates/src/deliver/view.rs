@@ -194,8 +194,12 @@ impl View {
         // What somebody else put there, and was adopted as it is, is marked once something is put there.
         let is_unmarked = self.version.is_some() && self.mark()?.is_none();
         let unmarked = is_unmarked.then(|| format!("{MARK}, which says whose it is, is missing"));
-        let left = self.left.iter().map(|version| format!("{version} is left over"));
-        Ok(self.marked_otherwise(mark)?.into_iter().chain(unmarked).chain(left).collect())
+        Ok(self.marked_otherwise(mark)?.into_iter().chain(unmarked).collect())
+    }
+
+    /// What was begun there and not finished, or could not be removed, in words for people.
+    pub(crate) fn left_over(&self) -> impl Iterator<Item = String> {
+        self.left.iter().map(|version| format!("{version} is left over"))
     }
 }
 

@@ -498,7 +498,7 @@ async fn what_is_in_place_and_newer_than_a_state_that_was_restored_is_taken_over
     assert_eq!(told.lines().count(), 3, "nobody knows who was told of it");
 }
 
-fn die_once_it_is_kept(place: &str) {
+pub(crate) fn die_once_it_is_kept(place: &str) {
     if place == "certificate.kept" {
         // As a panic, without a word about it.
         std::panic::resume_unwind(Box::new(()));

@@ -1,7 +1,7 @@
 //! What is in the directory of a certificate besides its files: whose it is, and what was begun there and not finished.
 
 use crate::{authority::Authority, world::Desk};
-use reconciled_provider::Outcome;
+use reconciled_provider::{ErrorKind, Outcome};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -74,4 +74,27 @@ async fn a_version_that_is_not_in_place_is_told_of_and_removed_and_none_of_other
     fs::remove_dir_all(desk.dir.path().join("state")).unwrap();
     desk.restart();
     assert!(desk.is_in_sync().await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_another_entrys_is_told_before_anything_is_begun() {
+    let authority = Authority::start();
+    let desk = Desk::new(&authority);
+    let directory = desk.dir.path().join("out/web");
+    let mark = directory.join("..certificate");
+    fs::create_dir_all(&directory).unwrap();
+    fs::write(&mark, "elsewhere/web").unwrap();
+    for has_files in [false, true] {
+        if has_files {
+            fs::write(directory.join("tls.crt"), "theirs").unwrap();
+        }
+        let error = desk.refusal().await.unwrap();
+        let told = format!("{} is where certificate elsewhere/web is put", directory.display());
+        assert_eq!((error.kind, error.message), (ErrorKind::Invalid, told), "files: {has_files}");
+        let outcome = desk.pass().await;
+        assert_eq!(outcome.error().unwrap().kind, ErrorKind::Invalid, "files: {has_files}");
+    }
+    fs::remove_file(&mark).unwrap();
+    assert!(desk.refusal().await.is_none());
+    assert_eq!(authority.counts(), (0, 0));
 }

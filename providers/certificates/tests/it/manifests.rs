@@ -221,7 +221,7 @@ fn lists_end_somewhere() {
 #[test]
 fn a_certificate_is_the_only_one_in_its_directory() {
     let out = certificate(&host(), "{selfSigned: {}}", "issuerRef: {name: own}, dnsNames: [a.example]");
-    let (scope, id, remote) = &out.remotes[0];
+    let (scope, id, remote) = &out.on_host[0];
     assert_eq!(
         (&**scope, &*id.0, &**remote),
         (&Scope::new("cert", "web"), "web", "the directory /etc/ssl/web")

@@ -2,6 +2,7 @@
 
 use crate::{
     authority::{Authority, Fault, LIFE},
+    strict,
     world::Desk,
 };
 use futures_util::FutureExt;
@@ -273,7 +274,7 @@ async fn a_signer_whose_name_cannot_be_repeated_signs_nothing() {
     };
     let key = key::make(KeyKind::Ecdsa(256)).await.unwrap();
     let wish = reconciled_certificates::wish::Wish { duration: 86_400, ..desk.wish.clone() };
-    let signed = |ca: sign::Ca| sign::signed(&wish, &key, &ca, crate::authority::BEGIN);
+    let signed = |ca: sign::Ca| sign::signed(&wish, &key, &ca, strict::now());
     assert!(signed(ca("/O=Lab/OU=one/CN=Lab")).is_ok());
     let error = signed(ca("/OU=one/OU=two/CN=Lab")).unwrap_err();
     assert!(error.message.contains("cannot be repeated exactly"), "{}", error.message);

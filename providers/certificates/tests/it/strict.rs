@@ -53,7 +53,7 @@ async fn make(kind: KeyKind) -> Secret {
     }
 }
 
-fn now() -> u64 {
+pub(crate) fn now() -> u64 {
     // OpenSSL and Java have no other clock than that of the machine.
     #[expect(clippy::disallowed_methods, reason = "what reads the certificate goes by it")]
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()

@@ -4,10 +4,9 @@ use crate::{
     cty::{Type, Value, write_json},
     hidden::Hidden,
     schema::{Attribute, Block, Nested, Nesting},
-    wire::message::{AttributePath, Selector},
+    wire::message::{AttributePath, Selector, Step},
 };
 use reconciled_provider::{FieldChange, Shown};
-use serde_json::Value as Json;
 use std::{collections::BTreeSet, sync::Arc};
 
 /// The fields that differ between two states; either may be null. A leaf that holds what is hidden is not shown.
@@ -74,7 +73,12 @@ fn held(
             }
         }
         Nesting::Map => {
-            for key in keys(before, after) {
+            let all = keys(before, after);
+            // A path shows the keys in it.
+            if out.hidden.hides_key(all.iter()) {
+                return leaf(before, after, path, &Type::Dynamic, true, out);
+            }
+            for key in all {
                 inner(before.get(&key), after.get(&key), &join(path, &key), out);
             }
         }
@@ -101,7 +105,7 @@ fn leaf(before: &Value, after: &Value, path: &str, of: &Type, is_secret: bool, o
         return;
     }
     // A path shows the keys in it.
-    let is_told_apart = || !keys(before, after).iter().any(|key| out.hidden.hides(key));
+    let is_told_apart = || !out.hidden.hides_key(keys(before, after).iter());
     if !is_secret && has_parts(before, after) && is_told_apart() {
         return parts(before, after, path, of, out);
     }
@@ -196,6 +200,15 @@ fn join(at: &str, name: &str) -> String {
     }
 }
 
+/// A path as far as it may be told: a key may be a secret.
+pub fn open_part(path: &AttributePath, hidden: &Hidden) -> AttributePath {
+    let is_open = |step: &&Step| match &step.selector {
+        Some(Selector::ElementKeyString(key)) => !hidden.hides(key),
+        _ => true,
+    };
+    AttributePath { steps: path.steps.iter().take_while(is_open).cloned().collect() }
+}
+
 /// The value that a path of a provider leads to, and the path in words. None: there is no such place.
 pub fn at_path<'v>(value: &'v Value, path: &AttributePath) -> (String, Option<&'v Value>) {
     let (mut words, mut found) = (String::new(), Some(value));
@@ -250,65 +263,15 @@ pub fn is_write_only(block: &Block, path: &AttributePath) -> bool {
     false
 }
 
-/// The texts of all secrets in a value: they must not get into an error that a provider writes.
-pub fn secrets(block: &Block, value: &Value) -> Vec<Arc<str>> {
-    let mut out = Vec::new();
-    for (name, _) in block.attributes.iter().filter(|(_, attribute)| attribute.has_secret()) {
-        texts(value.get(name), &mut out);
-    }
-    for (name, nested) in block.blocks.iter().filter(|(_, nested)| nested.block.has_secret()) {
-        match value.get(name) {
-            Value::Map(all) if nested.nesting == Nesting::Map => {
-                all.values().for_each(|one| out.extend(secrets(&nested.block, one)))
-            }
-            one @ Value::Map(_) => out.extend(secrets(&nested.block, one)),
-            all => all.elements().iter().for_each(|one| out.extend(secrets(&nested.block, one))),
-        }
-    }
-    out
-}
-
-/// As [`secrets`], in the JSON of a state that may be of another version of the schema.
-pub fn secrets_in(block: &Block, json: &Json) -> Vec<Arc<str>> {
-    let mut out = Vec::new();
-    for (name, _) in block.attributes.iter().filter(|(_, attribute)| attribute.has_secret()) {
-        texts_in(&json[&**name], &mut out);
-    }
-    for (name, _) in block.blocks.iter().filter(|(_, nested)| nested.block.has_secret()) {
-        texts_in(&json[&**name], &mut out);
-    }
-    out
-}
-
-fn texts_in(json: &Json, out: &mut Vec<Arc<str>>) {
-    match json {
-        Json::String(text) => out.push((**text).into()),
-        Json::Array(all) => all.iter().for_each(|one| texts_in(one, out)),
-        Json::Object(all) => all.values().for_each(|one| texts_in(one, out)),
-        Json::Number(_) | Json::Bool(_) | Json::Null => {}
-    }
-}
-
-fn texts(value: &Value, out: &mut Vec<Arc<str>>) {
-    match value {
-        Value::String(text) => out.push(text.clone()),
-        Value::Number(number) => out.push(number.as_str().into()),
-        Value::Seq(all) => all.iter().for_each(|one| texts(one, out)),
-        Value::Map(all) => all.values().for_each(|one| texts(one, out)),
-        Value::Dynamic(inner) => texts(&inner.1, out),
-        Value::Null | Value::Unknown | Value::Bool(_) => {}
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::{
         cty::Number,
         schema::{Schema, fixture},
-        wire::message::{self, Step},
+        wire::message,
     };
-    use serde_json::json;
+    use serde_json::{Value as Json, json};
 
     fn path(steps: &[Selector]) -> AttributePath {
         let step = |selector: &Selector| Step { selector: Some(selector.clone()) };
@@ -407,7 +370,25 @@ mod tests {
         );
         let keyed = map(&[("hunter2", Value::Unknown), ("b", Value::text("x"))]);
         assert_eq!(shown(Value::Null, keyed), (Shown::Absent, Shown::Sensitive));
-        let secrets = secrets(&block(), &map(&[("password", Value::text("p")), ("url", Value::text("u"))]));
-        assert_eq!(secrets, ["p".into()]);
+        let key = |key: &str| Step { selector: Some(Selector::ElementKeyString(key.into())) };
+        let mut steps = path(&[Selector::AttributeName("tags".into())]).steps;
+        steps.extend([key("x-hunter2"), key("a")]);
+        let open = open_part(&AttributePath { steps }, &hidden);
+        assert_eq!(at_path(&Value::Null, &open).0, "tags");
+    }
+
+    #[test]
+    fn a_key_of_blocks_that_is_a_secret_is_in_no_path() {
+        let block =
+            fixture::block(Vec::new(), vec![fixture::nested("login", 4, vec![fixture::text("user", "o")])]);
+        let hidden: Hidden = ["hunter2".into()].into_iter().collect();
+        let login = |key: &str| map(&[("login", map(&[(key, map(&[("user", Value::text("web"))]))]))]);
+        let told = |before: &Value, after: &Value| {
+            let all = fields(&block, before, after, &hidden);
+            all.into_iter().map(|one| (one.path.to_string(), one.after)).collect::<Vec<_>>()
+        };
+        let absent = map(&[("login", map(&[]))]);
+        assert_eq!(told(&absent, &login("a")), [("login.a.user".to_string(), Shown::Text("web".into()))]);
+        assert_eq!(told(&absent, &login("of-hunter2")), [("login".to_string(), Shown::Sensitive)]);
     }
 }

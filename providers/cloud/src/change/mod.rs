@@ -4,10 +4,12 @@ mod check;
 mod fields;
 mod ignore;
 mod proposed;
+mod secrets;
 mod standing;
 
 pub use check::{check_applied, check_plan, check_write_only};
-pub use fields::{at_path, fields, is_write_only, secrets, secrets_in};
+pub use fields::{at_path, fields, is_write_only, open_part};
 pub use ignore::{Wrong, check_ignored, ignores_secret, leave_ignored};
 pub use proposed::proposed;
+pub use secrets::{made, secrets, secrets_in};
 pub(crate) use standing::standing;

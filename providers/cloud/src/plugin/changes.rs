@@ -5,7 +5,7 @@ use super::{
 };
 use crate::{
     change,
-    cty::{self, Value},
+    cty::Value,
     hidden::Hidden,
     wire::message::{Apply, DynamicValue, IdentityData, Plan},
 };
@@ -94,6 +94,7 @@ impl Plugin {
             Ok(answer) => answer,
             Err(status) => return Err(self.severed(&doing, status, hidden).await),
         };
+        let hidden = &self.secrets_told(of, &answer.diagnostics, &answer.state, hidden);
         if let Some(error) = said(&doing, &answer.diagnostics, hidden) {
             return Err(self.pace.told(Class::Reads, error));
         }
@@ -112,7 +113,7 @@ impl Plugin {
             false => change::check_plan(block, prior, config, &state),
         };
         let mistake = |what: String| {
-            let text = format!("{doing}: provider `{}` {what}", self.name);
+            let text = format!("{doing}: provider `{}` {}", self.name, hidden.scrub(&what));
             Error::unexpected(text).hint("this is a mistake of the provider; its maintainers want to know")
         };
         checked.map_err(|path| mistake(format!("plans {path} otherwise than declared")))?;
@@ -120,7 +121,8 @@ impl Plugin {
         kept.map_err(|path| mistake(format!("plans to keep {path}, which is only written")))?;
         let mut replace = Vec::new();
         for path in &answer.requires_replace {
-            let ((words, before), (_, after)) = (change::at_path(prior, path), change::at_path(&state, path));
+            let words = change::at_path(&Value::Null, &change::open_part(path, hidden)).0;
+            let ((_, before), (_, after)) = (change::at_path(prior, path), change::at_path(&state, path));
             if before.is_none() && after.is_none() {
                 return Err(mistake(format!("cannot change `{words}` in place, which there is not")));
             }
@@ -172,8 +174,7 @@ impl Plugin {
             Err(status) => return Err(self.severed(doing, status, hidden).await),
         };
         // What was made may be secret, and the provider may say so in what went wrong then.
-        let told = answer.state.as_ref().and_then(|state| cty::decode(&state.msgpack, of_type).ok());
-        let hidden = &self.secrets(of, told.iter().collect::<Vec<_>>().as_slice(), hidden);
+        let hidden = &self.secrets_told(of, &answer.diagnostics, &answer.state, hidden);
         let error = self.heard(Class::Writes, doing, &answer.diagnostics, hidden);
         let state = match (answer.state.filter(says_something), &error) {
             // The answer of some libraries for what is gone.

@@ -241,6 +241,26 @@ impl Plugin {
         }
     }
 
+    /// The same, and what is secret in states that came with diagnostics: these may tell of it.
+    fn secrets_told<'v>(
+        &self,
+        of: &ResourceType,
+        diagnostics: &[Diagnostic],
+        states: impl IntoIterator<Item = &'v DynamicValue>,
+        hidden: &Hidden,
+    ) -> Hidden {
+        if diagnostics.is_empty() {
+            return hidden.clone();
+        }
+        let of_type = &of.schema.value_type;
+        let read = |value: &DynamicValue| match value.msgpack.is_empty() {
+            true => cty::read_json(&value.json, of_type).ok(),
+            false => cty::decode(&value.msgpack, of_type).ok(),
+        };
+        let told: Vec<Value> = states.into_iter().filter_map(read).collect();
+        self.secrets(of, &told.iter().collect::<Vec<_>>(), hidden)
+    }
+
     /// What errors about these values must not show.
     fn secrets(&self, of: &ResourceType, values: &[&Value], hidden: &Hidden) -> Hidden {
         let of_values = values.iter().flat_map(|value| change::secrets(&of.schema.block, value));

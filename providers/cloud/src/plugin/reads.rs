@@ -82,6 +82,7 @@ impl Plugin {
             Ok(answer) => answer,
             Err(status) => return Err(self.severed(&doing, status, hidden).await),
         };
+        let hidden = &self.secrets_told(of, &answer.diagnostics, &answer.state, hidden);
         if let Some(error) = said(&doing, &answer.diagnostics, hidden) {
             return Err(error);
         }
@@ -136,6 +137,7 @@ impl Plugin {
             Ok(answer) => answer,
             Err(status) => return Err(self.severed(&doing, status, hidden).await),
         };
+        let hidden = &self.secrets_told(of, &answer.diagnostics, &answer.state, hidden);
         if let Some(error) = self.heard(Class::Reads, &doing, &answer.diagnostics, hidden) {
             return Err(error);
         }
@@ -188,6 +190,7 @@ impl Plugin {
             Ok(answer) => answer,
             Err(status) => return Err(self.severed(&doing, status, hidden).await),
         };
+        let hidden = &self.secrets_told(of, &answer.diagnostics, &answer.state, hidden);
         if let Some(error) = self.heard(Class::Reads, &doing, &answer.diagnostics, hidden) {
             return Err(error);
         }
@@ -222,6 +225,9 @@ impl Plugin {
             Ok(answer) => answer,
             Err(status) => return Err(self.severed(&doing, status, hidden).await),
         };
+        let told = answer.resources.iter().filter(|found| *found.type_name == *of.name);
+        let told = told.filter_map(|found| found.state.as_ref());
+        let hidden = &self.secrets_told(of, &answer.diagnostics, told, hidden);
         if let Some(error) = self.heard(Class::Reads, &doing, &answer.diagnostics, hidden) {
             return Err(error);
         }

@@ -44,7 +44,7 @@ fn in_words(diagnostic: &Diagnostic, hidden: &Hidden) -> String {
         text += &format!(": {}", detail.trim_end_matches('.'));
     }
     if let Some(path) = &diagnostic.attribute {
-        let (words, _) = change::at_path(&Value::Null, path);
+        let (words, _) = change::at_path(&Value::Null, &change::open_part(path, hidden));
         if !words.is_empty() && !text.contains(&words) {
             text = format!("`{words}`: {text}");
         }

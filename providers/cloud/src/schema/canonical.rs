@@ -9,9 +9,12 @@ use crate::{
     cty::{Number, Type, Value},
     hidden::Hidden,
 };
-use reconciled_provider::{Error, Hash, secret_output};
+use reconciled_provider::{Error, Hash};
 use serde_json::{Map, Value as Json, json};
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 /// Key that stands for a secret.
 const SECRET: &str = "$secret";
@@ -100,6 +103,29 @@ pub fn revealed(declared: &Json, clear: &dyn Clear) -> Result<Vec<Arc<str>>, Err
         out.extend(revealed(part, clear)?);
     }
     Ok(out)
+}
+
+/// Each text, number and key that a declaration has in clear: they are in Git as they are.
+pub fn written_out(declared: &Json) -> BTreeSet<Arc<str>> {
+    let mut out = BTreeSet::new();
+    write_out(declared, &mut out);
+    out
+}
+
+fn write_out(declared: &Json, out: &mut BTreeSet<Arc<str>>) {
+    match declared {
+        Json::Object(fields) if fields.contains_key(SECRET) || fields.contains_key(UNKNOWN) => {}
+        Json::Object(fields) => {
+            for (key, one) in fields {
+                out.insert((**key).into());
+                write_out(one, out);
+            }
+        }
+        Json::Array(all) => all.iter().for_each(|one| write_out(one, out)),
+        Json::String(text) => drop(out.insert((**text).into())),
+        Json::Number(number) => drop(out.insert(number.to_string().into())),
+        Json::Bool(_) | Json::Null => {}
+    }
 }
 
 fn holds_secret(declared: &Json) -> bool {
@@ -289,7 +315,7 @@ fn through_blocks(declared: &Json, value: &Value, nested: &NestedBlock, clear: &
             }
             Json::Array(out)
         }
-        (Json::Object(all), Nesting::Map, Value::Map(fields)) => {
+        (Json::Object(all), Nesting::Map, Value::Map(fields)) if !clear.hidden().hides_key(fields.keys()) => {
             let one = |(key, value): (&Arc<str>, &Value)| {
                 let declared = all.get(&**key).unwrap_or(&Json::Null);
                 (key.to_string(), through(declared, value, &nested.block, clear))
@@ -352,7 +378,10 @@ pub fn plain(value: &Value, sensitive: bool, clear: &dyn Clear) -> Json {
     match value {
         Value::Null => Json::Null,
         Value::Unknown => json!({ UNKNOWN: "" }),
-        _ if sensitive || is_leaf(value) && clear.hidden().hides_in(value) => {
+        _ if sensitive
+            || is_leaf(value) && clear.hidden().hides_in(value)
+            || has_hidden_key(value, clear) =>
+        {
             let text = match value {
                 Value::String(text) => text.to_string(),
                 other => String::from_utf8_lossy(&crate::cty::write_json(other, &Type::Dynamic)).into_owned(),
@@ -368,6 +397,11 @@ pub fn plain(value: &Value, sensitive: bool, clear: &dyn Clear) -> Json {
         ),
         Value::Dynamic(inner) => plain(&inner.1, false, clear),
     }
+}
+
+/// True for a map of which no part can be told by its place.
+fn has_hidden_key(value: &Value, clear: &dyn Clear) -> bool {
+    matches!(value, Value::Map(all) if clear.hidden().hides_key(all.keys()))
 }
 
 fn is_leaf(value: &Value) -> bool {
@@ -388,6 +422,7 @@ pub fn declarable(value: &Value, block: &Block, clear: &dyn Clear) -> Json {
         let shown = match (nested.nesting, value.get(name)) {
             (_, Value::Null) => continue,
             (Nesting::Single | Nesting::Group, one) => inner(one),
+            (Nesting::Map, all) if has_hidden_key(all, clear) => plain(all, true, clear),
             (Nesting::Map, Value::Map(all)) => {
                 Json::Object(all.iter().map(|(key, one)| (key.to_string(), inner(one))).collect())
             }
@@ -408,70 +443,37 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// What of a value others may refer to: everything but the secrets that manifests put into it. Those are for the kinds that the
-/// host names; what the provider made and calls sensitive goes out as a secret.
-///
-/// Of what is only read (`made` is not set) no secret goes out: it may be one that a manifest put there.
-pub fn outputs(value: &Value, block: &Block, made: bool, clear: &dyn Clear) -> Json {
-    let mut out = Map::new();
-    for (name, attribute) in &block.attributes {
-        let value = value.get(name);
-        if value.is_null() || clear.hidden().hides_in(value) {
-            continue;
-        }
-        let shown = plain(value, false, clear);
-        match attribute.has_secret() {
-            true if made => out.insert(name.to_string(), secret_output(shown)),
-            true => None,
-            false => out.insert(name.to_string(), shown),
-        };
-    }
-    for (name, nested) in &block.blocks {
-        let inner = |value: &Value| outputs(value, &nested.block, made, clear);
-        let shown = match value.get(name) {
-            Value::Map(all) if nested.nesting == Nesting::Map => {
-                Json::Object(all.iter().map(|(key, one)| (key.to_string(), inner(one))).collect())
-            }
-            one @ Value::Map(_) => inner(one),
-            Value::Seq(all) => Json::Array(all.iter().map(inner).collect()),
-            _ => continue,
-        };
-        out.insert(name.to_string(), shown);
-    }
-    Json::Object(out)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::schema::fixture::{block, map, nested, text};
+    use crate::{
+        schema::fixture::{Bare, block, map, nested, text},
+        wire::message,
+    };
 
-    struct Bare(Hidden);
-
-    impl Clear for Bare {
-        fn reveal(&self, _: &str) -> Result<String, Error> {
-            Err(Error::unexpected("nothing is named"))
-        }
-        fn mark(&self, _: &str) -> Hash {
-            Hash::default()
-        }
-        fn hidden(&self) -> &Hidden {
-            &self.0
-        }
+    #[test]
+    fn what_is_in_clear_in_a_declaration_is_written_out() {
+        let declared = json!({
+            "name": "web", "size": 3, "key": secret("key", "7f31"), "open": unknown("${Thing/a:status.id}"),
+            "tags": { "a b": ["x"] }, "on": true,
+        });
+        let found: Vec<String> = written_out(&declared).iter().map(ToString::to_string).collect();
+        assert_eq!(found, ["3", "a b", "key", "name", "on", "open", "size", "tags", "web", "x"]);
     }
 
     #[test]
-    fn what_the_provider_made_goes_out_as_a_secret_and_what_was_put_in_not_at_all() {
-        let login = nested("login", 1, vec![text("user", "o"), text("password", "cs")]);
-        let block = block(vec![text("id", "c"), text("key", "os"), text("token", "cs")], vec![login]);
-        let login = map(&[("user", Value::text("web")), ("password", Value::text("made"))]);
-        let given = [("id", "x"), ("key", "hunter2"), ("token", "tok-hunter2")];
-        let mut fields: Vec<(&str, Value)> = given.map(|(name, text)| (name, Value::text(text))).into();
-        fields.push(("login", login));
-        let clear = Bare(["hunter2".into()].into_iter().collect());
-        let check = |made, expect| assert_eq!(outputs(&map(&fields), &block, made, &clear), expect);
-        check(true, json!({ "id": "x", "login": { "user": "web", "password": { "$secret": "made" } } }));
-        check(false, json!({ "id": "x", "login": { "user": "web" } }));
+    fn a_copy_is_seen_as_its_mark_where_it_stands() {
+        let tags = message::Attribute { type_json: br#"["map","string"]"#.to_vec(), ..text("tags", "o") };
+        let block = block(vec![tags], Vec::new());
+        let hidden = Hidden::default().and_copies(["made-by-it".into()], BTreeSet::new());
+        let seen = |tags: &[(&str, Value)]| {
+            let declared = json!({ "tags": { "env": "test" } });
+            through(&declared, &map(&[("tags", map(tags))]), &block, &Bare(hidden.clone()))["tags"].clone()
+        };
+        let found = seen(&[("env", Value::text("test")), ("url", Value::text("db://u:made-by-it@h"))]);
+        assert!(found["env"] == "test" && found["url"].get(MARK).is_some(), "{found}");
+        let found = seen(&[("of-made-by-it", Value::text("1"))]);
+        assert!(found.get(MARK).is_some() && !found.to_string().contains("made-by-it"), "{found}");
     }
 
     #[test]

@@ -1,12 +1,29 @@
 //! Small schemas for unit tests.
 
-use super::{Block, Schema};
+use super::{Block, Schema, canonical::Clear};
 use crate::{
     cty::{Number, Type, Value},
+    hidden::Hidden,
     wire::message,
 };
+use reconciled_provider::{Error, Hash};
 use serde_json::Value as Json;
 use std::sync::Arc;
+
+/// No secret has a name, and all have one mark.
+pub(crate) struct Bare(pub(crate) Hidden);
+
+impl Clear for Bare {
+    fn reveal(&self, _: &str) -> Result<String, Error> {
+        Err(Error::unexpected("nothing is named"))
+    }
+    fn mark(&self, _: &str) -> Hash {
+        Hash::default()
+    }
+    fn hidden(&self) -> &Hidden {
+        &self.0
+    }
+}
 
 /// A text, with rights in letters: `r`equired, `o`ptional, `c`omputed, `s`ensitive.
 pub(crate) fn text(name: &str, rights: &str) -> message::Attribute {

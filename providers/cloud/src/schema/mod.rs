@@ -1,13 +1,14 @@
 //! Schemas of resource types: what may be declared, and what its values are.
 //!
-//! `config` reads YAML by a schema, `canonical` is the form in which a declaration is compared and kept, `describe`
-//! tells a schema to people.
+//! `config` reads YAML by a schema, `canonical` is the form in which a declaration is compared and kept, `outputs` is what
+//! others may refer to, `describe` tells a schema to people.
 
 pub mod canonical;
 pub mod config;
 mod describe;
 #[cfg(test)]
 pub(crate) mod fixture;
+pub mod outputs;
 
 pub use describe::json_schema;
 

@@ -49,7 +49,7 @@ pub(super) async fn fit(
 ) -> Result<Fit, Error> {
     let state = &known.state;
     let block = &of.schema.block;
-    let hidden: Hidden = marked.values.and(change::secrets(block, state));
+    let hidden = marked.values.and_copies(change::secrets(block, state), BTreeSet::new());
     let mut ignore = ignored(block, state, marked);
     let names = block.attributes.keys().chain(block.blocks.keys());
     let open = |name: &&Arc<str>| is_declarable(block, name);

@@ -14,6 +14,7 @@ mod tfstate;
 use crate::{
     Config,
     catalog::Catalog,
+    change,
     cty::{Value, write_json},
     hidden::Hidden,
     host::Host,
@@ -37,7 +38,7 @@ use std::{
     fmt, mem,
     sync::Arc,
 };
-use tfstate::Held;
+use tfstate::{Held, Place};
 
 /// How `reconciled/import` names what is not found by an id: by its address in a state file.
 pub(crate) const BY_STATE: &str = "tfstate:";
@@ -111,8 +112,8 @@ struct Found {
     /// What it is called there.
     names: RemoteNames,
     state: Value,
-    /// Other addresses of it in the state file, without keys.
-    also: Vec<String>,
+    /// Where else in the state file it is.
+    also: Vec<Place>,
 }
 
 impl Found {
@@ -217,7 +218,7 @@ pub async fn take_over(
             Ok(one) => match found.iter_mut().find(|first| first.is_one_with(&one)) {
                 Some(first) => {
                     out.left.push(one.left_to(first));
-                    first.also.push(one.held.resource);
+                    first.also.push(one.held.place);
                 }
                 None => found.push(one),
             },
@@ -226,15 +227,18 @@ pub async fn take_over(
     }
     let names = names(found.iter().map(|one| (&one.form, &*one.held.name)));
     found.iter_mut().zip(names).for_each(|(one, name)| one.held.name = name);
-    // What others depend on, by its address without a key.
-    let mut addresses: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    // What others depend on, by its address without keys.
+    let mut addresses: BTreeMap<&str, Vec<(&Place, String)>> = BTreeMap::new();
     let mut needs: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for one in &found {
         let address = format!("{}.{}/{}", one.form.kind, one.form.group(), one.held.name);
-        for resource in std::iter::once(&one.held.resource).chain(&one.also) {
-            addresses.entry(resource).or_default().push(address.clone());
+        for place in std::iter::once(&one.held.place).chain(&one.also) {
+            addresses.entry(&place.resource).or_default().push((place, address.clone()));
         }
-        needs.entry(&one.held.resource).or_default().extend(one.held.dependencies.iter().map(String::as_str));
+        needs
+            .entry(&one.held.place.resource)
+            .or_default()
+            .extend(one.held.dependencies.iter().map(String::as_str));
     }
     for one in &found {
         let mut attributes = written(&one.block, &one.fit.config);
@@ -247,18 +251,18 @@ pub async fn take_over(
             out.secrets.insert(secret, clear.clone());
         }
         let after = nearest(&one.held, &needs);
-        let after: Vec<String> =
-            after.iter().filter_map(|name| addresses.get(name)).flatten().cloned().collect();
+        let after = after.iter().filter_map(|name| addresses.get(name));
+        let after: BTreeSet<&str> = after.flat_map(|all| seen_from(&one.held.place, all)).collect();
         let spec = one.form.spec(Json::Object(attributes), one.held.create_before_destroy);
         let mut annotations = Vec::new();
         if *one.entry != *one.form.group() {
             annotations.push(("provider", one.entry.to_string()));
         }
         annotations.push(("import", one.import.clone()));
-        let joined = |all: &[String]| all.join(",");
-        annotations.extend((!after.is_empty()).then(|| ("depends-on", joined(&after))));
-        let ignore: Vec<String> = one.fit.ignore.iter().map(ToString::to_string).collect();
-        annotations.extend((!ignore.is_empty()).then(|| ("ignore", joined(&ignore))));
+        let after: Vec<&str> = after.into_iter().collect();
+        annotations.extend((!after.is_empty()).then(|| ("depends-on", after.join(","))));
+        let ignore = &one.fit.ignore;
+        annotations.extend((!ignore.is_empty()).then(|| ("ignore", ignore.join(","))));
         let head = Head {
             api_version: &one.form.api_version,
             kind: &one.form.kind,
@@ -307,7 +311,15 @@ fn nearest<'a>(held: &'a Held, needs: &BTreeMap<&'a str, BTreeSet<&'a str>>) -> 
     let is_behind = |name: &str| {
         all.iter().any(|other| *other != name && needs.get(other).is_some_and(|theirs| theirs.contains(name)))
     };
-    all.iter().copied().filter(|name| *name != held.resource && !is_behind(name)).collect()
+    all.iter().copied().filter(|name| *name != held.place.resource && !is_behind(name)).collect()
+}
+
+/// Of what has one address without keys, that which a resource at `place` can refer to; all of it, where the file says otherwise.
+fn seen_from<'a>(place: &Place, all: &'a [(&Place, String)]) -> Vec<&'a str> {
+    let is_seen = |one: &&(&Place, String)| one.0.is_seen_from(place);
+    let name = |one: &'a (&Place, String)| one.1.as_str();
+    let seen: Vec<&str> = all.iter().filter(is_seen).map(name).collect();
+    if seen.is_empty() { all.iter().map(name).collect() } else { seen }
 }
 
 /// Reads one.
@@ -341,8 +353,12 @@ async fn read(cx: &Cx, hosts: &BTreeMap<&Arc<str>, Host>, held: &Held) -> Result
         then,
         now: as_json(&known.state, &of),
     };
-    // What no schema and no manifest calls secret is known to be by what is remembered with the state alone.
-    let by_id = match marked.is_known_by(&of.schema.block) {
+    // What no schema and no manifest calls secret is known to be by what is remembered with the state alone; and an id that
+    // holds a secret would be in a manifest.
+    let block = &of.schema.block;
+    let hidden = marked.values.and_copies(change::secrets(block, &known.state), BTreeSet::new());
+    let is_open = known.state.get("id").as_str().is_some_and(|id| !hidden.hides(id));
+    let by_id = match is_open && marked.is_known_by(block) {
         true => by_id(cx, &plugin, &of, &known.state).await,
         false => None,
     };

@@ -17,8 +17,8 @@ const VERSION: u64 = 4;
 pub(super) struct Held {
     /// `module.web.aws_sqs_queue.jobs["a"]`.
     pub(super) address: String,
-    /// The same without the key: what others depend on.
-    pub(super) resource: String,
+    /// Where it is, as others depend on it.
+    pub(super) place: Place,
     /// `aws_sqs_queue`.
     pub(super) type_name: String,
     /// `hashicorp/aws`.
@@ -45,6 +45,59 @@ pub(super) struct Held {
     pub(super) is_managed: bool,
     /// Why it cannot be taken over.
     pub(super) fault: Option<&'static str>,
+}
+
+/// Where a resource stands in a configuration.
+pub(super) struct Place {
+    /// `module.web.aws_sqs_queue.jobs`, without the keys of modules and instances: so others name what they depend on.
+    pub(super) resource: String,
+    /// The modules on the way, by name and key, which is empty where there is none.
+    modules: Vec<(String, String)>,
+}
+
+impl Place {
+    fn of(module: &str, data: &str, type_name: &str, name: &str) -> Place {
+        let modules = modules(module);
+        let way: String = modules.iter().map(|(module, _)| format!("module.{module}.")).collect();
+        Place { resource: format!("{way}{data}{type_name}.{name}"), modules }
+    }
+
+    /// True where what is at `other` may refer to it: an instance of a module has no way to another one of the same module.
+    pub(super) fn is_seen_from(&self, other: &Place) -> bool {
+        let mut shared =
+            self.modules.iter().zip(&other.modules).take_while(|(own, others)| own.0 == others.0);
+        shared.all(|(own, others)| own.1 == others.1)
+    }
+}
+
+/// The modules of `module.web["a b"].module.x`, by name and key.
+fn modules(text: &str) -> Vec<(String, String)> {
+    let (mut found, mut rest) = (Vec::new(), text);
+    while let Some(step) = rest.strip_prefix("module.") {
+        let (name, after) = step.split_at(step.find(['.', '[']).unwrap_or(step.len()));
+        let (key, after) = after.split_at(key_end(after));
+        found.push((name.to_string(), key.to_string()));
+        rest = after.strip_prefix('.').unwrap_or(after);
+    }
+    found
+}
+
+/// Where the key ends that a text begins with; 0 where it begins with none. A quoted key may hold brackets, dots and quotes.
+fn key_end(text: &str) -> usize {
+    if !text.starts_with('[') {
+        return 0;
+    }
+    let (mut is_quoted, mut is_escaped) = (false, false);
+    for (at, letter) in text.char_indices() {
+        match letter {
+            _ if is_escaped => is_escaped = false,
+            '\\' => is_escaped = is_quoted,
+            '"' => is_quoted = !is_quoted,
+            ']' if !is_quoted => return at + 1,
+            _ => {}
+        }
+    }
+    text.len()
 }
 
 #[derive(Deserialize)]
@@ -123,14 +176,14 @@ pub(super) fn read(bytes: &[u8]) -> Result<Vec<Held>, Error> {
             };
             let (fault, marked) = (fault(&mode, &instance), marked::read(&instance.sensitive_attributes));
             let taken = names.entry(type_name.clone()).or_default();
-            let name = free(taken, &plain_name(module.as_deref(), &name, instance.index_key.as_ref()));
+            let called = free(taken, &plain_name(module.as_deref(), &name, instance.index_key.as_ref()));
             all.push(Held {
                 address: format!("{whole}{key}"),
-                resource: whole.clone(),
+                place: Place::of(module.as_deref().unwrap_or_default(), data, &type_name, &name),
                 type_name: type_name.clone(),
                 source: source.clone(),
                 alias: alias.clone(),
-                name,
+                name: called,
                 version: instance.schema_version,
                 attributes: instance.attributes.unwrap_or_default(),
                 marked,
@@ -234,6 +287,21 @@ mod tests {
         assert_eq!((&*held[0].private, held[0].fault), (&b"a"[..], None));
         assert!(held[1].fault.unwrap().contains("tainted") && held[2].fault.unwrap().contains("deletion"));
         assert!(held[3].fault.unwrap().contains("data source"));
+    }
+
+    #[test]
+    fn what_others_depend_on_is_named_without_keys_and_seen_from_within_one_instance() {
+        let place = |module: &str| Place::of(module, "", "t_q", "jobs");
+        let check = |module: &str, expect: &str| assert_eq!(place(module).resource, expect, "{module}");
+        check("", "t_q.jobs");
+        check("module.plain", "module.plain.t_q.jobs");
+        check(r#"module.web["prod"].module.x[0]"#, "module.web.module.x.t_q.jobs");
+        check(r#"module.web["a].b \" [\\"].module.x"#, "module.web.module.x.t_q.jobs");
+        let sees = |from: &str, to: &str| place(to).is_seen_from(&place(from));
+        let (a, b) = (r#"module.web["a"]"#, r#"module.web["b"]"#);
+        assert!(sees(a, a) && !sees(a, b) && sees("", a) && sees(a, "") && sees("module.app", b));
+        assert!(sees(&format!("{a}.module.x"), &format!("{a}.module.y[1]")));
+        assert!(!sees(&format!("{a}.module.x"), &format!("{b}.module.x")));
     }
 
     #[test]

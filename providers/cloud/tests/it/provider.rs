@@ -329,6 +329,30 @@ async fn what_would_have_to_be_made_anew_is_not_taken_over() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_replacement_says_whether_what_is_declared_asks_for_it_or_only_what_somebody_else_changed() {
+    let desk = Desk::new("");
+    let thing = |name: &str| json!({ "id": "thing-1", "name": name, "content": "x", "size": 1, "level": 3 });
+    desk.put("thing-1", &thing("a"));
+    let declared = |name: &str, content: &str| {
+        let config = json!({ "name": name, "content": content });
+        json!({ "config": config, "import": "thing-1" })
+    };
+    let (seen, _) = desk.look(&declared("a", "x"), &[]).await.unwrap();
+    let tracked = [Desk::tracked(&seen)];
+    let plan = async |name: &str, content: &str| {
+        let (_, deltas) = desk.look(&declared(name, content), &tracked).await.unwrap();
+        let delta = deltas[&"toy_thing.a".into()].as_ref().unwrap();
+        (delta.replace, delta.heals_drift)
+    };
+    assert_eq!(plan("b", "x").await, (true, false));
+    desk.put("thing-1", &thing("by hand"));
+    assert_eq!(plan("a", "x").await, (true, true));
+    // What else of it is declared anew could be done in place.
+    assert_eq!(plan("a", "y").await, (true, true));
+    assert_eq!(plan("b", "y").await, (true, false));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_is_gone_after_the_entry_changed_may_be_elsewhere() {
     let desk = Desk::new("");
     desk.put("thing-1", &json!({ "id": "thing-1", "name": "a", "size": 0, "level": 3 }));

@@ -139,6 +139,23 @@ async fn what_repeats_a_secret_is_left() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_id_with_a_secret_in_it_is_in_no_manifest() {
+    let (id, thing) = (format!("thing-{CANARY}"), json!({ "name": "a", "secret": CANARY }));
+    let (taken, waiting) = taken_by_id(vec![("telltale", &*id, thing, json!([]))]).await;
+    let text = &taken.files["Thing.yaml"];
+    assert!(!text.contains(CANARY) && text.contains("tfstate:toy_thing.telltale"), "{text}");
+    assert!(waiting.0.lock().unwrap().contains_key("tfstate:toy_thing.telltale"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_short_secret_is_looked_for_nowhere_else() {
+    let thing = |secret: &str| json!({ "name": "a3", "secret": secret, "tags": { "on": "true", "n": "3" } });
+    let (taken, _) = taken(&[("number", thing("3"), json!([])), ("truth", thing("true"), json!([]))]).await;
+    let left: Vec<&str> = taken.left.iter().map(|left| &*left.error.message).collect();
+    assert_eq!((taken.count, left), (2, Vec::new()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn each_secret_has_a_name_of_its_own() {
     let marked = || json!([path(&["name"])]);
     let (taken, _) = taken(&[

@@ -65,7 +65,7 @@ pub(crate) async fn apply(
     unwritten.extend(try_join_all(turns).await?.into_iter().flatten());
     instance::apply(hands, manager, &jobs, journal, &instances, &unwritten).await?;
     // Those that serve until the ones in their place do, at their balancers as well.
-    let staying = staying(hands, manager, &fewer).await;
+    let staying = staying(hands, manager, cx, &fewer).await;
     let (stay, fewer): (Vec<&Action>, Vec<&Action>) =
         fewer.into_iter().partition(|action| staying.contains_key(&*action.op.id().0));
     let served: BTreeSet<String> = stay.iter().flat_map(|action| Served::of(action).named).collect();

@@ -35,7 +35,8 @@ pub(super) async fn coming_up(
 }
 
 fn is_coming_up(began: Duration, before: Option<&Unwell>, now: Duration, limit: Duration) -> bool {
-    let is_within = |since: Duration, limit: Duration| now.saturating_sub(since) < limit;
+    // The clock may go back.
+    let is_within = |since: Duration, limit: Duration| now.abs_diff(since) < limit;
     match before {
         // It was well, maybe in the run before.
         None => is_within(began, limit.min(FRESH)),
@@ -68,5 +69,6 @@ mod tests {
         assert!(!check(999, Some((false, 930))), "it begins anew again and again");
         assert!(check(950, Some((true, 949))) && !check(939, Some((true, 900))), "it was in another run");
         assert!(!check(950, Some((true, 951))), "it was well, or is past its time");
+        assert!(!check(2_000, None) && !check(2_000, Some((false, 2_000))), "the clock was set back since");
     }
 }

@@ -67,6 +67,9 @@ pub(super) struct Served {
     /// Those that are declared; none where its deployment is not.
     #[serde(default)]
     pub(super) others: Option<Others>,
+    /// Its deployment is declared, and nobody knows yet what that asks for: none comes in its place before.
+    #[serde(default)]
+    pub(super) is_waiting: bool,
 }
 
 impl Served {
@@ -121,24 +124,43 @@ pub(super) async fn apply(
         return Ok(());
     }
     let mut works = Vec::new();
-    let mut is_changed = false;
     for action in actions {
         let mut work = Work::of(action);
-        match work.look(hands, manager, unwritten).await {
+        let looked = match work.look(hands, manager, unwritten).await {
             Ok(looked) => {
                 if let (true, Some(begun)) = (work.is_new, work.tracked()) {
                     // From here on it is ours, also for whoever finds its link or its run after a death.
                     journal.progress(action.id, begun).await?;
                 }
-                match work.prepare(hands, manager, &looked).await {
-                    Ok(changed) => is_changed |= changed,
-                    Err(fault) => work.end = Some(fault),
-                }
+                Some(looked)
             }
+            Err(fault) => {
+                work.end = Some(fault);
+                None
+            }
+        };
+        works.push((work, looked));
+    }
+    // A stop may take minutes, so none waits for another.
+    let stops = join_all(works.iter().map(async |(work, looked)| match looked {
+        Some(looked) => work.stop(jobs, looked).await,
+        None => Ok(()),
+    }))
+    .await;
+    let mut is_changed = false;
+    // systemd reads all its files for each link, so the last of hundreds asked for at once would have no answer in time.
+    for ((work, looked), stopped) in works.iter_mut().zip(stops) {
+        let Some(looked) = looked else { continue };
+        let prepared = match stopped {
+            Ok(()) => work.prepare(hands, manager, looked).await,
+            Err(fault) => Err(fault),
+        };
+        match prepared {
+            Ok(changed) => is_changed |= changed,
             Err(fault) => work.end = Some(fault),
         }
-        works.push(work);
     }
+    let mut works: Vec<Work<'_>> = works.into_iter().map(|(work, _)| work).collect();
     if is_changed && let Err(fault) = manager.reload().await {
         let (Fault::NoEffect(error) | Fault::Unknown(error)) = fault;
         let left = works.iter_mut().filter(|work| work.end.is_none());
@@ -219,6 +241,14 @@ impl<'a> Work<'a> {
         Ok(looked)
     }
 
+    /// Ends the run of one that is declared no longer.
+    async fn stop(&self, jobs: &Jobs<'_>, looked: &Looked) -> Result<(), Fault> {
+        match self.is_running && self.action.op.desired().is_none() {
+            true => jobs.job(self.unit(), Job::Stop, &looked.state.invocation).await,
+            false => Ok(()),
+        }
+    }
+
     /// Links and files; true where the manager has to read them.
     async fn prepare(
         &self,
@@ -235,9 +265,6 @@ impl<'a> Work<'a> {
                 Ok(true)
             }
             None => {
-                if self.is_running {
-                    manager.job(self.unit(), Job::Stop, &looked.state.invocation).await?;
-                }
                 let is_linked = is_enabled(&looked.state, false);
                 if is_linked {
                     manager.link(self.unit(), Link::Disable).await?;

@@ -2,6 +2,7 @@
 //! serve meanwhile as a rolling update leaves, whichever they are.
 
 use super::{
+    instance,
     instance::Served,
     kind::Deployment,
     look::{Group, Standing, group},
@@ -9,10 +10,10 @@ use super::{
     parts,
 };
 use crate::{
-    hands::{Check, Hands, Manager},
+    hands::{Check, Hands, Manager, Run},
     systemd::definition,
 };
-use reconciled_provider::{Action, Error};
+use reconciled_provider::{Action, Cx, Error};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -27,6 +28,8 @@ pub(super) struct Others {
     numbers: Range<u32>,
     /// So many serve at any time.
     floor: u32,
+    /// How long one that is declared runs before it counts, in seconds.
+    min_ready: u32,
     /// What must answer of one that is declared.
     checks: Vec<Check>,
     /// The same of the one that goes.
@@ -39,6 +42,7 @@ impl Others {
         Others {
             numbers: declared.range(),
             floor: declared.floor(),
+            min_ready: declared.min_ready,
             checks: memory.checks(declared).to_vec(),
             own: group.checks(number, &means, memory, declared).to_vec(),
         }
@@ -52,44 +56,74 @@ const AGAIN: Duration = Duration::from_secs(1);
 pub(super) async fn staying<'a>(
     hands: &dyn Hands,
     manager: &dyn Manager,
+    cx: &Cx,
     fewer: &[&'a Action],
 ) -> BTreeMap<&'a str, Error> {
     let mut all: BTreeMap<&str, BTreeMap<u32, (&'a str, Others)>> = BTreeMap::new();
+    let mut staying = BTreeMap::new();
     for &action in fewer {
         let id: &'a str = &action.op.id().0;
+        let Served { is_waiting, others, .. } = Served::of(action);
+        if is_waiting {
+            let error = Error::unavailable(format!("{id} is kept: not all is known yet of its deployment"));
+            staying.insert(id, error.hint("nothing: it goes by itself once others serve in its place"));
+        }
         // Where the deployment goes as a whole there are no others.
-        let others = Served::of(action).others.filter(|others| others.floor > 0);
+        let others = others.filter(|others| others.floor > 0);
         if let (Some((name, Some(number))), Some(others)) = (parts(id), others) {
             all.entry(name).or_default().insert(number, (id, others));
         }
     }
-    let mut staying = BTreeMap::new();
     for (name, leaving) in all {
-        let Some((_, others)) = leaving.values().next() else { continue };
-        let numbers: BTreeSet<u32> = others.numbers.clone().chain(leaving.keys().copied()).collect();
-        let group = match group(hands, manager, name, &numbers).await {
-            Ok(group) => group,
-            Err(error) => {
-                staying.extend(leaving.values().map(|(id, _)| (*id, error.clone())));
-                continue;
-            }
-        };
-        let checks = |number: u32| leaving.get(&number).map_or(&*others.checks, |(_, leaving)| &*leaving.own);
-        let standings = group.standings(hands, checks, numbers.iter().copied()).await;
-        // One that nobody can ask serves, as far as anybody knows.
-        let serves =
-            |number: &u32| matches!(standings.get(number), Some(Standing::Available | Standing::NotAsked(_)));
-        let come = others.numbers.clone().filter(|number| serves(number)).count();
-        let serving: Vec<&'a str> =
-            leaving.iter().filter(|(number, _)| serves(number)).map(|(_, (id, _))| *id).collect();
-        let floor = others.floor;
-        let may_go = (come + serving.len()).saturating_sub(usize::try_from(floor).unwrap_or(usize::MAX));
-        staying.extend(serving.into_iter().skip(may_go).map(|id| {
-            let text =
-                format!("{id} is kept: {come} of those that come in its place serve, and {floor} have to");
-            let error = Error::unavailable(text).hint("nothing: it goes by itself once they do");
-            (id, error.retry_after(AGAIN))
-        }));
+        match staying_of_one(hands, manager, cx, name, &leaving).await {
+            Ok(stay) => staying.extend(stay),
+            Err(error) => staying.extend(leaving.values().map(|(id, _)| (*id, error.clone()))),
+        }
     }
     staying
+}
+
+/// Those of one deployment.
+async fn staying_of_one<'a>(
+    hands: &dyn Hands,
+    manager: &dyn Manager,
+    cx: &Cx,
+    name: &str,
+    leaving: &BTreeMap<u32, (&'a str, Others)>,
+) -> Result<Vec<(&'a str, Error)>, Error> {
+    let Some((_, others)) = leaving.values().next() else { return Ok(Vec::new()) };
+    let numbers: BTreeSet<u32> = others.numbers.clone().chain(leaving.keys().copied()).collect();
+    let group = group(hands, manager, name, &numbers).await?;
+    let checks = |number: u32| leaving.get(&number).map_or(&*others.checks, |(_, leaving)| &*leaving.own);
+    let standings = group.standings(hands, checks, numbers.iter().copied()).await;
+    // One that nobody can ask serves, as far as anybody knows.
+    let serves =
+        |number: &u32| matches!(standings.get(number), Some(Standing::Available | Standing::NotAsked(_)));
+    let come: Vec<String> =
+        others.numbers.clone().filter(serves).map(|number| instance(name, number)).collect();
+    let come = have_lasted(manager, cx, &come, others.min_ready).await?;
+    let serving: Vec<&'a str> =
+        leaving.iter().filter(|(number, _)| serves(number)).map(|(_, (id, _))| *id).collect();
+    let floor = others.floor;
+    let may_go = (come + serving.len()).saturating_sub(usize::try_from(floor).unwrap_or(usize::MAX));
+    let stay = serving.into_iter().skip(may_go).map(|id| {
+        let text = format!("{id} is kept: {come} of those that come in its place serve, and {floor} have to");
+        let error = Error::unavailable(text).hint("nothing: it goes by itself once they do");
+        (id, error.retry_after(AGAIN))
+    });
+    Ok(stay.collect())
+}
+
+/// How many of these units, which run, have done so for `seconds`: what dies at once is not taken for well.
+async fn have_lasted(manager: &dyn Manager, cx: &Cx, units: &[String], seconds: u32) -> Result<usize, Error> {
+    if units.is_empty() || seconds == 0 {
+        return Ok(units.len());
+    }
+    let (runs, now) = (manager.runs(units).await?, cx.clock.now());
+    let has_lasted = |run: &&Run| {
+        // Of one that is to begin yet, the clock was set back since.
+        let age = now.checked_sub(Duration::from_micros(run.began));
+        age.is_none_or(|age| age >= Duration::from_secs(seconds.into()))
+    };
+    Ok(runs.iter().filter(has_lasted).count())
 }

@@ -42,8 +42,12 @@ impl Asked<'_> {
     fn memory(&self) -> Memory {
         Memory::open(self.template.and_then(|(_, tracked)| tracked))
     }
+    /// None where it is not declared, or not all of it is known.
     fn desired(&self) -> Option<Deployment> {
         deployment(self.template.and_then(|(desired, _)| desired))
+    }
+    fn is_declared(&self) -> bool {
+        self.template.is_some_and(|(desired, _)| desired.is_some())
     }
 }
 
@@ -113,16 +117,18 @@ pub(crate) async fn observe(
             let memory = Memory { ours: ours.clone(), rows, ..asked.memory() };
             resources.extend(observed(cx, desired, &memory, &group));
         }
+        let comes = asked.instances.values().any(is_leaving).then(|| (asked.desired(), asked.memory()));
         for (number, (desired, tracked)) in asked.instances.iter().filter(|(number, _)| wanted(number)) {
             let mut seen = instance::observed(*number, *desired, tracked.is_some(), &group);
-            if let Some(seen) = seen.as_mut().filter(|_| desired.is_none()) {
+            let leaves = seen.as_mut().filter(|_| desired.is_none());
+            if let (Some(seen), Some((comes, memory))) = (leaves, &comes) {
                 let may_name = |units: &BTreeSet<String>| units.contains(&*seen.id.0);
                 let named = naming.iter().filter(|(_, units)| units.as_ref().is_none_or(may_name));
                 let named = named.map(|(path, _)| path.clone()).collect();
                 let until = left.get(&*seen.id.0).copied();
-                let others = asked.desired();
-                let others = others.map(|others| Others::of(*number, &others, &asked.memory(), &group));
-                seen.private = instance::Served { until, named, others }.seal();
+                let others = comes.as_ref().map(|comes| Others::of(*number, comes, memory, &group));
+                let is_waiting = comes.is_none() && asked.is_declared();
+                seen.private = instance::Served { until, named, others, is_waiting }.seal();
             }
             resources.extend(seen);
         }

@@ -253,15 +253,15 @@ impl<'a> Turn<'a> {
             }
             return Ok(Ok(self.wait(now, IDLE, why)));
         }
-        if let Err(fault) = self.restart(hands, manager, &group, (&goal, &means), now).await {
-            return Ok(Err(fault));
-        }
-        let watched = self.watch(hands, manager, cx).await;
-        if watched.is_err() {
-            // Nobody is started once more for want of a balancer that takes a mark back.
+        let ended = match self.restart(hands, manager, &group, (&goal, &means), now).await {
+            Ok(()) => self.watch(hands, manager, cx).await,
+            Err(fault) => Err(fault),
+        };
+        if ended.is_err() {
+            // Nobody is started once more for want of another, or of a balancer that takes a mark back.
             journal.progress(self.action.id, self.tracked()).await?;
         }
-        Ok(watched)
+        Ok(ended)
     }
 
     /// Notes that a step with these instances begins: nothing is touched before that is written down.

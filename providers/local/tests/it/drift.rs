@@ -363,6 +363,38 @@ async fn nobody_waits_at_a_pipe_in_the_place_of_a_unit_file() {
 }
 
 #[tokio::test]
+async fn nothing_is_asked_of_a_unit_for_which_systemd_would_read_a_pipe_among_its_drop_ins() {
+    let Some(machine) = Machine::boot() else { return };
+    let desk = &machine.desk;
+    // As a package brings them: their drop-ins are nobody's business.
+    let text = "[Service]\nExecStart=/bin/sleep 1d\n[Install]\nWantedBy=basic.target\n";
+    ["a.service", "b.service"].iter().for_each(|name| fs::write(machine.file(name), text).unwrap());
+    let drop_in = |name: &str| machine.edit(ETC, name, "");
+    let (idle, runs) = (drop_in("a.service"), drop_in("b.service"));
+    machine.run(&["systemctl", "start", "b.service"]);
+    let guards = [&idle, &runs].map(|path| {
+        pipe(path);
+        Guard::at(path.clone())
+    });
+    for (declared, doing) in [("state: running", "start"), ("enabled: true", "enable")] {
+        let pass = desk.pass(&[&format!("Unit a.service {{{declared}}}")]).await;
+        let told = format!("{doing} a.service: /etc/systemd/system/a.service.d/override.conf is a pipe");
+        assert!(pass.done.iter().any(|done| done.contains(&told)), "{:#?}", pass.done);
+    }
+    // What runs stays as it is: systemd would have to read its files first.
+    let pass = desk.pass(&["Unit b.service {state: stopped}"]).await;
+    let told = "have systemd read its unit files: /etc/systemd/system/b.service.d/override.conf is a pipe";
+    assert!(matches!(&pass.done[..], [done] if done.contains(told)), "{:#?}", pass.done);
+    assert_eq!(guards.map(Guard::reads), [false, false]);
+    [idle, runs].iter().for_each(|path| fs::remove_file(path).unwrap());
+    for (name, state) in [("b.service", "stopped"), ("a.service", "running")] {
+        let pass = desk.pass(&[&format!("Unit {name} {{state: {state}}}")]).await;
+        let done = format!(" {name}: done");
+        assert!(matches!(&pass.done[..], [one] if one.ends_with(&done)), "{:#?}", pass.done);
+    }
+}
+
+#[tokio::test]
 async fn systemd_is_not_told_to_read_its_files_where_one_of_them_is_a_pipe() {
     let Some(machine) = Machine::boot() else { return };
     let desk = &machine.desk;

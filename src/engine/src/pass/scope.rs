@@ -99,7 +99,7 @@ impl Engine {
     }
 
     /// Where a claim lands, if the source of `owner` may write there and it is known that it belongs there. Where it is `carried`
-    /// already it stays while that is not known. `scopes` are those that are declared.
+    /// already it stays while that is not known, and where nobody declares that any more. `scopes` are those that are declared.
     pub(super) fn place(
         &self,
         claim: &Claim,
@@ -120,6 +120,8 @@ impl Engine {
         let meta = desired.in_scope(&scope).first().map(|resource| desired.manifest(resource.origin));
         let (address, group) = match (meta, owner) {
             (Some(meta), _) => (meta.address.clone(), meta.key.group()),
+            // It was allowed when somebody declared the scope.
+            (None, _) if carried == Some(&scope) => return Ok((scope, id)),
             (None, Some(owner)) => (Address::of(owner, None), owner.group()),
             (None, None) => return Ok((scope, id)),
         };
@@ -313,6 +315,7 @@ impl Engine {
         let seat = pin!(self.surveyor.rooms.enter(&scope.provider, Room::Writes, most));
         // Nothing was begun yet.
         let Either::Left((_seat, _)) = select(seat, pin!(cx.stop.wished())).await else { return Ok(()) };
+        let _under_way = self.surveyor.calls.begin(batch.actions.iter().map(|action| action.id));
         let limit = provider.info().apply_limit;
         let apply = pin!(provider.apply(&cx, batch, journal));
         match select(apply, pin!(cx.clock.sleep(limit))).await {
@@ -358,6 +361,13 @@ fn known_place(
     scopes: &BTreeSet<Scope>,
 ) -> Result<(Scope, ResourceId), Error> {
     let placed = observer.place(claim, scopes);
+    // Whoever claims it goes on with what is there, and gives that back in the end.
+    if placed.is_err()
+        && let Some(carried) = carried
+        && let Ok(there) = observer.place(claim, &BTreeSet::from([carried.clone()]))
+    {
+        return Ok(there);
+    }
     let scope = placed.as_ref().ok().map(|(scope, _)| scope);
     if scope.is_some() && scope == carried {
         return placed;

@@ -10,6 +10,9 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 /// Reason of what says that a predecessor is still there.
 pub const STILL_THERE: &str = "StillThere";
 
+/// Reasons of what a person resolves by taking it over.
+pub const BY_ADOPT: [&str; 2] = ["Conflict", "ManagementConflict"];
+
 pub(super) fn condition(
     desired: &Resource,
     address: Address,

@@ -75,6 +75,8 @@ impl Verdict {
 pub struct Unread {
     /// What is tracked there.
     pub tracked: u32,
+    /// What is declared there.
+    pub declared: u32,
     /// What is declared otherwise than it was applied.
     pub updates: u32,
     /// What is no longer declared.
@@ -83,11 +85,11 @@ pub struct Unread {
     pub frozen: u32,
 }
 
-/// How much in these plans is frozen because its source was not read whole, or a newer revision of it is not in force: what takes a
-/// change back may be refused, and of one of its files nothing may be known.
+/// How much in these plans is frozen because its source was not read whole, a newer revision of it is not in force, or another source of
+/// its repository is behind: what takes a change back may be refused, and of one of its files nothing may be known.
 pub fn frozen(desired: &Desired, plans: &[&ScopePlan]) -> u32 {
     let is_in_doubt = |source: &str| {
-        desired.sources.get(source).is_some_and(|source| !source.is_whole() || source.newest.is_some())
+        desired.sources.get(source).is_some_and(|source| !source.is_sure() || source.newest.is_some())
     };
     let frozen = plans.iter().flat_map(|plan| &plan.frozen).filter(|(key, _)| is_in_doubt(key.source()));
     frozen.map(|(_, count)| *count as u32).sum()
@@ -96,6 +98,7 @@ pub fn frozen(desired: &Desired, plans: &[&ScopePlan]) -> u32 {
 impl Unread {
     /// Adds a scope of which `rows` are remembered.
     pub fn add(&mut self, desired: &Desired, scope: &Scope, rows: &[Row]) {
+        self.declared += desired.in_scope(scope).len() as u32;
         for row in rows {
             self.tracked += 1;
             match desired.declaring(scope, &row.tracked.id).first() {
@@ -136,7 +139,7 @@ pub fn judge(
     }
     reasons.extend(always(limits, &guarded));
     reasons.extend(in_doubt(desired, &guarded));
-    reasons.extend(unwritten(desired, plans, &guarded, counted.deletes));
+    reasons.extend(unwritten(desired, (plans, unread), &guarded, counted.deletes));
     reasons.extend(by_source(desired, &guarded));
     Verdict { digest: digest(plans.iter().copied()), counts: counted.counts, reasons }
 }
@@ -289,17 +292,19 @@ fn in_doubt(desired: &Desired, guarded: &[Guarded<'_>]) -> Vec<Arc<str>> {
 /// What nobody wrote into a manifest.
 fn unwritten(
     desired: &Desired,
-    plans: &[&ScopePlan],
+    (plans, unread): (&[&ScopePlan], Unread),
     guarded: &[Guarded<'_>],
     deletes: Count,
 ) -> Vec<Arc<str>> {
     let mut reasons = Vec::new();
-    // Nobody wrote anything: a new version of a provider, or a hand elsewhere, would delete what holds data.
-    let remade = guarded.iter().filter(|(_, s)| s.is_remade && s.reason == Reason::Drift).count();
+    // Nobody asks for that: a new version of a provider, or a hand elsewhere, would delete what holds data. What else of it a commit or
+    // an input changes is no consent to the loss.
+    let remade = guarded.iter().filter(|(_, s)| s.is_remade && s.is_remade_for_drift()).count();
     if remade > 0 {
         reasons.push(format!("{remade} × drift would be healed by deleting and making anew").into());
     }
-    if deletes.now > 0 && plans.iter().all(|p| desired.in_scope(&p.scope).is_empty()) {
+    let is_empty = || plans.iter().all(|p| desired.in_scope(&p.scope).is_empty());
+    if deletes.now > 0 && unread.declared == 0 && is_empty() {
         reasons.push("the desired state became empty".into());
     }
     if guarded.iter().any(|(_, s)| s.reason == Reason::Upgrade) {

@@ -5,6 +5,7 @@
 //!
 //! It deliberately does not decide whether the steps may be carried out: that is the [`guard`].
 
+mod agreed;
 mod condition;
 mod difference;
 pub mod digest;
@@ -24,7 +25,8 @@ mod step_for;
 mod suspended;
 pub(crate) mod unanswered;
 
-pub use condition::STILL_THERE;
+pub use agreed::as_shown;
+pub use condition::{BY_ADOPT, STILL_THERE};
 pub use kept::{Kept, kept, written};
 pub use reason::Reason;
 pub use reconciled_provider::EntryPolicy;

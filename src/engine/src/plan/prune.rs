@@ -333,7 +333,7 @@ pub(super) fn words_that_end(planner: &Planner<'_>, out: &mut ScopePlan) {
         return;
     }
     let sources = &planner.input.desired.sources;
-    let whole = !sources.is_empty() && sources.values().all(|s| s.is_whole() && s.unassigned.is_empty());
+    let whole = !sources.is_empty() && sources.values().all(|s| s.is_sure() && s.unassigned.is_empty());
     for (id, consent) in &planner.input.memory.consents {
         match consent {
             Consent::Adopt { .. } => {}
@@ -387,7 +387,7 @@ pub(super) fn foreign(planner: &Planner<'_>, out: &mut ScopePlan) {
     let exclusive = input.desired.exclusive.contains_key(input.scope);
     let seen = input.seen.complete && input.seen.covered == Focus::All;
     // What a broken file or an unreachable source declares is not known to be foreign.
-    let declared = input.desired.sources.values().all(|s| s.is_whole());
+    let declared = input.desired.sources.values().all(|s| s.is_sure());
     let goes = exclusive && seen && declared && input.policy == EntryPolicy::Sync;
     for observed in &input.seen.resources {
         if planner.row(&observed.id).is_some()

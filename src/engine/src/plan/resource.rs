@@ -301,7 +301,8 @@ impl Planner<'_> {
             };
             let kind = ConditionKind::Waiting;
             let mut wait = condition(desired, address, kind, "Progressing", message);
-            wait.hint = (!claimed.is_empty()).then(|| "to see what keeps that: reconciled status".into());
+            wait.hint =
+                (!claimed.is_empty()).then(|| "to see what keeps that: reconciled status 'Claim/*'".into());
             wait.next_try = Some(recheck_at);
             out.conditions.push(wait);
             return;
@@ -365,6 +366,11 @@ impl Planner<'_> {
         let is_own_word = observed.owner == Owner::Ours && consent.is_none();
         let is_beside = self.is_beside(desired, observed);
         let needs_consent = !(is_beside || observed.owner == Owner::System || is_own_word);
+        // Nothing is to be had by consent to what cannot be made as declared.
+        if let Difference::Failed(error) = difference {
+            out.conditions.push(failed_to_plan(desired, address, error));
+            return;
+        }
         if barred && !agreed {
             let why = match consent {
                 Some(Consent::Barred) => "it was forgotten",
@@ -390,11 +396,6 @@ impl Planner<'_> {
             let mut step = self.step(Change::Adopt, desired, None, Some(observed), address);
             step.reason = Reason::Adopt;
             self.push(step, desired, out);
-            return;
-        }
-        // Nothing is to be had by consent to what cannot be made as declared.
-        if let Difference::Failed(error) = difference {
-            out.conditions.push(failed_to_plan(desired, address, error));
             return;
         }
         if needs_consent && !agreed && !always {
@@ -530,11 +531,6 @@ impl Planner<'_> {
     /// True when it bears the mark of another owner who writes all of it.
     pub(super) fn is_owned_whole(&self, observed: &Observed) -> bool {
         matches!(observed.owner, Owner::Other(_)) && self.input.provider.is_owned_whole(observed)
-    }
-
-    /// True when a person agreed to take over exactly what was seen.
-    fn is_agreed(&self, desired: &Resource, observed: &Observed) -> bool {
-        matches!(self.consent(&desired.id), Some(Consent::Adopt { observed: shown, .. }) if *shown == observed.hash)
     }
 
     /// Whose mark keeps us from changing what was seen, if any does.

@@ -2,7 +2,7 @@
 //!
 //! Guarantees: a value of ours goes only when it is known of every manifest that may have declared it that it no longer does,
 //! and that nobody suspended it. Which manifests may have is remembered by scope, not by value: one that cannot be read keeps all
-//! that was ours in what is shared there.
+//! that was ours in what is shared there. So does, where it is shared, one that a revision has which is not in force.
 
 use super::{Planner, ScopePlan};
 use crate::{
@@ -81,6 +81,12 @@ pub(super) fn tell_what_is_kept(planner: &Planner<'_>, out: &mut ScopePlan) {
     let shared = planner.input.shared;
     for key in shared.silent.iter().filter(|_| !shared.kept.is_empty()) {
         *out.frozen.entry(key.clone()).or_default() += shared.kept.len();
+    }
+    for id in &shared.kept {
+        let newest = planner.input.desired.sharing_by_newest(planner.input.scope, id);
+        for key in newest.filter(|key| !shared.silent.contains(*key)) {
+            *out.frozen.entry(key.clone()).or_default() += 1;
+        }
     }
     // Looked at again as soon as the word is there.
     out.unlike += shared.kept.len();

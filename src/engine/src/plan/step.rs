@@ -108,6 +108,8 @@ pub enum Blocked {
     },
     /// This manifest was not written since, and stands on what the one before was.
     StandsOnFormer(ManifestKey),
+    /// What this manifest was before is still there, and stands on what the one before was.
+    StoodOnByFormer(ManifestKey),
     /// What shall take its place cannot be made.
     Successor(Box<Address>),
     /// This is in its place and stays.
@@ -128,7 +130,7 @@ pub enum Blocked {
     },
     /// This one may be about to take it over, and could not be looked up.
     Heir(Box<Address>),
-    /// This one was being made as it was being replaced, and what was found may be that one: of neither is known what came of it.
+    /// This one was being made, and nobody knows what came of that: what was found may be that one.
     Mistakable(Box<Address>),
     /// What was in its place before is this one by now.
     Taken(Box<Address>),
@@ -155,6 +157,8 @@ pub enum Blocked {
     Suspended(Option<Arc<Suspension>>),
     /// A create may be under way that no read can see yet; looked for again at this time.
     Ambiguous(Option<Duration>),
+    /// A call about it is under way.
+    UnderWay(Box<Condition>),
 }
 
 impl Blocked {
@@ -199,6 +203,12 @@ impl Blocked {
                 ConditionKind::Waiting,
                 "StillNeeded",
                 format!("the one before it is deleted once {} has moved on to the new one", name(key)),
+                Some(why(key)),
+            ),
+            Blocked::StoodOnByFormer(key) => (
+                ConditionKind::Waiting,
+                "StillNeeded",
+                format!("the one before it is deleted once the one before {} is", name(key)),
                 Some(why(key)),
             ),
             Blocked::Successor(address) => (
@@ -256,9 +266,10 @@ impl Blocked {
             }
             Blocked::Mistakable(address) => {
                 let message = format!(
-                    "stays until it is known whether {address} was made: both were under way, and what is there may be that one"
+                    "stays until it is known whether {address} was made: what is there may be that one"
                 );
-                (ConditionKind::Waiting, "WaitingForTwin", message, None)
+                let hint = format!("to see how that stands: reconciled explain {address}");
+                (ConditionKind::Waiting, "WaitingForTwin", message, Some(hint))
             }
             Blocked::Taken(address) => {
                 let message = format!(
@@ -305,7 +316,7 @@ impl Blocked {
                 (ConditionKind::Stalled, "NotEmpty", message, Some(hint))
             }
             // It has been told as it is.
-            Blocked::Futile(told) => return (**told).clone(),
+            Blocked::Futile(told) | Blocked::UnderWay(told) => return (**told).clone(),
             Blocked::Drift(_) => {
                 let hint = format!(
                     "the manifest or source says `drift: warn`; to heal it once, set `drift: heal` on {}",
@@ -488,6 +499,12 @@ impl Step {
     /// True for what is tracked and goes since no manifest declares it any more.
     fn is_undeclared(&self) -> bool {
         self.place.is_none() && self.work.was.is_some() && self.reason != Reason::Claim
+    }
+
+    /// True where it would be deleted and made anew only since somebody else changed it, whatever else is declared of it by now.
+    pub(crate) fn is_remade_for_drift(&self) -> bool {
+        let is_drift = || self.reason == Reason::Drift || self.work.delta.heals_drift;
+        self.change == Change::Replace && is_drift()
     }
 
     fn is_of_a_commit(&self) -> bool {

@@ -21,7 +21,9 @@ pub fn outputs_of<'r>(
 ) -> Map<String, Json> {
     let rows = rows.into_iter().filter(|row| !row.tracked.outputs.0.is_empty());
     let (declared, before): (Vec<&Row>, Vec<&Row>) = rows.partition(|row| is_declared_in(&row.scope));
-    let rows = if declared.is_empty() { before } else { declared };
+    let mut rows = if declared.is_empty() { before } else { declared };
+    // The store has its own order, and another answer would be news for ever.
+    rows.sort_by(|a, b| (&a.scope, &a.tracked.id).cmp(&(&b.scope, &b.tracked.id)));
     let mut all = Map::new();
     for row in rows {
         // What is no object is the provider's mistake; nobody can refer to it.
@@ -44,6 +46,7 @@ pub fn hash_of_outputs(outputs: &Map<String, Json>) -> Hash {
 pub(super) fn stood_on(
     desired: &Desired,
     memories: &BTreeMap<Scope, ScopeMemory>,
+    moved: &BTreeSet<&ManifestKey>,
 ) -> BTreeMap<ManifestKey, ManifestKey> {
     let mut edges: BTreeMap<&ManifestKey, BTreeSet<&ManifestKey>> = BTreeMap::new();
     for row in memories.values().flat_map(made) {
@@ -53,7 +56,6 @@ pub(super) fn stood_on(
     if edges.is_empty() {
         return BTreeMap::new();
     }
-    let moved = moved(desired, memories);
     let is_behind = |row: &&Row| {
         let declared = desired.declaring(&row.scope, &row.tracked.id).first();
         let is_applied = declared.is_some_and(|resource| is_as_declared(desired, resource, row));
@@ -87,7 +89,10 @@ fn made(memory: &ScopeMemory) -> impl Iterator<Item = &Row> {
 ///
 /// The race: within one run of passes the first replaces what others refer to, and the desired state is read again only after
 /// it. Until then those others look as declared.
-fn moved<'d>(desired: &'d Desired, memories: &BTreeMap<Scope, ScopeMemory>) -> BTreeSet<&'d ManifestKey> {
+pub(super) fn moved<'d>(
+    desired: &'d Desired,
+    memories: &BTreeMap<Scope, ScopeMemory>,
+) -> BTreeSet<&'d ManifestKey> {
     if desired.outputs.is_empty() {
         return BTreeSet::new();
     }
@@ -97,12 +102,22 @@ fn moved<'d>(desired: &'d Desired, memories: &BTreeMap<Scope, ScopeMemory>) -> B
             rows.entry(&row.manifest).or_default().push(row);
         }
     }
-    // Looked for where they were when that was read, or what is not to be found there would have moved for ever.
+    // Looked for where they were when that was read, or what is not to be found there would have moved for ever. What is tracked
+    // no more, or for another source, stands nowhere that it could move from.
     let has_moved = |key: &ManifestKey, read: &PutOut| {
-        let rows = rows.get(key).into_iter().flatten().copied();
+        let Some(rows) = rows.get(key) else { return false };
+        let rows = rows.iter().copied();
         hash_of_outputs(&outputs_of(rows, |scope| read.declared_in.contains(scope))) != read.hash
     };
-    desired.outputs.iter().filter(|(key, read)| has_moved(key, read)).map(|(key, _)| key).collect()
+    let mut moved = BTreeSet::new();
+    for (key, _) in desired.outputs.iter().filter(|(key, read)| has_moved(key, read)) {
+        moved.insert(key);
+        // A folder that stands for no source declares by manifests of its own what is tracked for others.
+        let rows = rows.get(key).into_iter().flatten();
+        let declaring = rows.filter_map(|row| desired.declaring(&row.scope, &row.tracked.id).first());
+        moved.extend(declaring.map(|resource| &desired.manifest(resource.origin).key));
+    }
+    moved
 }
 
 #[cfg(test)]
@@ -165,7 +180,8 @@ mod tests {
             outputs: [(key("a"), read)].into(),
             ..Desired::default()
         };
-        let found = stood_on(&desired, &applied.iter().map(memory).collect());
+        let memories: BTreeMap<Scope, ScopeMemory> = applied.iter().map(memory).collect();
+        let found = stood_on(&desired, &memories, &moved(&desired, &memories));
         found.iter().map(|(on, by)| (on.name().into(), by.name().into())).collect()
     }
 
@@ -186,6 +202,21 @@ mod tests {
         check(&[before(), row("declared", "")], both);
         // Nothing of what it was stays among it.
         check(&[before(), row("declared", r#"{"id": "two"}"#)], serde_json::json!({"id": "two"}));
+    }
+
+    #[test]
+    fn whichever_order_rows_come_in_the_outputs_are_the_same() {
+        let row = |entry: &str| {
+            let mut tracked = Tracked::new("a".into(), Hash::default());
+            tracked.outputs = Sealed(format!(r#"{{"id": "at {entry}"}}"#).into_bytes().into());
+            Row { tracked, ..Row::settled(Scope::new(entry, "a"), "a", key("a")) }
+        };
+        // As text `aws-eu/a` comes before `aws/a`.
+        for order in [["aws", "aws-eu"], ["aws-eu", "aws"]] {
+            let rows = order.map(row);
+            let outputs = outputs_of(&rows, |_| true);
+            assert_eq!(Json::Object(outputs), serde_json::json!({"id": "at aws"}));
+        }
     }
 
     fn by(pairs: &[(&str, &str)]) -> Vec<(String, String)> {

@@ -113,7 +113,8 @@ impl Merger<'_> {
         if united.as_ref().is_some_and(|united| hash(united) == hash(&all)) {
             return Ok(united);
         }
-        if self.shared.silent.is_empty() {
+        let is_in_newest = self.desired.sharing_by_newest(self.scope, id).next().is_some();
+        if self.shared.silent.is_empty() && !is_in_newest {
             shared.goes.insert(id.clone());
             if hash(&all) == Some(seen.hash) {
                 shared.only_goes.insert(id.clone());

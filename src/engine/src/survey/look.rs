@@ -117,9 +117,10 @@ impl<'a> Look<'a> {
         let deltas = observer.diff(&surveyor.cx, &want, &sight.seen);
         let deltas = surveyor.within(deltas, &format!("comparing {scope}")).await?;
         let plan = self.plan(&memory, &basis.effective, &sight, &kept, &deltas);
+        let offered = offered(&plan, deltas);
         let health = self.health(&memory, &sight, &want, &plan.gone).await;
         let looked_at = looked_at(desired, scope, &plan, &sight.seen, options);
-        Ok(View { memory, seen: sight.seen, plan, skipped: sight.skipped, health, looked_at })
+        Ok(View { memory, seen: sight.seen, plan, offered, skipped: sight.skipped, health, looked_at })
     }
 
     fn observer(&self) -> &'a dyn Observer {
@@ -310,6 +311,14 @@ impl Basis {
     fn want<'w>(&'w self, focus: &'w Focus, desired: &'w [Resource]) -> Want<'w> {
         Want { scope: &self.scope, focus, desired, tracked: &self.tracked, claims: &self.claims }
     }
+}
+
+/// What of `deltas` is about what only a person's word has taken over.
+fn offered(plan: &ScopePlan, mut deltas: Deltas) -> Deltas {
+    let waits = plan.conditions.iter().filter(|condition| plan::BY_ADOPT.contains(&&*condition.reason));
+    let waits: BTreeSet<&ResourceId> = waits.filter_map(|condition| condition.id.as_ref()).collect();
+    deltas.retain(|id, _| waits.contains(id));
+    deltas
 }
 
 /// Has wait what is only read, as long as something that it depends on is not ready.

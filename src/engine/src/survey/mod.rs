@@ -3,6 +3,8 @@
 //! A [`Surveyor`] holds observers only, so whatever it does cannot write to a remote; nor does it write to the
 //! store. `plan` is a survey that is printed; `apply` carries out the very same survey.
 
+mod behind;
+mod calls;
 mod commits;
 mod effective;
 mod elsewhere;
@@ -31,7 +33,8 @@ use crate::{
 };
 use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream};
 use reconciled_provider::{
-    ClaimState, Cx, Error, GuardDomain, Hash, Identity, ManifestKey, Observation, Observer, ResourceId, Scope,
+    ClaimState, Cx, Deltas, Error, GuardDomain, Hash, Identity, ManifestKey, Observation, Observer,
+    ResourceId, Scope,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -74,6 +77,8 @@ pub struct Surveyor {
     pub rooms: Rooms,
     /// What was judged whole.
     pub judged: Judged,
+    /// What this process waits for.
+    pub calls: Calls,
 }
 
 /// Says what suspends besides the store: a file, a window that is closed.
@@ -158,6 +163,8 @@ pub struct View {
     pub seen: Arc<Observation>,
     /// The plan.
     pub plan: ScopePlan,
+    /// How what a person may take over would be changed by that, or why it cannot be.
+    pub offered: Deltas,
     /// The version stood and nothing was asked of the scope itself.
     pub skipped: bool,
     /// How its resources fare.
@@ -191,6 +198,7 @@ impl Survey {
     }
 }
 
+pub use calls::{Calls, UNDER_WAY};
 pub use glance::{Ahead, Glance};
 pub use hurry::{Hurry, Rush};
 pub use judge::{Domain, Foreseen, Wanted};
@@ -365,7 +373,9 @@ impl Surveyor {
         twins::former::keep(&self.entries, desired, (&remembered, &unknown), &mut survey);
         twins::same::keep(&self.entries, desired, &remembered, &mut survey);
         twins::refuse(desired, &mut survey);
+        behind::end_in_order(&self.entries, desired, &remembered, &mut survey);
         self.judge(store, desired, &moves, &rows, recovering, &mut survey).await?;
+        behind::wait(&self.entries, desired, &mut survey);
         Ok(survey)
     }
 

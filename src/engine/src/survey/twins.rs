@@ -8,7 +8,8 @@
 //!
 //! The race: a process dies between both halves of a replacement, while another of that kind is made. A remote whose ids are
 //! names may have given the id that became free to that other one. What the replacement finds under its id looks like what it
-//! was to delete, and is not touched while it is not known what came of the other.
+//! was to delete, and is not touched while it is not known what came of the other. Where a manifest got another name and its
+//! resource kept its own, the creation under the new name may have changed what the old row stands for: that row stays as well.
 
 pub(super) mod former;
 pub(super) mod same;
@@ -108,7 +109,8 @@ pub(super) struct Unknown {
     wanting: BTreeMap<Place, Address>,
     /// Tracked: they may have what something else is about to take over.
     having: BTreeMap<Place, Address>,
-    /// Being made by a call without an answer, and not found: they may be what something else finds in place of its own.
+    /// Being made by a call without an answer, and not found: they may be what something else finds in place of its own, and would
+    /// delete.
     making: BTreeMap<Place, Address>,
 }
 
@@ -194,11 +196,16 @@ pub(super) fn wait(
                 continue;
             }
             let row = step.work.was.as_ref().filter(|_| step.change == Change::Delete);
-            let heir = row.and_then(|row| unknown.wanting.get(&place(scope, &row.manifest)));
-            let Some(heir) = heir.filter(|_| step.blocked.is_none() && may_be_another(&step.id)) else {
+            let Some(row) = row.filter(|_| step.blocked.is_none() && may_be_another(&step.id)) else {
                 continue;
             };
-            let blocked = Blocked::Heir(heir.clone().into());
+            let of_its_kind = place(scope, &row.manifest);
+            let heir = unknown.wanting.get(&of_its_kind).map(|heir| Blocked::Heir(heir.clone().into()));
+            let made = || {
+                let other = unknown.making.get(&of_its_kind)?;
+                Some(Blocked::Mistakable(other.clone().into()))
+            };
+            let Some(blocked) = heir.or_else(made) else { continue };
             plan.conditions.push(blocked.condition(step));
             step.blocked = Some(blocked);
         }

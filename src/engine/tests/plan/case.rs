@@ -5,6 +5,7 @@
 //! now SECONDS      window SECONDS      normalizer N     marks none     lists none
 //! source NAME label=L prunes=no broken=FILE unassigned=M unselected=M unselectedParts=ID path-changed layers overlaid=FILE,FILE
 //!             needs-consent drift=MODE newest=L             (what is offered and not in force)
+//!             awaits=S                                      (another source of its repository, which is behind)
 //!             unassignedIn=M unselectedIn=M (the scope)      denies=PART,PART (what `allow` of the host keeps from it)
 //! manifest NAME source=S file=F document=V after=M,M labels=K:V
 //! scope NAME                                            (what follows is in this scope)
@@ -28,6 +29,8 @@
 //! word ID WORD                                          (a guard word of the provider)
 //! elsewhere ID SCOPE M                                  (declared there by now, by M, and not settled)
 //! also ID OTHER                                         (who changes the one writes the other on the way)
+//! by-hand ID                                            (only what somebody else changed has it made anew)
+//! unread N                                              (declared in scopes of the domain that cannot be read)
 //! holder ID      of-scope ID                            (what all others are in; what goes with that)
 //! points-at PLACE      was-at PLACE                     (what the entry says of where its scopes are, and what it said)
 //! ```
@@ -88,6 +91,7 @@ pub(crate) struct Case {
     now: Duration,
     recovering: bool,
     has_hold: bool,
+    unread: u32,
 }
 
 /// What came of a case.
@@ -134,6 +138,7 @@ impl Case {
             now: Duration::from_secs(1000),
             recovering: false,
             has_hold: false,
+            unread: 0,
         };
         let mut scope = Scope::new(entry, "s");
         if !lines.iter().any(|l| l.at(0) == "source") {
@@ -347,6 +352,8 @@ impl Case {
                 self.place(scope).moved.insert(line.at(1).into(), from);
             }
             "also" => drop(self.observer.also.insert(line.at(1).into(), line.at(2).into())),
+            "by-hand" => drop(self.observer.by_hand.insert(line.at(1).into())),
+            "unread" => self.unread = number(line.at(1)) as u32,
             "holder" => self.observer.holder = Some(line.at(1).into()),
             "of-scope" => drop(self.observer.of_scope.insert(line.at(1).into())),
             "rolled-back" => {
@@ -416,6 +423,7 @@ impl Case {
             label: line.get("label").unwrap_or("abc1234").into(),
             newest: line.get("newest").map(Arc::from),
             prunes: line.get("prunes") != Some("no"),
+            awaits: line.get("awaits").map(Arc::from),
             broken: line.list("broken").map(Arc::from).collect(),
             has_layers: line.has("layers"),
             overlaid: line.list("overlaid").map(Arc::from).collect(),

@@ -25,6 +25,8 @@ pub(crate) struct Spoken {
     pub(crate) refused: BTreeSet<ResourceId>,
     /// What is written on the way to another one.
     pub(crate) also: BTreeMap<ResourceId, ResourceId>,
+    /// What is made anew only since somebody else changed it.
+    pub(crate) by_hand: BTreeSet<ResourceId>,
     /// What was replaced by one that was made before, and is still there.
     pub(crate) former: BTreeMap<ResourceId, (Arc<str>, Option<Duration>)>,
     /// What all others are in.
@@ -44,6 +46,7 @@ impl Spoken {
             words: BTreeMap::new(),
             refused: BTreeSet::new(),
             also: BTreeMap::new(),
+            by_hand: BTreeSet::new(),
             former: BTreeMap::new(),
             holder: None,
             of_scope: BTreeSet::new(),
@@ -122,6 +125,11 @@ impl Observer for Spoken {
         for (id, other) in &self.also {
             if let Some(Ok(delta)) = deltas.get_mut(id) {
                 delta.also.push(other.clone());
+            }
+        }
+        for id in &self.by_hand {
+            if let Some(Ok(delta)) = deltas.get_mut(id) {
+                delta.heals_drift = delta.replace;
             }
         }
         let ends = |(id, (former, stays_until)): (&ResourceId, &(Arc<str>, Option<Duration>))| {

@@ -25,7 +25,7 @@ use reconciled_engine::{
     plan::{EntryPolicy, guard::GuardLimits},
     scheduler::{BreakerState, Priority, Progress, Scheduler, Settings, Stance, Standing},
     store::ConditionKind,
-    survey::{Hurry, Judged, Recall, Rooms, SurveyOptions, Surveyor},
+    survey::{Calls, Hurry, Judged, Recall, Rooms, SurveyOptions, Surveyor},
 };
 use reconciled_provider::{
     Clock, Cx, Focus, GuardDomain, Health, ManifestKey, Marking, Observer, Owner, Pace, Provider, Scope, Stop,
@@ -121,6 +121,7 @@ impl House {
                 hurry: Hurry::default(),
                 rooms: Rooms::default(),
                 judged: Judged::default(),
+                calls: Calls::default(),
             },
             writers,
             store.clone(),

@@ -16,7 +16,7 @@ use reconciled_engine::{
     pass::{Converge, Engine, ScopeState, watched},
     plan::EntryPolicy,
     store::{ConditionKind, Revision},
-    survey::{Hurry, Judged, Recall, Rooms, SurveyOptions, Surveyor},
+    survey::{Calls, Hurry, Judged, Recall, Rooms, SurveyOptions, Surveyor},
 };
 use reconciled_provider::{Cx, Pace, Provider, ResourceId, Stop};
 use reconciled_testkit::{Fault, Point, Reference, World, context::TableSecrets};
@@ -158,6 +158,7 @@ impl<'s> Stage<'s> {
                 hurry: Hurry::default(),
                 rooms: Rooms::default(),
                 judged: Judged::default(),
+                calls: Calls::default(),
             },
             writers,
             store,

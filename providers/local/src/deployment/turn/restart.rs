@@ -96,7 +96,7 @@ impl Turn<'_> {
         }))
         .await;
         let due_before: BTreeMap<u32, UnitState> = due.iter().copied().zip(before).collect();
-        let mut started = Vec::new();
+        let (mut started, mut watched, mut failed) = (Vec::new(), Vec::new(), Ok(()));
         for (number, end) in due.into_iter().zip(ends) {
             match end {
                 Ok(()) => started.push(number),
@@ -114,12 +114,17 @@ impl Turn<'_> {
                         known.invocation = was.invocation.clone();
                     }
                 }
-                Err(fault) => return Err(fault),
+                // It is asked for once more; the others are not.
+                Err(fault) => {
+                    failed = Err(fault);
+                    continue;
+                }
             }
-            rollout.batch.insert(number, Stage::Watch(None));
+            watched.push(number);
         }
         let units: Vec<String> = started.iter().map(|number| instance(&group.name, *number)).collect();
         let states = manager.units(&units).await?;
+        rollout.batch.extend(watched.into_iter().map(|number| (number, Stage::Watch(None))));
         for (number, state) in started.into_iter().zip(states) {
             let was = due_before.get(&number).filter(|was| was.is_running());
             let is_same = was.is_some_and(|was| was.invocation == state.invocation);
@@ -135,7 +140,7 @@ impl Turn<'_> {
             self.memory.known.insert(number, known);
             rollout.started.insert(number);
         }
-        Ok(())
+        failed
     }
 }
 

@@ -112,6 +112,23 @@ pub(super) fn pipe(root: &Path, loaded: &Loaded) -> Option<PathBuf> {
     })
 }
 
+/// A pipe that systemd would open to load one unit, or to say whether it is enabled.
+pub(super) fn pipe_of(root: &Path, loaded: &Loaded, name: &str) -> Option<PathBuf> {
+    let directories: Vec<PathBuf> =
+        loaded.directories.iter().map(|directory| below(root, directory)).collect();
+    let first = |name: &str| {
+        let mut paths = directories.iter().map(|directory| directory.join(name));
+        // The first directory that has it counts.
+        paths.find(|path| fs::symlink_metadata(path).is_ok())
+    };
+    let fragment = first(name).or_else(|| first(&template_of(name)?)).filter(|path| is_pipe(path));
+    let beside = |of: String| {
+        let folder = format!("{of}.d");
+        directories.iter().find_map(|directory| pipe_in(&directory.join(&folder)))
+    };
+    fragment.or_else(|| with_drop_ins_for(name).into_iter().find_map(beside))
+}
+
 /// A pipe among the drop-ins in a directory.
 fn pipe_in(directory: &Path) -> Option<PathBuf> {
     let mut paths = fs::read_dir(directory).ok()?.flatten().map(|entry| entry.path());
@@ -279,6 +296,13 @@ fn applies(of: &str, name: &str) -> bool {
         || begins.is_some_and(|begins| name.starts_with(begins))
 }
 
+/// All names whose drop-ins are about `name`: those that [`applies`] says so of.
+fn with_drop_ins_for(name: &str) -> Vec<String> {
+    let kind = name.rsplit_once('.').map_or("", |(_, kind)| kind);
+    let begins = name.match_indices('-').map(|(at, _)| format!("{}.{kind}", &name[..=at]));
+    [name.to_owned(), kind.to_owned()].into_iter().chain(template_of(name)).chain(begins).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -321,11 +345,13 @@ mod tests {
 
         let names = ["plain.service", "dropped.service", "pipe.service", "many@1.service", "led.service"];
         let (there, asked) = (root.clone(), BTreeSet::from(names.map(String::from)));
-        let said = in_time(move || {
+        let (said, pipes) = in_time(move || {
             let disk = look(&there, &loaded, &asked).unwrap();
-            names.map(|name| disk.said(name).file)
+            (names.map(|name| disk.said(name).file), names.map(|name| pipe_of(&there, &loaded, name)))
         });
         assert_eq!(said, [Some("static"), Some("bad"), Some("bad"), Some("bad"), Some("bad")]);
+        let found = ["dropped.service.d/x.conf", "pipe.service", "many@.service", "led.service"];
+        assert_eq!(pipes[..], [vec![None], found.map(|name| Some(at(name))).to_vec()].concat());
         // What takes its place after it was looked at is not waited for either.
         let path = at("pipe.service");
         let opened = in_time(move || beneath::content(CWD, &path).err());
@@ -340,5 +366,8 @@ mod tests {
         for of in ["web-a.service", "socket", "we-.service", "web-a@1.socket", ""] {
             assert!(!applies(of, "web-a@1.service"), "{of}");
         }
+        let mut all = with_drop_ins_for("web-a@1.service");
+        all.sort();
+        assert_eq!(all, ["service", "web-.service", "web-a@.service", "web-a@1.service"]);
     }
 }

@@ -191,19 +191,33 @@ impl Bus {
         }
     }
 
-    /// Nothing that systemd opens now keeps it waiting for ever, and with it whatever the machine starts and stops.
-    async fn opens_no_pipe(&self, doing: &str) -> Result<(), Fault> {
-        let (Some(root), Some(loaded)) = (self.0.root.clone(), self.loaded().await) else { return Ok(()) };
+    /// A pipe that `find` finds among the unit files, by its path on its machine.
+    async fn pipe(
+        &self,
+        find: impl FnOnce(&Path, &disk::Loaded) -> Option<PathBuf> + Send + 'static,
+    ) -> Option<PathBuf> {
+        let (root, loaded) = (self.0.root.clone()?, self.loaded().await?);
         let found = tokio::task::spawn_blocking(move || {
-            let pipe = disk::pipe(&root, &loaded)?;
+            let pipe = find(&root, &loaded)?;
             Some(Path::new("/").join(pipe.strip_prefix(&root).unwrap_or(&pipe)))
         });
-        let Ok(Some(pipe)) = found.await else { return Ok(()) };
-        let pipe = pipe.display();
-        let text = format!(
-            "{doing}: {pipe} is a pipe, and systemd would wait for ever for somebody to write into it"
-        );
-        Err(Error::unavailable(text).hint(format!("remove it: rm {pipe}")).into())
+        found.await.ok()?
+    }
+
+    /// A pipe among the files of one unit.
+    async fn pipe_of(&self, name: &str) -> Option<PathBuf> {
+        let name = name.to_owned();
+        self.pipe(move |root, loaded| disk::pipe_of(root, loaded, &name)).await
+    }
+
+    /// Errors: systemd would have to load a unit that has a pipe among its files. What it has loaded it does anything with, and
+    /// opens nothing.
+    async fn may_load(&self, name: &str, doing: &str) -> Result<(), Fault> {
+        let Some(pipe) = self.pipe_of(name).await else { return Ok(()) };
+        match self.listed_as_it_is(name).await?.is_loaded() {
+            true => Ok(()),
+            false => Err(waits_at(&pipe, doing)),
+        }
     }
 
     fn unreachable(&self, error: zbus::Error) -> Error {
@@ -287,6 +301,14 @@ impl Bus {
     }
 }
 
+/// systemd would wait there for ever, and with it whatever the machine starts and stops.
+fn waits_at(pipe: &Path, doing: &str) -> Fault {
+    let pipe = pipe.display();
+    let text =
+        format!("{doing}: {pipe} is a pipe, and systemd would wait for ever for somebody to write into it");
+    Error::unavailable(text).hint(format!("remove it: rm {pipe}")).into()
+}
+
 fn late(method: &str) -> Error {
     Error::unavailable(format!("systemd did not answer in time ({method})"))
 }
@@ -311,14 +333,24 @@ impl Manager for Bus {
 
     async fn link(&self, name: &str, link: Link) -> Result<(), Fault> {
         let names = [name];
-        let (word, result) = match link {
-            Link::Enable => {
-                // Not by force: a link of that name which leads elsewhere is somebody's.
-                ("enable", self.manager("EnableUnitFiles", &(&names[..], false, false), CALL).await)
-            }
-            Link::Disable => ("disable", self.manager("DisableUnitFiles", &(&names[..], false), CALL).await),
-            Link::Mask => ("mask", self.manager("MaskUnitFiles", &(&names[..], false, false), CALL).await),
-            Link::Unmask => ("unmask", self.manager("UnmaskUnitFiles", &(&names[..], false), CALL).await),
+        let word = match link {
+            Link::Enable => "enable",
+            Link::Disable => "disable",
+            Link::Mask => "mask",
+            Link::Unmask => "unmask",
+        };
+        // How it is enabled stands in its files, which are read for each call.
+        if matches!(link, Link::Enable | Link::Disable)
+            && let Some(pipe) = self.pipe_of(name).await
+        {
+            return Err(waits_at(&pipe, &format!("{word} {name}")));
+        }
+        let result = match link {
+            // Not by force: a link of that name which leads elsewhere is somebody's.
+            Link::Enable => self.manager("EnableUnitFiles", &(&names[..], false, false), CALL).await,
+            Link::Disable => self.manager("DisableUnitFiles", &(&names[..], false), CALL).await,
+            Link::Mask => self.manager("MaskUnitFiles", &(&names[..], false, false), CALL).await,
+            Link::Unmask => self.manager("UnmaskUnitFiles", &(&names[..], false), CALL).await,
         };
         result.map(drop).map_err(|trouble| match trouble {
             // Of several links some may have been made.
@@ -332,7 +364,9 @@ impl Manager for Bus {
 
     async fn reload(&self) -> Result<(), Fault> {
         let doing = "have systemd read its unit files";
-        self.opens_no_pipe(doing).await?;
+        if let Some(pipe) = self.pipe(disk::pipe).await {
+            return Err(waits_at(&pipe, doing));
+        }
         // What was written just now is older than the load that begins.
         tokio::time::sleep(TICK).await;
         let result = self.manager("Reload", &(), RELOAD).await;
@@ -348,9 +382,14 @@ impl Manager for Bus {
         };
         let doing = format!("{word} {name}");
         // Done to one that runs a start does nothing.
-        if job != Job::Start && !is_about(job, of, &self.state(name).await?.invocation) {
+        let run = if job == Job::Start { String::new() } else { self.state(name).await?.invocation };
+        if !is_about(job, of, &run) {
             let text = format!("{doing}: it is in another run than the one that was looked at");
             return Err(Error::conflict(text).into());
+        }
+        // What runs is loaded.
+        if run.is_empty() {
+            self.may_load(name, &doing).await?;
         }
         if matches!(job, Job::Start | Job::Restart) {
             self.keep(name).await;

@@ -57,7 +57,9 @@ impl Bus {
         let mut starts = Vec::with_capacity(names.len());
         for (some, listed) in names.chunks(AT_ONCE).zip(self.listed(names).await?.chunks(AT_ONCE)) {
             let asked = some.iter().zip(listed).map(async |(name, listed)| {
-                let Some(path) = listed.as_ref().and_then(|listed| listed.object()) else {
+                // Asked for all that it knows of a unit, it reads its files as well.
+                let listed = listed.as_ref().filter(|listed| !listed.is_piped);
+                let Some(path) = listed.and_then(|listed| listed.object()) else {
                     return Ok(Start::default());
                 };
                 // One that does not run would be loaded anew for each question.

@@ -70,18 +70,24 @@ pub(super) struct Listed {
     active: String,
     sub: String,
     path: OwnedObjectPath,
+    /// One of its files is a pipe: nothing is asked for which systemd would read them.
+    pub(super) is_piped: bool,
 }
 
 impl From<Line> for Listed {
     fn from((_, _, load, active, sub, _, path, ..): Line) -> Listed {
-        Listed { load, active, sub, path }
+        Listed { load, active, sub, path, is_piped: false }
     }
 }
 
 impl Listed {
-    /// Where it is on the bus; none of a name that is none of a unit.
+    /// Where it is on the bus; none of a name that is none of a unit, and of what may not be loaded.
     pub(super) fn object(&self) -> Option<OwnedObjectPath> {
-        (self.path.as_str() != PATH).then(|| self.path.clone())
+        self.is_loaded().then(|| self.path.clone())
+    }
+    /// systemd knows it, as whatever its files say or said.
+    pub(super) fn is_loaded(&self) -> bool {
+        self.path.as_str() != PATH
     }
 }
 
@@ -95,17 +101,10 @@ impl Bus {
     pub(super) async fn states(&self, names: &[String]) -> Result<Vec<UnitState>, Error> {
         // Before their files are looked at: what is written later is newer than this, and asked for.
         let disk = self.disk(names).await;
-        // What is asked of the others would load these.
-        let is_piped = |name: &&String| disk.as_ref().is_some_and(|disk| disk.is_piped(name));
-        let (piped, others): (Vec<&String>, Vec<&String>) =
-            names.iter().filter(|name| !is_template(name)).partition(is_piped);
-        let units: Vec<String> = others.iter().map(|name| (*name).clone()).collect();
-        let listed = others.into_iter().zip(self.listed(&units).await?);
-        let mut all: BTreeMap<&String, Listed> =
+        let units: Vec<String> = names.iter().filter(|name| !is_template(name)).cloned().collect();
+        let listed = units.iter().zip(self.listed_by(&units, disk.as_ref()).await?);
+        let all: BTreeMap<&String, Listed> =
             listed.filter_map(|(name, listed)| Some((name, listed?))).collect();
-        for name in piped {
-            all.insert(name, self.listed_as_it_is(name).await?);
-        }
         let said = said(disk, names).await;
         let lines: Vec<(&String, &Said, Option<&Listed>)> =
             names.iter().zip(&said).map(|(name, said)| (name, said, all.get(&name))).collect();
@@ -142,6 +141,25 @@ impl Bus {
 
     /// What the list of units says of these, in their order; none of one that is not to be had.
     pub(super) async fn listed(&self, names: &[String]) -> Result<Vec<Option<Listed>>, Error> {
+        let disk = if names.is_empty() { None } else { self.disk(names).await };
+        self.listed_by(names, disk.as_ref()).await
+    }
+
+    /// The same, by what was seen of their files: none is loaded for which systemd would wait at a pipe.
+    async fn listed_by(&self, names: &[String], disk: Option<&Disk>) -> Result<Vec<Option<Listed>>, Error> {
+        let is_piped = |name: &&String| disk.is_some_and(|disk| disk.is_piped(name));
+        let (piped, others): (Vec<&String>, Vec<&String>) = names.iter().partition(is_piped);
+        let units: Vec<String> = others.iter().map(|name| (*name).clone()).collect();
+        let mut all: BTreeMap<&String, Option<Listed>> =
+            others.into_iter().zip(self.listed_and_loaded(&units).await?).collect();
+        for name in piped {
+            all.insert(name, Some(self.listed_as_it_is(name).await?));
+        }
+        Ok(names.iter().map(|name| all.get(name).cloned().flatten()).collect())
+    }
+
+    /// The same, each of them loaded for it.
+    async fn listed_and_loaded(&self, names: &[String]) -> Result<Vec<Option<Listed>>, Error> {
         if names.is_empty() {
             return Ok(Vec::new());
         }
@@ -166,17 +184,17 @@ impl Bus {
     }
 
     /// What is said of a unit that nobody may load now.
-    async fn listed_as_it_is(&self, name: &str) -> Result<Listed, Error> {
+    pub(super) async fn listed_as_it_is(&self, name: &str) -> Result<Listed, Error> {
         let (states, names): (Vec<&str>, Vec<&str>) = (Vec::new(), vec![name]);
         let asked = self.manager("ListUnitsByPatterns", &(states, names), CALL).await;
         let message = asked.map_err(|trouble| trouble.error(&format!("ask systemd for {name}")))?;
         let lines: Vec<Line> = message.body().deserialize().map_err(|error| self.unreachable(error))?;
         if let Some(line) = lines.into_iter().next() {
-            return Ok(line.into());
+            return Ok(Listed { is_piped: true, ..Listed::from(line) });
         }
         let path = OwnedObjectPath::try_from(PATH).map_err(|error| self.unreachable(error))?;
         let why = "one of its files is a pipe, and would keep systemd waiting".to_owned();
-        Ok(Listed { load: "error".into(), active: "inactive".into(), sub: why, path })
+        Ok(Listed { load: "error".into(), active: "inactive".into(), sub: why, path, is_piped: true })
     }
 
     async fn listed_alone(&self, name: &str) -> Result<Option<Listed>, Error> {
@@ -189,7 +207,8 @@ impl Bus {
             Err(Trouble::Refused(Word::Nothing, _)) => Ok(None),
             Err(Trouble::Refused(Word::No, text)) => {
                 let path = OwnedObjectPath::try_from(PATH).map_err(|error| self.unreachable(error))?;
-                Ok(Some(Listed { load: "error".into(), active: String::new(), sub: text, path }))
+                let (load, active) = ("error".to_owned(), String::new());
+                Ok(Some(Listed { load, active, sub: text, path, is_piped: false }))
             }
             Err(trouble) => Err(trouble.error(&format!("ask systemd for {name}"))),
         }
@@ -199,7 +218,7 @@ impl Bus {
     async fn completed(&self, name: &str, said: &Said, listed: Option<&Listed>) -> Result<UnitState, Error> {
         let doing = |trouble: Trouble| trouble.error(&format!("ask systemd for {name}"));
         let mut state = UnitState { file: self.file(name, said).await?, ..UnitState::default() };
-        let Some(Listed { load, active, sub, path }) = listed.cloned() else { return Ok(state) };
+        let Some(Listed { load, active, sub, path, .. }) = listed.cloned() else { return Ok(state) };
         (state.load, state.active, state.sub) = (load, active, sub);
         if path.as_str() == PATH {
             state.load_error = std::mem::take(&mut state.sub);

@@ -51,7 +51,7 @@ impl Case {
             let atomic = self.observer.info.atomic_batch;
             let judge = |plans: &[&ScopePlan]| {
                 let frozen = if self.has_hold { guard::frozen(&self.desired, plans) } else { 0 };
-                let unread = Unread { frozen, ..Unread::default() };
+                let unread = Unread { frozen, declared: self.unread, ..Unread::default() };
                 let mut verdict = guard::judge(&self.limits, &self.desired, plans, unread, atomic, slot);
                 if self.recovering {
                     verdict.reasons.extend(guard::recovering(&verdict.counts, &self.observer.info));

@@ -158,6 +158,37 @@ fn what_a_replacement_finds_under_its_id_may_be_what_another_creation_made() {
     assert_eq!(snapshot(&house.world, &b)["b"], ["b"]);
 }
 
+/// `cloud/b` takes the place of `cloud/a`, and is called as that one was; the process dies as it is made. The cloud took that for a
+/// change of `a`.
+#[test]
+fn what_a_creation_without_an_answer_may_have_changed_is_not_deleted() {
+    let mut house = clouded();
+    let [a, b]: [Scope; 2] = ["cloud/a", "cloud/b"].map(|text| text.parse().unwrap());
+    house.desire(desired("r1", &["cloud/a|a|x"]).done(), [a.clone()].into());
+    house.pass(HOUR);
+    let row = house.disk.lock().unwrap().scopes[&a].rows[0].clone();
+    let key = ManifestKey::new("s", "test", "Thing", "", "b");
+    let mut other = Row { scope: b.clone(), manifest: key.clone(), address: Address::of(&key, None), ..row };
+    (other.tracked.id, other.tracked.remote) = ("b".into(), None);
+    let creation = unanswered(&house, "create", other, "y");
+    house.world.by_hand(&a, "a", Some("y"), Owner::Unmarked, house.sim.now());
+    house.rig.identities.lock().unwrap().insert(a.clone(), "thing 1");
+
+    let both: BTreeSet<Scope> = [a.clone(), b.clone()].into();
+    house.desire(desired("r2", &["cloud/b|b|y"]).done(), both.clone());
+    house.pass(6 * HOUR);
+    assert_eq!(snapshot(&house.world, &a)["a"], ["y"], "it is deleted, whoever's it is");
+    assert!(house.says(&a, "WaitingForTwin") && house.says(&b, "CreateUnknown"));
+
+    // A person looked: it was not made.
+    let ending = Ending { action: creation, outcome: "not-observed".into(), error: None };
+    house.store.commit(vec![Write::End(vec![ending])]).now_or_never().unwrap().unwrap();
+    house.scheduler.wake(both, Priority::Operator, Focus::All);
+    house.pass(HOUR);
+    assert_eq!(snapshot(&house.world, &a).len(), 0);
+    assert_eq!(snapshot(&house.world, &b)["b"], ["y"]);
+}
+
 /// A process that dies between both calls of a replacement finds the old one: that alone is no reason to wait.
 #[test]
 fn a_replacement_without_an_answer_goes_on_where_nothing_else_was_being_made() {

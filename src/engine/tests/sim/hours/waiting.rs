@@ -1,6 +1,66 @@
 //! Who waits for something in another scope goes on once that is ready.
 
 use super::*;
+use reconciled_provider::{Error, ErrorKind, Hash, Reference, Spec};
+
+#[test]
+fn who_comes_after_what_is_made_anew_waits_for_it_also_by_way_of_what_looks_as_declared() {
+    let mut house = House::new(Settings::default());
+    let [a, b, c] = ["a", "b", "c"].map(|name| Scope::new("host", name));
+    let referring = |revision: &'static str, items: &[&str]| {
+        let mut wanted = (*desired(revision, items).done()).clone();
+        let target = ManifestKey::new("s", "test", "Thing", "", "a");
+        wanted.referred.insert(Reference { target, path: "status.id".into() });
+        Arc::new(wanted)
+    };
+    let first = referring("r1", &["host/a|a|!one", "host/b|b|x|a"]);
+    house.desire(first, [a.clone(), b].into());
+    house.pass(MINUTE);
+    assert!(house.is_as_declared(&a));
+
+    let not_now = Error::new(ErrorKind::PermissionDenied, "not now");
+    house.rig.denied.lock().unwrap().insert(a.clone(), not_now);
+    let second = referring("r2", &["host/a|a|!two", "host/b|b|x|a", "host/c|c|x|b"]);
+    house.desire(second, [a.clone(), c.clone()].into());
+    house.pass(MINUTE);
+    assert!(snapshot(&house.world, &c).is_empty(), "what it would be made in is about to be another one");
+
+    house.rig.denied.lock().unwrap().clear();
+    house.scheduler.sync(&[a.clone()].into());
+    house.pass(MINUTE);
+    assert!(house.is_as_declared(&a));
+    assert!(house.is_as_declared(&c), "{:?}", house.scheduler.standing()[&c]);
+}
+
+#[test]
+fn an_input_waits_for_nothing_that_is_held_by_way_of_what_is_as_declared() {
+    let mut house = House::new(Settings::default());
+    let [a, b, c] = ["a", "b", "c"].map(|name| Scope::new("host", name));
+    let referring = |revision: &'static str, leader: &str, moved: &str| {
+        let leader = format!("host/a|a|{leader}");
+        // What is to be abandoned is not replaced without a person's word.
+        let build = desired(revision, &[leader.as_str(), "host/b|b|x|a", "host/c|c|x|b"]).abandoned();
+        let mut wanted = (*build.done()).clone();
+        let target = ManifestKey::new("s", "test", "Thing", "", "a");
+        wanted.referred.insert(Reference { target, path: "status.id".into() });
+        let last = Arc::make_mut(wanted.scopes.get_mut(&c).unwrap());
+        last[0].spec = Spec::resolved(moved.as_bytes().to_vec(), Hash::of(b"with a secret"));
+        Arc::new(wanted)
+    };
+    house.desire(referring("r1", "!one", "x"), [a.clone(), b, c.clone()].into());
+    house.pass(MINUTE);
+    assert!(house.is_as_declared(&a) && house.is_as_declared(&c));
+
+    house.desire(referring("r2", "!two", "y"), [a.clone(), c.clone()].into());
+    house.pass(MINUTE);
+    assert_eq!((house.stance(&a), house.is_as_declared(&a)), (Stance::Held, false));
+    assert!(house.is_as_declared(&c), "{:?}", house.scheduler.standing()[&c]);
+
+    assert!(approve(&house.disk, &house.wanted, house.sim.now(), false));
+    house.scheduler.wake([a.clone()], Priority::Operator, Focus::All);
+    house.pass(MINUTE);
+    assert!(house.is_as_declared(&a));
+}
 
 #[test]
 fn what_came_to_be_ready_while_somebody_was_looked_at_keeps_nobody_waiting() {
@@ -122,6 +182,27 @@ fn what_is_carried_where_a_manifest_came_to_be_in_error_stays_and_is_waited_for(
     house.rig.silent.lock().unwrap().clear();
     house.pass(HOUR);
     assert!(house.is_as_declared(&issuer), "{:?}", house.scheduler.standing()[&issuer]);
+}
+
+#[test]
+fn what_is_carried_where_nothing_is_declared_any_more_goes_on_to_its_end() {
+    let mut house = House::new(Settings::default());
+    let (issuer, claims) = (Scope::new("issuer", "ca"), Scope::new("zone", "claims"));
+    house.rig.claims_need_scopes.store(true, Ordering::SeqCst);
+    let both = desired("r1", &["issuer/ca|web|cert", "zone/claims|a|a@g1"]).done();
+    *house.rig.slow_writes.lock().unwrap() = 10 * SECOND;
+    house.desire(both, [issuer.clone(), claims.clone()].into());
+    house.pass(15 * SECOND);
+    house.rig.silent.lock().unwrap().insert(claims.clone());
+    house.desire(desired("r2", &["issuer/ca|web|cert"]).done(), [claims.clone()].into());
+    house.pass(5 * MINUTE);
+    let standing = house.scheduler.standing()[&issuer].clone();
+    assert_eq!((standing.stance, standing.error), (Stance::Waiting, None));
+    house.rig.silent.lock().unwrap().clear();
+    house.pass(HOUR);
+    assert!(house.is_as_declared(&issuer), "{:?}", house.scheduler.standing()[&issuer]);
+    let left = snapshot(&house.world, &claims);
+    assert!(left.keys().all(|id| id == "a"), "what was claimed is given back: {left:?}");
 }
 
 #[test]

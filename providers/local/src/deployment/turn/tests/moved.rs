@@ -98,3 +98,41 @@ async fn fewer_go_at_once_where_those_that_stay_serve_and_so_do_all_that_do_not(
     world.pass(&at(11, web(2, "a", "ask"))).await;
     assert_eq!(world.running_units(), units(&[11, 12]));
 }
+
+#[tokio::test]
+async fn whoever_comes_counts_once_it_has_run_for_as_long_as_a_rolling_update_waits() {
+    let ready = |declared: Deployment| Deployment { min_ready: 2, ..declared };
+    let (old, new) = (ready(web(3, "a", "")), at(11, ready(web(3, "a", ""))));
+    let world = World::running(&old).await;
+    world.state.lock().unwrap().began = world.clock.now().as_micros() as u64;
+    for _ in 0..2 {
+        pass(&world, &new).await;
+        assert_eq!(world.running_units(), units(&[2, 3, 11, 12, 13]));
+    }
+    pass(&world, &new).await;
+    assert_eq!(world.running_units(), units(&[11, 12, 13]));
+}
+
+#[tokio::test]
+async fn nobody_goes_before_it_is_known_what_comes() {
+    let (old, new) = (web(3, "a", ""), at(11, web(3, "b", "")));
+    let world = World::running(&old).await;
+    for _ in 0..2 {
+        world.pass_waiting(&new).await;
+        assert_eq!(world.running_units(), units(&[1, 2, 3]));
+    }
+    world.until_still(&new).await;
+    pass(&world, &new).await;
+    assert_eq!(world.running_units(), units(&[11, 12, 13]));
+}
+
+#[tokio::test]
+async fn those_that_go_are_stopped_beside_each_other() {
+    let world = World::running(&web(5, "a", "")).await;
+    world.state.lock().unwrap().units.values_mut().for_each(|unit| unit.file = "enabled".into());
+    world.most_jobs();
+    world.pass(&web(1, "a", "")).await;
+    assert_eq!((world.running_units(), world.most_jobs()), (units(&[1]), 4));
+    // Not so their links: systemd reads all its files for each.
+    assert_eq!(world.state.lock().unwrap().linking, (0, 1));
+}

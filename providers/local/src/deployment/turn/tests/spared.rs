@@ -67,6 +67,19 @@ async fn nobody_else_is_started_anew_while_something_else_is_in_the_place_of_a_b
 }
 
 #[tokio::test]
+async fn nobody_is_started_once_more_where_another_one_of_the_step_could_not_be() {
+    let both = |content| Deployment { max_unavailable: 2, ..web(2, content, "") };
+    let world = World::running(&both("a")).await;
+    world.jobs();
+    world.state.lock().unwrap().unreached = Some("web@1.service");
+    let new = both("b");
+    let outcome = world.pass(&new).await;
+    assert!(matches!(outcome, Some(Outcome::Failed(_))), "{outcome:?}");
+    assert!(matches!(world.until_still(&new).await, Some(Outcome::Done(_))));
+    assert_eq!(world.jobs(), ["restart web@2.service", "restart web@1.service"]);
+}
+
+#[tokio::test]
 async fn the_last_one_waits_while_all_others_of_its_balancer_are_drained_for_somebody_else() {
     let (world, new) = beside_one_that_is_drained().await;
     for _ in 0..3 {

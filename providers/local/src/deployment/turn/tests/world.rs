@@ -21,8 +21,8 @@ use async_trait::async_trait;
 use futures_core::stream::BoxStream;
 use futures_util::stream;
 use reconciled_provider::{
-    Action, ActionId, Batch, Clock, Cx, Error, Focus, Health, Journal, Observation, Op, Origin, Outcome,
-    PolicyId, Resource, ResourceId, Scope, Spec, Tracked, Version, Want,
+    Action, ActionId, Batch, Clock, Cx, Error, Focus, Hash, Health, Journal, Observation, Op, Origin,
+    Outcome, PolicyId, Resource, ResourceId, Scope, Spec, Tracked, Version, Want,
 };
 use reconciled_testkit::context::{HandClock, cx};
 use std::{
@@ -70,6 +70,8 @@ pub(super) struct State {
     pub(super) begun_at_reload: Option<&'static str>,
     /// systemd starts the unit of the next job by itself just before.
     pub(super) begins_by_itself: bool,
+    /// Nobody is reached for the next job of this unit.
+    pub(super) unreached: Option<&'static str>,
     /// What systemd says of the last start of whatever does not run.
     pub(super) start: Start,
     /// When the present run of each unit began, in microseconds since the epoch.
@@ -77,6 +79,8 @@ pub(super) struct State {
     runs: u32,
     /// Jobs that are under way, and the most that ever were.
     under_way: (usize, usize),
+    /// The same of links.
+    pub(super) linking: (usize, usize),
 }
 
 #[derive(Debug)]
@@ -203,6 +207,13 @@ impl World {
         outcome
     }
 
+    /// The same where not all of the deployment is known yet.
+    pub(super) async fn pass_waiting(&self, declared: &Deployment) -> Option<Outcome> {
+        let mut desired = self.desired(declared);
+        desired.iter_mut().for_each(|resource| resource.spec = Spec::waiting(Hash::of(b""), []));
+        self.pass_over(desired).await
+    }
+
     /// The same once nothing is declared.
     pub(super) async fn take_down(&self) -> Option<Outcome> {
         self.pass_over(Vec::new()).await
@@ -247,7 +258,7 @@ impl World {
     fn plan(&self, desired: &[Resource], seen: &Observation) -> Batch {
         let rows = self.rows.lock().unwrap().clone();
         let mut ops = Vec::new();
-        for desired in desired.iter().cloned() {
+        for desired in desired.iter().filter(|desired| desired.spec.bytes().is_some()).cloned() {
             let (tracked, observed) = (rows.get(&desired.id).cloned(), seen.get(&desired.id).cloned());
             let is_pending = self.pending.lock().unwrap().contains(&desired.id);
             match (tracked, observed) {
@@ -458,6 +469,13 @@ impl Manager for World {
         Ok(names.iter().map(|_| start.clone()).collect())
     }
     async fn link(&self, _: &str, _: Link) -> Result<(), Fault> {
+        {
+            let (now, most) = &mut self.state.lock().unwrap().linking;
+            *now += 1;
+            *most = (*most).max(*now);
+        }
+        tokio::task::yield_now().await;
+        self.state.lock().unwrap().linking.0 -= 1;
         Ok(())
     }
     async fn reload(&self) -> Result<(), Fault> {
@@ -477,6 +495,10 @@ impl Manager for World {
         tokio::task::yield_now().await;
         let mut state = self.state.lock().unwrap();
         state.under_way.0 -= 1;
+        if state.unreached == Some(name) {
+            state.unreached = None;
+            return Err(Error::unavailable("nobody is there").into());
+        }
         if std::mem::take(&mut state.begins_by_itself)
             && let Some(unit) = state.units.get_mut(name)
         {
