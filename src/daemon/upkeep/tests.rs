@@ -100,17 +100,20 @@ async fn what_hangs_is_shown_and_keeps_no_reload_waiting() {
     next.ended().await;
 }
 
+/// Backups of these days, of which three are kept.
+fn three_backups(place: &Place, days: [&str; 3]) -> String {
+    let dir = place.at("backups");
+    fs::create_dir(&dir).unwrap();
+    for day in days {
+        fs::write(dir.join(format!("test-{day}T060000Z.db")), "").unwrap();
+    }
+    format!("backup: {{dir: {}, every: 1d, keep: 3}}", dir.display())
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_backup_of_a_clock_that_was_ahead_has_no_others_made_and_drives_none_out() {
-    let (place, clock, instance) = kept_up(|place| {
-        let dir = place.at("backups");
-        fs::create_dir(&dir).unwrap();
-        for day in ["2023-11-12", "2023-11-13", "2024-06-01"] {
-            fs::write(dir.join(format!("test-{day}T060000Z.db")), "").unwrap();
-        }
-        format!("backup: {{dir: {}, every: 1d, keep: 3}}", dir.display())
-    })
-    .await;
+    let (place, clock, instance) =
+        kept_up(|place| three_backups(place, ["2023-11-12", "2023-11-13", "2024-06-01"])).await;
     let days = || days(&place);
     until("one is made", || days() == ["2023-11-12", "2023-11-13", "2023-11-14"]).await;
     for _ in 0..20 {
@@ -126,15 +129,8 @@ async fn a_backup_of_a_clock_that_was_ahead_has_no_others_made_and_drives_none_o
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_clock_that_is_behind_has_a_backup_made_and_drives_none_out() {
-    let (place, clock, instance) = kept_up(|place| {
-        let dir = place.at("backups");
-        fs::create_dir(&dir).unwrap();
-        for day in ["2024-06-01", "2024-06-02", "2024-06-03"] {
-            fs::write(dir.join(format!("test-{day}T060000Z.db")), "").unwrap();
-        }
-        format!("backup: {{dir: {}, every: 1d, keep: 3}}", dir.display())
-    })
-    .await;
+    let (place, clock, instance) =
+        kept_up(|place| three_backups(place, ["2024-06-01", "2024-06-02", "2024-06-03"])).await;
     let all = ["2023-11-14", "2024-06-01", "2024-06-02", "2024-06-03"];
     until("one is made", || days(&place) == all).await;
     for _ in 0..20 {

@@ -4,10 +4,10 @@ use crate::{
     authority::{Authority, BEGIN},
     world::Desk,
 };
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa};
 use reconciled_certificates::wish::Issue;
-use reconciled_provider::{Cx, ErrorKind, Hash, Health, Outcome, SecretRef};
-use reconciled_testkit::context::{HandClock, TableSecrets};
+use reconciled_provider::{Cx, ErrorKind, Health, Outcome};
+use reconciled_testkit::context::HandClock;
 use std::{sync::Arc, time::Duration};
 
 /// The clock shows `seconds` since 1970 from now on.
@@ -87,20 +87,12 @@ async fn what_an_authority_gave_is_not_ordered_again_and_a_person_is_asked_about
 async fn who_is_not_valid_yet_signs_nothing() {
     let authority = Authority::start();
     let mut desk = Desk::new(&authority);
-    let key = KeyPair::generate().unwrap();
     let mut params = CertificateParams::default();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     params.distinguished_name.push(DnType::CommonName, "Lab");
     let at = |seconds: u64| time::OffsetDateTime::from_unix_timestamp(seconds as i64).unwrap();
     (params.not_before, params.not_after) = (at(BEGIN + 86_400), at(BEGIN + 100 * 86_400));
-    let cert = params.self_signed(&key).unwrap().pem();
-    let secret = |name: &str| SecretRef::Named(name.into());
-    let table =
-        [(secret("ca"), cert.clone().into_bytes()), (secret("key"), key.serialize_pem().into_bytes())];
-    desk.cx = Cx { secrets: Arc::new(TableSecrets(table.into())), ..desk.cx.clone() };
-    desk.wish.duration = 86_400;
-    desk.wish.issuer =
-        Issue::Secret { cert: "ca".into(), key: "key".into(), mark: Hash::of(cert.as_bytes()) };
+    desk.be_signed_by(params);
     let outcome = desk.pass().await;
     let error = outcome.error().unwrap();
     let is_said = error.chain().contains("the certificate of the issuer is not valid before ");

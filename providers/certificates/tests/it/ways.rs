@@ -100,18 +100,10 @@ async fn an_issuer_of_the_host_signs_and_another_one_signs_anew() {
     let mut desk = Desk::new(&authority);
     let mut last = String::new();
     for name in ["First", "Second"] {
-        let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::default();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.distinguished_name.push(DnType::CommonName, name);
-        let cert = params.self_signed(&key).unwrap().pem();
-        let secret = |name: &str| SecretRef::Named(name.into());
-        let table =
-            [(secret("ca"), cert.clone().into_bytes()), (secret("key"), key.serialize_pem().into_bytes())];
-        desk.cx = Cx { secrets: Arc::new(TableSecrets(table.into())), ..desk.cx.clone() };
-        desk.wish.duration = 86_400;
-        desk.wish.issuer =
-            Issue::Secret { cert: "ca".into(), key: "key".into(), mark: Hash::of(cert.as_bytes()) };
+        let cert = desk.be_signed_by(params);
         assert!(!desk.is_in_sync().await);
         if name == "Second" {
             let seen = String::from_utf8(desk.observe().await.unwrap().bytes.to_vec()).unwrap();

@@ -2,6 +2,7 @@
 
 use crate::authority::{Authority, BEGIN};
 use async_trait::async_trait;
+use rcgen::{CertificateParams, KeyPair};
 use reconciled_certificates::{
     Config,
     config::Limits,
@@ -11,8 +12,9 @@ use reconciled_certificates::{
     wish::{self, Issue, KeyKind, Output, Renew, Solver, Wish},
 };
 use reconciled_provider::{
-    Action, ActionId, Batch, Claim, ClaimState, Cx, Error, Fact, Focus, Health, Hint, Journal, Observed, Op,
-    Origin, Outcome, PolicyId, Provider, Renewal, Resource, Scope, Sealed, Spec, Tracked, Version, Want,
+    Action, ActionId, Batch, Claim, ClaimState, Cx, Error, Fact, Focus, Hash, Health, Hint, Journal,
+    Observed, Op, Origin, Outcome, PolicyId, Provider, Renewal, Resource, Scope, Sealed, SecretRef, Spec,
+    Tracked, Version, Want,
 };
 use reconciled_testkit::context::{HandClock, TableSecrets};
 use std::{
@@ -324,6 +326,20 @@ impl Desk {
         let scope = Scope::new("cert", name);
         let desired = Resource { id: name.into(), scope: Arc::new(scope.clone()), ..self.desired() };
         self.carry_out_in(scope, Op::Create { desired, delta: Default::default() }).await
+    }
+
+    /// A certificate of the host with these `params` signs what is wanted, for a day. Returns it.
+    pub(crate) fn be_signed_by(&mut self, params: CertificateParams) -> String {
+        let key = KeyPair::generate().unwrap();
+        let cert = params.self_signed(&key).unwrap().pem();
+        let secret = |name: &str| SecretRef::Named(name.into());
+        let table =
+            [(secret("ca"), cert.clone().into_bytes()), (secret("key"), key.serialize_pem().into_bytes())];
+        self.cx = Cx { secrets: Arc::new(TableSecrets(table.into())), ..self.cx.clone() };
+        self.wish.duration = 86_400;
+        self.wish.issuer =
+            Issue::Secret { cert: "ca".into(), key: "key".into(), mark: Hash::of(cert.as_bytes()) };
+        cert
     }
 
     /// A person wants another one.
