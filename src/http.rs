@@ -1,11 +1,14 @@
 //! Calls to what is told something: collectors, chats, forges.
 //!
 //! Guarantees: an error names the host at most, never path, query or headers, which may hold a token; no redirect
-//! is followed, so what is sent goes nowhere else; a call has an end. What a server says is shown short and clean.
+//! is followed, so what is sent goes nowhere else; a call has an end. What a server says is shown short and clean, and
+//! without what may be a token of the request, however that is spelled there.
 
-use crate::render::{clean, cut};
+use crate::text::{clean, cut};
+use reconciled_provider::Mask;
 use reqwest::{Client, RequestBuilder, Url};
 use std::time::Duration;
+use url::form_urlencoded;
 
 /// How long a connection may take.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -94,10 +97,8 @@ pub(crate) async fn send(request: RequestBuilder) -> Result<Vec<u8>, CallError> 
     if status.is_success() {
         return Ok(body);
     }
-    let text = String::from_utf8_lossy(&body);
     // Some servers repeat the path or a header in what they say.
-    let is_echo = secrets.iter().any(|secret| text.contains(secret.as_str()));
-    let said = if is_echo { String::new() } else { excerpt(&text) };
+    let said = excerpt(&secrets.over(&String::from_utf8_lossy(&body)));
     Err(CallError::Refused { host: host.unwrap_or_default(), status: status.as_u16(), said })
 }
 
@@ -109,16 +110,79 @@ pub(crate) fn excerpt(said: &str) -> String {
     }
 }
 
-/// Parts of a request that may be a token: long parts of the path and the query, words of headers that say who asks.
-fn secrets(request: &reqwest::Request) -> Vec<String> {
+/// Parts of a request that may be a token: long parts of the path and the query, as they are there and as what they stand
+/// for, and headers that say who asks, of `Bearer TOKEN` the token too.
+fn secrets(request: &reqwest::Request) -> Mask {
     let url = request.url();
-    let parts = url.path().split('/').chain(url.query().unwrap_or_default().split(['&', '=']));
-    let headers = request.headers().iter().filter(|(_, value)| value.is_sensitive());
-    let words = headers.filter_map(|(_, value)| value.to_str().ok()).flat_map(str::split_whitespace);
-    parts.chain(words).filter(|part| part.len() >= LIKE_A_TOKEN).map(str::to_owned).collect()
+    let path = url.path().split('/').flat_map(|part| [part.to_owned(), unescaped(part)]);
+    let query = url.query().unwrap_or_default().split(['&', '=']).map(str::to_owned);
+    let pairs = url.query_pairs().flat_map(|(name, value)| [name.into_owned(), value.into_owned()]);
+    let parts = path.chain(query).chain(pairs).filter(|part| part.len() >= LIKE_A_TOKEN);
+    let headers = request.headers().values().filter(|value| value.is_sensitive());
+    let words = headers.flat_map(|value| {
+        let whole = String::from_utf8_lossy(value.as_bytes()).into_owned();
+        let token = whole.split_once(' ').map(|(_, token)| token.to_owned());
+        [Some(whole), token].into_iter().flatten()
+    });
+    let all: Vec<String> = parts.chain(words).collect();
+    Mask::of(all.iter().map(String::as_str))
+}
+
+/// A part of a path without its escapes.
+fn unescaped(part: &str) -> String {
+    // Read as a name of a form, in which these would be more than themselves.
+    let name = part.replace('+', "%2B").replace('&', "%26").replace('=', "%3D");
+    form_urlencoded::parse(name.as_bytes()).map(|(name, _)| name).collect()
 }
 
 fn no_answer(host: Option<&str>, error: reqwest::Error) -> CallError {
     let why = crate::failure::chain(&error.without_url());
     CallError::NoAnswer { host: host.unwrap_or("the server").to_owned(), why }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use reqwest::{Method, Request, header::HeaderValue};
+    use tokio::{
+        io::{AsyncReadExt, AsyncWriteExt},
+        net::TcpListener,
+    };
+
+    #[test]
+    fn what_may_be_a_token_is_masked_in_every_spelling() {
+        let url = Url::parse("https://a.example/hook/s%2Fcret+a%3Db?key=p%40ss+words").unwrap();
+        let mut request = Request::new(Method::POST, url);
+        let mut value = HeaderValue::from_static("Bearer hunter2");
+        value.set_sensitive(true);
+        request.headers_mut().insert("authorization", value);
+        request.headers_mut().insert("accept", HeaderValue::from_static("application/json"));
+        let secrets = secrets(&request);
+        let check = |text: &str, expect: &str| assert_eq!(secrets.over(text), expect);
+        check("no /hook/s%2Fcret+a%3Db", "no /hook/(secret)");
+        check("no /hook/s/cret+a=b", "no /hook/(secret)");
+        check(r#"{"path":"\/hook\/s\/cret+a=b"}"#, r#"{"path":"\/hook\/(secret)"}"#);
+        check("?key=p%40ss+words, p@ss words", "?key=(secret), (secret)");
+        check("Bearer hunter2, hunter2, aHVudGVyMg==", "(secret), (secret), (secret)");
+        check("application/json is not taken", "application/json is not taken");
+    }
+
+    #[tokio::test]
+    async fn what_a_server_repeats_of_a_token_is_not_shown() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let url = Url::parse(&format!("http://{address}/hook/s%2Fcret-token")).unwrap();
+        let answer = async {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut head = [0; 4096];
+            assert!(stream.read(&mut head).await.unwrap() > 0);
+            let body = "no such hook: s/cret-token";
+            let length = body.len();
+            let answer = format!("HTTP/1.1 404 Not Found\r\ncontent-length: {length}\r\n\r\n{body}");
+            stream.write_all(answer.as_bytes()).await.unwrap();
+        };
+        let request = client(&url).unwrap().post(url.clone());
+        let (told, ()) = tokio::join!(send(request), answer);
+        assert_eq!(told.unwrap_err().to_string(), "127.0.0.1 answered 404: no such hook: (secret)");
+    }
 }

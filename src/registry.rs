@@ -252,10 +252,7 @@ fn secret(
 
 fn at_entry(entry: &ProviderEntry, error: &Error) -> Vec<Problem> {
     let problem = Problem::error(format!("`{}`: {}", entry.name, error.chain())).at(&entry.file, entry.span);
-    vec![match &error.hint {
-        Some(hint) => problem.hint(hint.clone()),
-        None => problem,
-    }]
+    vec![problem.hint_if(error.hint.as_deref())]
 }
 
 #[cfg(test)]

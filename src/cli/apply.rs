@@ -17,20 +17,17 @@ use crate::{
         plan::{Condition, ConditionKind as Kind, Document, GuardDomain, State},
         unmatched,
     },
-    render::{
-        plan::{TextOptions, markdown, text},
-        time::rfc3339,
-    },
+    render::plan::{TextOptions, markdown, text},
     session::{Outlook, Session, Writing},
     store::{DegradedEntry, Parts},
+    text::{short_digest, time::rfc3339},
 };
 use reconciled_engine::{
-    BY_PERSON, HealthState, Store, Write,
-    pass::{Converge, Outcomes, ScopeState},
+    BY_PERSON, HealthState, Store, WINDOW_CLOSED, Write,
+    pass::{Converge, Outcomes, ScopeReport, ScopeState},
     store::{Approval, ConditionKind},
     survey::{ByPerson, Domain, Survey, SurveyOptions, Wanted},
 };
-use reconciled_provider::Error;
 use std::{collections::BTreeSet, mem, time::Duration};
 
 /// Resources that do not do their work and are named at the end.
@@ -300,81 +297,8 @@ fn report(
     format: Format,
     out: &mut Out,
 ) -> Result<Exit, Failure> {
-    let (mut exit, mut is_given_up) = (Exit::Good, false);
-    // What came to light with the values that others waited for.
-    let messages = outlook.messages().into_iter().filter(|message| !told.contains(message));
-    let mut lines: Vec<String> = messages.map(|message| message.trim_end().to_string()).collect();
-    for (scope, report) in &converge.round.scopes {
-        for condition in &report.conditions {
-            // What a person stopped, a person lets go on; for a window one waits, or changes the configuration.
-            let is_stopped = matches!(&*condition.reason, BY_PERSON | "WindowClosed");
-            if condition.kind == ConditionKind::Stalled || is_stopped {
-                exit = exit.worst(Exit::Person);
-            } else if condition.kind == ConditionKind::Waiting {
-                exit = exit.worst(Exit::Late);
-            }
-            // What the plan said above is not said again.
-            let told = plan
-                .conditions
-                .iter()
-                .any(|c| c.message == condition.message && *c.scope == *scope.to_string());
-            if told && format == Format::Text {
-                continue;
-            }
-            let place = condition.address.as_ref().map_or_else(|| scope.to_string(), ToString::to_string);
-            lines.push(format!("{place}: {}", condition.message));
-            lines.extend(condition.hint.iter().map(|hint| format!("hint: {hint}")));
-        }
-        if matches!(report.state, ScopeState::DueAt(_) | ScopeState::DueNow) {
-            // What failed is not tried again once this process has ended; what is on its way goes on at the remote.
-            exit = exit.worst(if report.error.is_some() { Exit::Error } else { Exit::Late });
-            is_given_up |= report.error.is_some();
-            let is_told = |error: &&Error| report.conditions.iter().any(|c| *c.message == *error.chain());
-            if let Some(error) = report.error.as_ref().filter(|error| !is_told(error)) {
-                lines.push(format!("{scope}: {}", error.chain()));
-                lines.extend(error.hint.iter().map(|hint| format!("hint: {hint}")));
-            }
-        }
-    }
-    for domain in &converge.round.held {
-        exit = exit.worst(Exit::Person);
-        let digest = domain.verdict.digest.map(|d| d.to_string()).unwrap_or_default();
-        let told = plan.domains.iter().any(|d| d.name == domain.name && d.state == State::Held);
-        if told && format == Format::Text {
-            lines.push(format!("held: {}; what waits for consent was not changed", domain.name));
-            continue;
-        }
-        lines.push(format!("held: {}: {}", domain.name, domain.verdict.reasons.join("; ")));
-        lines.push(format!(
-            "hint: to consent: reconciled approve {} --reason \"…\"",
-            &digest[..8.min(digest.len())]
-        ));
-    }
-    for (state, _) in unwell {
-        let is_degraded = *state == HealthState::Degraded;
-        exit = exit.worst(if is_degraded { Exit::Person } else { Exit::Late });
-    }
-    for (state, one) in unwell.iter().take(NAMED) {
-        lines.push(format!("{} is {}: {}", one.address, state.word(), one.message));
-    }
-    if unwell.len() > NAMED {
-        lines.push(format!("and {} more: reconciled status", unwell.len() - NAMED));
-    }
-    if converge.timed_out {
-        exit = exit.worst(Exit::Late);
-    }
-    if is_given_up {
-        lines
-            .push("hint: what failed is not tried again by itself without a daemon: reconciled apply".into());
-    }
-    let failed = converge.outcomes.count("failed") + converge.outcomes.count("partial");
-    // What failed and was made good since is as declared, as what only had to wait.
-    if failed > 0 && exit == Exit::Good && !converge.round.is_in_sync() {
-        exit = Exit::Error;
-    }
-    if outlook.has_errors() || !plan.failures.is_empty() {
-        exit = exit.worst(Exit::Error);
-    }
+    let exit = exit_of(plan, outlook, converge, unwell);
+    let lines = lines(plan, (outlook, told), converge, unwell, format);
     match format {
         Format::Json => {
             let outcomes: Vec<_> = converge.outcomes.all.iter().map(|((scope, change, outcome), count)| {
@@ -389,6 +313,111 @@ fn report(
         }
     }
     Ok(exit)
+}
+
+/// What it came to, for whoever called.
+fn exit_of(
+    plan: &Document,
+    outlook: &Outlook,
+    converge: &Converge,
+    unwell: &[(HealthState, DegradedEntry)],
+) -> Exit {
+    let mut exit = Exit::Good;
+    for report in converge.round.scopes.values() {
+        for condition in &report.conditions {
+            // What a person stopped, a person lets go on; for a window one waits, or changes the configuration.
+            let is_stopped = matches!(&*condition.reason, BY_PERSON | WINDOW_CLOSED);
+            if condition.kind == ConditionKind::Stalled || is_stopped {
+                exit = exit.worst(Exit::Person);
+            } else if condition.kind == ConditionKind::Waiting {
+                exit = exit.worst(Exit::Late);
+            }
+        }
+        if is_due(report) {
+            // What failed is not tried again once this process has ended; what is on its way goes on at the remote.
+            exit = exit.worst(if report.error.is_some() { Exit::Error } else { Exit::Late });
+        }
+    }
+    if !converge.round.held.is_empty() {
+        exit = exit.worst(Exit::Person);
+    }
+    for (state, _) in unwell {
+        let is_degraded = *state == HealthState::Degraded;
+        exit = exit.worst(if is_degraded { Exit::Person } else { Exit::Late });
+    }
+    if converge.timed_out {
+        exit = exit.worst(Exit::Late);
+    }
+    let failed = converge.outcomes.count("failed") + converge.outcomes.count("partial");
+    // What failed and was made good since is as declared, as what only had to wait.
+    if failed > 0 && exit == Exit::Good && !converge.round.is_in_sync() {
+        exit = Exit::Error;
+    }
+    if outlook.has_errors() || !plan.failures.is_empty() {
+        exit = exit.worst(Exit::Error);
+    }
+    exit
+}
+
+/// True where more is to be done in a scope, now or later.
+fn is_due(report: &ScopeReport) -> bool {
+    matches!(report.state, ScopeState::DueAt(_) | ScopeState::DueNow)
+}
+
+/// What there is to say at the end. What the plan said is not said again as text, nor what was `told` of the sources.
+fn lines(
+    plan: &Document,
+    (outlook, told): (&Outlook, &[String]),
+    converge: &Converge,
+    unwell: &[(HealthState, DegradedEntry)],
+    format: Format,
+) -> Vec<String> {
+    // What came to light with the values that others waited for.
+    let messages = outlook.messages().into_iter().filter(|message| !told.contains(message));
+    let mut lines: Vec<String> = messages.map(|message| message.trim_end().to_string()).collect();
+    let mut is_given_up = false;
+    for (scope, report) in &converge.round.scopes {
+        for condition in &report.conditions {
+            let told = plan
+                .conditions
+                .iter()
+                .any(|c| c.message == condition.message && *c.scope == *scope.to_string());
+            if told && format == Format::Text {
+                continue;
+            }
+            let place = condition.address.as_ref().map_or_else(|| scope.to_string(), ToString::to_string);
+            lines.push(format!("{place}: {}", condition.message));
+            lines.extend(condition.hint.iter().map(|hint| format!("hint: {hint}")));
+        }
+        let Some(error) = report.error.as_ref().filter(|_| is_due(report)) else { continue };
+        is_given_up = true;
+        if !report.conditions.iter().any(|c| *c.message == *error.chain()) {
+            lines.push(format!("{scope}: {}", error.chain()));
+            lines.extend(error.hint.iter().map(|hint| format!("hint: {hint}")));
+        }
+    }
+    for domain in &converge.round.held {
+        let told = plan.domains.iter().any(|d| d.name == domain.name && d.state == State::Held);
+        if told && format == Format::Text {
+            lines.push(format!("held: {}; what waits for consent was not changed", domain.name));
+            continue;
+        }
+        lines.push(format!("held: {}: {}", domain.name, domain.verdict.reasons.join("; ")));
+        let digest = domain.verdict.digest.map(|digest| digest.to_string()).unwrap_or_default();
+        let short = short_digest(&digest);
+        lines.push(format!("hint: to consent: reconciled approve {short} --reason \"…\""));
+    }
+    for (state, one) in unwell.iter().take(NAMED) {
+        lines.push(format!("{} is {}: {}", one.address, state.word(), one.message));
+    }
+    if unwell.len() > NAMED {
+        lines.push(format!("and {} more: reconciled status", unwell.len() - NAMED));
+    }
+    if is_given_up {
+        lines
+            .push("hint: what failed is not tried again by itself without a daemon: reconciled apply".into());
+    }
+    lines
 }
 
 /// How much was done, in one line.

@@ -4,17 +4,13 @@ use super::{Args, Exit, Host, Out};
 use crate::{
     config::Environment,
     failure::Failure,
+    file,
     session::HostState,
     store::{self, DATABASE, Init, KEY_FILE},
 };
 use clap::{Args as ClapArgs, Subcommand};
 use reconciled_engine::{Pin, Store, Suspension};
-use std::{
-    collections::BTreeMap,
-    io::Write,
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 /// Arguments of `backup`.
 #[derive(Clone, Debug, ClapArgs)]
@@ -70,7 +66,7 @@ pub(super) async fn run(
     let (whose, beside) = match &host {
         Host::Daemon(client) => {
             let content = client.bytes("/v1/backup").await?;
-            write_private(&backup.file, &content).map_err(|error| {
+            file::replace(&backup.file, &content).map_err(|error| {
                 let hint = "name a file in a directory that is there, and that you may write to";
                 Failure::hinted(format!("write {file}: {error}"), hint)
             })?;
@@ -113,16 +109,6 @@ fn too(beside: &[String]) -> String {
         }
         _ => format!("{} too, and elsewhere: it is not in the backup", beside.concat()),
     }
-}
-
-/// Puts `content` in place of the file, for nobody else to read.
-fn write_private(file: &Path, content: &[u8]) -> std::io::Result<()> {
-    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut new = tempfile::NamedTempFile::new_in(folder)?;
-    new.write_all(content)?;
-    new.as_file().sync_all()?;
-    new.persist(file)?;
-    Ok(())
 }
 
 /// Runs `restore`.

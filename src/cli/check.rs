@@ -15,11 +15,11 @@ use crate::{
     },
     failure::{self, Failure},
     manifest, operation,
-    render::counted,
     session::{Session, Snapshot, SourceAsk, TreeFiles, renames},
     sops::Identities,
     store::{Holder, KEY_FILE, Reader, StoreError, holder},
     telemetry::collector::{self, Collector, Protocol},
+    text::{counted, time::span},
     trust::Keys,
 };
 use clap::Args as ClapArgs;
@@ -353,7 +353,7 @@ async fn socket(config: &Config, limit: Duration, report: &mut Report<'_>) {
         }
         Ok(None) => report.ok("api.socket", &format!("{shown} is free; `run` makes it")),
         Err(Failure::Silent(message)) => {
-            let text = format!("{message}: {} were given", crate::render::time::span(limit));
+            let text = format!("{message}: {} were given", span(limit));
             report.failure("api.socket", &Failure::Silent(text));
         }
         Err(failure) => report.failure("api.socket", &failure),
@@ -542,7 +542,7 @@ async fn sources(session: &Session, limit: Duration, report: &mut Report<'_>) ->
 }
 
 fn late(what: &str, limit: Duration, report: &mut Report<'_>) {
-    let text = format!("no answer within {}", crate::render::time::span(limit));
+    let text = format!("no answer within {}", span(limit));
     report.say(
         Verdict::Fail,
         what,

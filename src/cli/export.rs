@@ -2,7 +2,7 @@
 //! writes one file.
 
 use super::{Args, Exit, Out, plan::tell_warnings};
-use crate::{config::Environment, failure::Failure, registry, render::counted, session::Session};
+use crate::{config::Environment, failure::Failure, registry, session::Session, text::counted};
 use clap::Args as ClapArgs;
 use reconciled_engine::Store as _;
 use reconciled_provider::{Scope, Tracked};

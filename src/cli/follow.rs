@@ -5,6 +5,7 @@ use crate::{
     client::Client,
     failure::Failure,
     operation::{SyncAsk, SyncLine, SyncOutcome},
+    text::short_digest,
 };
 use std::collections::BTreeMap;
 
@@ -74,7 +75,7 @@ pub(super) fn tell(line: &SyncLine, out: &mut Out) {
         }
         SyncLine::Held { domain, digest, reasons, once, .. } => {
             out.talk(&held(domain, reasons, once.as_deref()));
-            let short = digest.get(..8).unwrap_or(digest);
+            let short = short_digest(digest);
             out.talk(&format!("hint: to consent: reconciled approve {short} --reason \"…\""));
         }
         SyncLine::End { outcome, outcomes, left, invalid, milliseconds, .. } => {

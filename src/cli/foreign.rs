@@ -8,6 +8,7 @@ use crate::{
 };
 use reconciled_provider::{
     Found, Node, Observed, Problem, Scope, SourceFile,
+    problem::one_line,
     yaml::{Limits, parse},
 };
 use std::{
@@ -112,7 +113,7 @@ fn comments(left_out: &[Problem]) -> String {
     let mut text = String::from("# Not taken over:\n");
     for problem in left_out {
         let place = problem.place.as_ref().map(|place| format!("{place}: ")).unwrap_or_default();
-        let line: String = problem.message.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        let line = one_line(&problem.message, usize::MAX);
         text += &format!("#   {place}{line}\n");
     }
     text

@@ -6,8 +6,9 @@ use crate::{
     failure::Failure,
     operation::{self, ForgetAsk, Forgotten},
     registry,
-    render::{self, clean},
+    render::status,
     store::{SHARES, TrackedEntry, UNANSWERED},
+    text::clean,
 };
 use clap::Args as ClapArgs;
 use reconciled_provider::ManifestKey;
@@ -55,7 +56,7 @@ pub(super) async fn run(
         Host::Alone(state) => operation::forgettable(&state.reader_of_some().await?, &ask).await?,
     };
     let say = if forget.answer.is_json() { Out::talk } else { Out::data };
-    say(out, &render::status::rows(&rows));
+    say(out, &status::rows(&rows));
     let question = format!("Let go of these {}? They stay as they are.", rows.len());
     if !consent(forget.yes, &question, out)? {
         return Ok(Exit::Error);

@@ -9,8 +9,9 @@ use crate::{
     config::Environment,
     failure::Failure,
     operation::{EventsAsk, HistoryAsk},
-    render::{audit, counted},
+    render::audit,
     store::{Stamp, Verification, export},
+    text::counted,
 };
 use clap::Args as ClapArgs;
 use reconciled_provider::Clock;

@@ -6,8 +6,8 @@ use crate::{
     failure::Failure,
     operation::{self, ImportAsk, Imported, free_name},
     registry::Foreign,
-    render::counted,
     session::Session,
+    text::counted,
 };
 use clap::{Args as ClapArgs, ValueEnum};
 use std::{

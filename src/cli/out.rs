@@ -1,7 +1,7 @@
 //! Where a verb's words go: data to standard output, talk to standard error.
 
 use super::progress;
-use crate::{config::Environment, render::clean_lines, session::Session};
+use crate::{config::Environment, session::Session, text::clean_lines};
 use std::{
     io::{IsTerminal, Write},
     process::Termination,

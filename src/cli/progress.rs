@@ -3,7 +3,7 @@
 //! Only on a terminal, never with `NO_COLOR` or a dumb one, and not before a moment has passed: what is quick shows
 //! nothing. The line is gone before anything else is said.
 
-use crate::{layer::Tally, render::counted};
+use crate::{layer::Tally, text::counted};
 use reconciled_provider::Clock;
 use std::{
     io::{IsTerminal, Write},

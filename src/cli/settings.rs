@@ -8,6 +8,7 @@ use crate::{
     config::{Config, Environment, HostSecrets, ProviderEntry, Receiver},
     notify,
 };
+use reconciled_command::PATH;
 use reconciled_provider::Node;
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
@@ -18,10 +19,9 @@ pub(super) struct Wrong {
     pub(super) hint: String,
 }
 
-/// All of it; programs are looked for in the PATH of this process.
+/// All of it; programs are looked for where they will be when they are run.
 pub(super) fn wrong(config: &Config, environment: &Environment) -> Vec<Wrong> {
-    let path = environment.var("PATH").unwrap_or_default();
-    let programs = config.providers.iter().flat_map(|entry| programs(entry, path));
+    let programs = config.providers.iter().flat_map(programs);
     let templates = config.notify.iter().filter_map(template);
     let addresses = config.notify.iter().filter_map(|receiver| address(receiver, config, environment));
     group(config).into_iter().chain(programs).chain(templates).chain(addresses).collect()
@@ -34,11 +34,11 @@ fn group(config: &Config) -> Option<Wrong> {
 }
 
 /// The commands of an entry of zone files, which are run at every write and not before.
-fn programs(entry: &ProviderEntry, path: &str) -> Vec<Wrong> {
+fn programs(entry: &ProviderEntry) -> Vec<Wrong> {
     let keys = if &*entry.type_name == "zonefile" { &["check", "reload"][..] } else { &[] };
     let wrong = |key: &&str| {
         let program = entry.rest.get(key)?.elements().first().and_then(Node::as_str)?;
-        let text = missing(program, path)?;
+        let text = missing(program)?;
         let hint = format!("install it, or correct `{key}` of the entry");
         Some(Wrong { what: format!("provider {} {key}", entry.name), text, hint })
     };
@@ -46,7 +46,7 @@ fn programs(entry: &ProviderEntry, path: &str) -> Vec<Wrong> {
 }
 
 /// Why a program cannot be run; none where it can.
-fn missing(program: &str, path: &str) -> Option<String> {
+fn missing(program: &str) -> Option<String> {
     let is_file = |file: &Path| fs::metadata(file).is_ok_and(|found| found.is_file());
     let runs = |file: &Path| {
         fs::metadata(file).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
@@ -59,8 +59,8 @@ fn missing(program: &str, path: &str) -> Option<String> {
             (false, _) => Some(format!("there is no program `{program}`")),
         };
     }
-    let is_found = path.split(':').any(|folder| runs(&Path::new(folder).join(program)));
-    (!is_found).then(|| format!("there is no program `{program}` in the PATH of this process"))
+    let is_found = PATH.split(':').any(|folder| runs(&Path::new(folder).join(program)));
+    (!is_found).then(|| format!("there is no program `{program}` in {PATH}"))
 }
 
 /// A template that fails with what `notify test` would send, or with a message that it is there for.

@@ -10,8 +10,8 @@ use crate::{
     config::{Environment, Period},
     failure::Failure,
     operation::SyncAsk,
-    render::time::span,
     session::{Ask, Session, Snapshot, rewound},
+    text::time::span,
 };
 use clap::Args as ClapArgs;
 use std::time::Duration;

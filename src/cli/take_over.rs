@@ -5,7 +5,7 @@ use super::{
     import::{ImportArgs, write},
     plan::tell_warnings,
 };
-use crate::{config::Environment, failure::Failure, registry, render::counted, session::Session};
+use crate::{config::Environment, failure::Failure, registry, session::Session, text::counted};
 use std::{
     fs::{self, DirBuilder, OpenOptions},
     io::Write as _,

@@ -40,7 +40,7 @@ pub use secrets::{DeclaredSecret, HostSecrets, SecretPlace};
 pub use sops::{SopsKey, Wanted};
 pub use source::{Allow, AllowRule, ApplyMode, Approver, GitRef, OnInvalid, SourceConfig, Vars};
 pub use telemetry::{LogFormat, TelemetryConfig};
-pub use trust::{History, Verify};
+pub use trust::Verify;
 pub use upkeep::{Audit, Backups};
 pub use values::{Percent, Period, Rate, Size, ValueError};
 

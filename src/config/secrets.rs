@@ -10,7 +10,7 @@ use super::{
 };
 use crate::sops::Refused;
 use reconciled_provider::{
-    Error, ErrorKind, Hash, Secret, SecretMark, SecretRef, Secrets, address::glob, problem::did_you_mean,
+    Error, ErrorKind, Secret, SecretMark, SecretRef, Secrets, address::glob, problem::did_you_mean,
     yaml::unshown,
 };
 use serde::{
@@ -309,10 +309,7 @@ impl Secrets for HostSecrets {
 
     fn mark(&self, clear: &[u8]) -> SecretMark {
         self.has_marked.store(true, Ordering::Relaxed);
-        let full = blake3::keyed_hash(&self.key, clear);
-        let mut cut = [0; 16];
-        cut.copy_from_slice(&full.as_bytes()[..16]);
-        SecretMark(Hash(cut))
+        SecretMark::keyed(&self.key, clear)
     }
 }
 

@@ -1,4 +1,5 @@
 use super::*;
+use crate::source::History;
 use insta::assert_snapshot;
 use reconciled_provider::EntryPolicy;
 

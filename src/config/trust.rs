@@ -1,7 +1,7 @@
 //! `verify:` of a source: whose signature puts a commit into force.
 
 use super::locate::beside;
-use crate::trust::KeyFiles;
+use crate::{source::History, trust::KeyFiles};
 use reconciled_provider::SourceFile;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
@@ -13,17 +13,6 @@ pub struct Verify {
     pub keys: KeyFiles,
     /// Which commits.
     pub history: History,
-}
-
-/// Which commits have to be signed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum History {
-    /// Each that the revision in force does not have.
-    #[default]
-    All,
-    /// The one that comes into force: who signs it vouches for what it brings along.
-    Head,
 }
 
 #[derive(Deserialize)]

@@ -25,7 +25,7 @@ use crate::{
     source::SourceError,
 };
 use futures_util::future::BoxFuture;
-use in_force::Standing;
+use in_force::InForce;
 use polls::{Polled, Polls};
 use reconciled_engine::{
     Desired, Store,
@@ -123,7 +123,7 @@ pub(super) struct Loop {
     /// Asked for while it was looked at: that may have begun too early.
     looks_again: bool,
     askers: Vec<Asker>,
-    outlook: Standing,
+    outlook: InForce,
     /// When something is no longer kept at an earlier revision, since the epoch.
     pins_due: Option<Duration>,
     /// Until something was loaded.
@@ -179,7 +179,7 @@ pub(super) fn follow(
     let siblings = siblings(&session.config);
     let hints = Arc::<Hints>::default();
     let follower = Follower { questions: send, hints: hints.clone(), shown: shown.clone() };
-    let (askers, outlook) = (Vec::new(), Standing::default());
+    let (askers, outlook) = (Vec::new(), InForce::default());
     let following = Loop {
         session,
         writing,

@@ -11,6 +11,7 @@ use crate::{
     operation::{Given, PushAsk, PushFollow, moved},
     session::{judge_pushed, reach},
     source::Reach,
+    text::short_commit,
 };
 use std::{
     collections::VecDeque,
@@ -76,7 +77,7 @@ impl Pending {
 pub(super) async fn was_taken(instance: &Instance, ask: &PushFollow, before: Reach) -> Result<(), Failure> {
     let PushFollow { repository, reference, commit, .. } = ask;
     if !reach(repository, reference, commit).await?.came_since(before) {
-        let short = commit.get(..7).unwrap_or(commit);
+        let short = short_commit(commit);
         let why = format!("{reference} of {repository} has not come to {short} since that was planned");
         return Err(Failure::plain(why));
     }

@@ -8,6 +8,7 @@ use crate::{
     source::SourceError,
     store::{ConditionEntry, Stamp, Status},
 };
+use reconciled_engine::store::ConditionKind;
 use std::{collections::BTreeMap, time::Duration};
 
 impl Following {
@@ -31,7 +32,7 @@ pub(crate) fn add_sources(instance: &Instance, status: &mut Status) {
     }
     if let Some(NotInForce { error, hint, since }) = instance.follower.failure() {
         let said = (format!("no revision can come into force: {error}"), hint.as_deref().unwrap_or(""));
-        found.push(trouble("sources", "stalled", "NotInForce", said, Stamp(since)));
+        found.push(trouble("sources", ConditionKind::Stalled, "NotInForce", said, Stamp(since)));
         status.sources.iter_mut().for_each(|source| source.converged = false);
     }
     found.append(&mut status.conditions);
@@ -86,29 +87,20 @@ fn behind(name: &str, following: &Following) -> Option<ConditionEntry> {
         label => format!("{label} stays in force"),
     };
     let ((error, hint), (since, needs_person)) = following.behind.as_ref().zip(following.behind_since)?;
-    let kind = if needs_person { "stalled" } else { "waiting" };
+    let kind = if needs_person { ConditionKind::Stalled } else { ConditionKind::Waiting };
     let said = (format!("{error}; {force}"), &**hint);
     Some(trouble(&format!("source {name}"), kind, "SourceBehind", said, Stamp(since)))
 }
 
 fn trouble(
     subject: &str,
-    kind: &str,
+    kind: ConditionKind,
     reason: &str,
     (message, hint): (String, &str),
     since: Stamp,
 ) -> ConditionEntry {
-    ConditionEntry {
-        scope: subject.into(),
-        id: None,
-        address: None,
-        kind: kind.into(),
-        reason: reason.into(),
-        message,
-        hint: Some(hint.to_owned()).filter(|hint| !hint.is_empty()),
-        since,
-        next_try: None,
-    }
+    let told = ConditionEntry::of(subject, kind, reason, message, since);
+    if hint.is_empty() { told } else { told.hint(hint) }
 }
 
 #[cfg(test)]

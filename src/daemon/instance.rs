@@ -253,16 +253,9 @@ impl Instance {
         }
         let standing = self.scheduler.standing();
         let count = |stance| standing.values().filter(|s| s.stance == stance).count();
-        let parts = [
-            ("in sync", Stance::InSync),
-            ("waiting", Stance::Waiting),
-            ("held", Stance::Held),
-            ("stalled", Stance::Stalled),
-            ("failed", Stance::Failed),
-            ("suspended", Stance::Suspended),
-        ];
-        let parts = parts.into_iter().map(|(word, stance)| (word, count(stance))).filter(|(_, n)| *n > 0);
-        let parts: Vec<String> = parts.map(|(word, n)| format!("{n} {word}")).collect();
+        let known = Stance::ALL.into_iter().filter(|stance| *stance != Stance::Unknown);
+        let parts = known.map(|stance| (stance, count(stance))).filter(|(_, n)| *n > 0);
+        let parts: Vec<String> = parts.map(|(stance, n)| format!("{n} {}", stance.word())).collect();
         format!("at {at}; scopes: {}", if parts.is_empty() { "none".into() } else { parts.join(", ") })
     }
 }

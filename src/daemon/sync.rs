@@ -20,9 +20,9 @@ use crate::{
     failpoint,
     failure::Failure,
     operation::{PushFollow, Pushed, SyncAsk, SyncLine, followed, is_line, take},
-    render::{clean, cut},
     session::oid,
     store::with_claim,
+    text::{clean, cut},
 };
 use reconciled_engine::scheduler::{Priority, Stance, Standing};
 use reconciled_provider::{Focus, Scope};

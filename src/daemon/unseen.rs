@@ -10,7 +10,7 @@ use crate::{
     operation::{StatusAnswer, UNSEEN},
     store::{ConditionEntry, Stamp},
 };
-use reconciled_engine::{Desired, scheduler::Standing};
+use reconciled_engine::{Desired, scheduler::Standing, store::ConditionKind};
 use reconciled_provider::{ManifestKey, Scope};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -109,15 +109,6 @@ fn condition(
         ),
         None => ("not looked at since what is in force came into force".to_owned(), None),
     };
-    ConditionEntry {
-        scope: scope.to_string(),
-        id: None,
-        address: None,
-        kind: "waiting".into(),
-        reason: UNSEEN.into(),
-        message,
-        hint: None,
-        since: Stamp(since.unwrap_or(now)),
-        next_try: None,
-    }
+    let since = Stamp(since.unwrap_or(now));
+    ConditionEntry::of(scope.to_string(), ConditionKind::Waiting, UNSEEN, message, since)
 }

@@ -5,9 +5,8 @@
 use super::Instance;
 use crate::{
     failure::Failure,
-    store::{ConditionEntry, Reader, Stamp},
+    store::{ConditionEntry, Reader},
 };
-use reconciled_engine::store::ConditionKind;
 
 /// What keeps scopes as a whole and is not in the state.
 pub(crate) async fn unwritten(instance: &Instance, reader: &Reader) -> Result<Vec<ConditionEntry>, Failure> {
@@ -15,21 +14,7 @@ pub(crate) async fn unwritten(instance: &Instance, reader: &Reader) -> Result<Ve
     let mut all: Vec<ConditionEntry> = Vec::new();
     for (scope, standing) in &standing {
         let Some(condition) = &standing.unwritten else { continue };
-        let kind = match condition.kind {
-            ConditionKind::Stalled => "stalled",
-            _ => "waiting",
-        };
-        all.push(ConditionEntry {
-            scope: scope.to_string(),
-            id: None,
-            address: None,
-            kind: kind.into(),
-            reason: condition.reason.to_string(),
-            message: condition.message.to_string(),
-            hint: condition.hint.as_deref().map(str::to_owned),
-            since: Stamp(condition.since),
-            next_try: condition.next_try.map(Stamp),
-        });
+        all.push(ConditionEntry::from((scope, condition)));
     }
     if !all.is_empty() {
         let known = reader.not_well().await?.conditions;

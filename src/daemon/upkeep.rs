@@ -18,6 +18,7 @@ use crate::{
 };
 use export::Export;
 use futures_util::future::join;
+use reconciled_engine::store::ConditionKind;
 use reconciled_provider::Cx;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -172,17 +173,9 @@ impl Upkeep {
     fn conditions(&self) -> Vec<ConditionEntry> {
         let condition = |(work, trouble): (&Work, &Option<Trouble>)| {
             let trouble = trouble.as_ref()?;
-            Some(ConditionEntry {
-                scope: UPKEEP.into(),
-                id: None,
-                address: None,
-                kind: "stalled".into(),
-                reason: work.reason().into(),
-                message: format!("{}: {}", work.text(), trouble.why),
-                hint: Some(work.hint().into()),
-                since: Stamp(trouble.since),
-                next_try: None,
-            })
+            let message = format!("{}: {}", work.text(), trouble.why);
+            let (kind, since) = (ConditionKind::Stalled, Stamp(trouble.since));
+            Some(ConditionEntry::of(UPKEEP, kind, work.reason(), message, since).hint(work.hint()))
         };
         self.last().iter().filter_map(condition).collect()
     }

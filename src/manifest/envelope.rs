@@ -335,9 +335,7 @@ fn content_hash(node: &Node) -> Hash {
         _ => feed(node, &mut bytes, &mut hasher),
     }
     hasher.update(&bytes);
-    let mut cut = [0; 16];
-    cut.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
-    Hash(cut)
+    Hash::cut(hasher.finalize())
 }
 
 /// Writes a node in a form in which different trees differ: a tag, a length, the content.

@@ -18,7 +18,7 @@ use reconciled_provider::{
     yaml::{Limits, Parsed, parse_all},
 };
 use std::{
-    cell::{OnceCell, RefCell},
+    cell::{OnceCell, RefCell, RefMut},
     collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
 };
@@ -329,14 +329,7 @@ impl<'a> Loading<'a> {
         if let Some(merged) = &unit.merged {
             return (merged.file.clone(), merged.spec.clone());
         }
-        let side = &self.sides[unit.source];
-        let text = &side.texts[unit.text];
-        let mut trees = text.trees.borrow_mut();
-        let is_there = trees.as_ref().is_some_and(|trees| trees.specs[unit.ordinal].is_some());
-        if !is_there {
-            *trees = self.parse(side.request.files, &text.path).1;
-        }
-        let trees = trees.as_mut().expect("a blob that was parsed before parses again");
+        let mut trees = self.trees(unit);
         // Templates need the spec a second time.
         let spec = match unit.resolved.has_outputs {
             true => trees.specs[unit.ordinal].clone(),
@@ -350,14 +343,19 @@ impl<'a> Loading<'a> {
         if let Some(merged) = &unit.merged {
             return look(&merged.spec);
         }
+        let trees = self.trees(unit);
+        look(trees.specs[unit.ordinal].as_ref().expect("the spec of each manifest is there after parsing"))
+    }
+
+    /// The specs of a manifest's file, with that of the manifest.
+    fn trees(&self, unit: &Unit) -> RefMut<'_, Trees> {
         let side = &self.sides[unit.source];
         let text = &side.texts[unit.text];
         let mut trees = text.trees.borrow_mut();
         if trees.as_ref().is_none_or(|trees| trees.specs[unit.ordinal].is_none()) {
             *trees = self.parse(side.request.files, &text.path).1;
         }
-        let trees = trees.as_ref().expect("a blob that was parsed before parses again");
-        look(trees.specs[unit.ordinal].as_ref().expect("the spec of each manifest is there after parsing"))
+        RefMut::map(trees, |trees| trees.as_mut().expect("a blob that was parsed before parses again"))
     }
 
     /// What an output comes to; remembers that it was asked for.

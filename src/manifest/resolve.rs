@@ -329,9 +329,7 @@ impl Resolver<'_, '_> {
                     (put, content)
                 }
                 Err(error) => {
-                    let problem = Problem::error(error.chain());
-                    self.problems
-                        .push((error.hint.iter().fold(problem, |problem, hint| problem.hint(&**hint)), span));
+                    self.problems.push((Problem::from(&error), span));
                     (Put::Failed, String::new())
                 }
             });
@@ -409,9 +407,7 @@ impl Resolver<'_, '_> {
             Err(refused) => {
                 let is_tampered = matches!(refused, Refused::Tampered(_));
                 *self.tampered |= is_tampered;
-                let error = refused.into_error();
-                let problem = Problem::error(error.chain());
-                let problem = error.hint.iter().fold(problem, |problem, hint| problem.hint(&**hint));
+                let problem = Problem::from(&refused.into_error());
                 let told = if is_tampered { &mut *self.problems } else { &mut *self.lacks };
                 told.push((problem, span));
                 Put::Failed
@@ -454,9 +450,7 @@ fn hash(content: &Hash, values: &str) -> Hash {
     let mut hasher = blake3::Hasher::new();
     hasher.update(&content.0);
     hasher.update(values.as_bytes());
-    let mut hash = Hash::default();
-    hash.0.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
-    hash
+    Hash::cut(hasher.finalize())
 }
 
 /// The values that persons wrote, in a form that is the same in every process.

@@ -90,8 +90,7 @@ pub(super) fn clean(path: &str) -> &str {
 }
 
 fn is_under(path: &str, folder: &str) -> bool {
-    folder.is_empty()
-        || path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/') || rest.is_empty())
+    folder.is_empty() || crate::source::is_below(path, folder)
 }
 
 fn is_yaml(path: &str) -> bool {

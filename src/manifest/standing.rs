@@ -112,12 +112,8 @@ fn waits(kind: &str, others: usize, ailing: &Ailing) -> Problem {
         1 => format!("this {kind} and another manifest wait"),
         _ => format!("this {kind} and {others} other manifests wait"),
     };
-    let problem =
-        Problem::warning(format!("{who}: provider `{}` cannot be used: {}", ailing.name, ailing.why));
-    match &ailing.hint {
-        Some(hint) => problem.hint(hint.to_string()),
-        None => problem,
-    }
+    Problem::warning(format!("{who}: provider `{}` cannot be used: {}", ailing.name, ailing.why))
+        .hint_if(ailing.hint.as_deref())
 }
 
 fn decide(loading: &Loading<'_>, document: &Document) -> Verdict {

@@ -5,13 +5,17 @@
 //! is told what it came to. What was decided and not told survives a restart. A forge that is away delays nobody.
 //! It deliberately tells nothing of commits that never were in force, but of the one that is withheld.
 
-use super::send::{SendError, authorized};
+use super::{
+    again,
+    send::{SendError, authorized},
+};
 use crate::{
     config::{Report, ReportForge as Forge, SourceConfig},
     daemon::{Fared, Fate, Instance, Verdict},
     failure::Failure,
     http::{self, CallError},
     store::{Notice, StatusRow},
+    text::short_commit,
 };
 use reconciled_provider::Secrets;
 use reqwest::Url;
@@ -20,8 +24,6 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 /// How long a change must last once a commit was said to be more than pending.
 const LASTS: Duration = Duration::from_secs(60);
-/// Waits between attempts: the first, and the longest.
-const AGAIN: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(600));
 /// How long a status is worth an attempt.
 const WORTH: Duration = Duration::from_hours(24);
 /// Longest time between two looks.
@@ -101,7 +103,7 @@ impl Teller<'_> {
         let Some(row) = rows.into_iter().rev().find(|row| !row.is_delivered) else { return Ok(LOOK) };
         let left = self.next.saturating_sub(now);
         // One that is longer than any wait was put down before the clock went back.
-        if !left.is_zero() && left <= AGAIN.1 {
+        if !left.is_zero() && left <= again::LONGEST {
             return Ok(left.min(LOOK));
         }
         let told = tokio::select! {
@@ -119,10 +121,8 @@ impl Teller<'_> {
                 true
             }
             Err(error) => {
-                let why = format!(
-                    "the status of commit {} cannot be told: {error}",
-                    row.commit.get(..7).unwrap_or("")
-                );
+                let why =
+                    format!("the status of commit {} cannot be told: {error}", short_commit(&row.commit));
                 let is_given_up = error.is_final || row.decided_at + WORTH <= now;
                 if self.failures == 0 {
                     let hint = error.hint.as_deref().unwrap_or("see `report` of the source");
@@ -136,10 +136,8 @@ impl Teller<'_> {
                     }
                 }
                 self.instance.set_unreported(self.source, Some(why));
+                self.next = now + again::backoff(self.failures);
                 self.failures += 1;
-                let (first, longest) = AGAIN;
-                let wait = first.saturating_mul(1u32.checked_shl(self.failures.min(16) - 1).unwrap_or(1));
-                self.next = now + wait.min(longest);
                 is_given_up
             }
         };
@@ -175,7 +173,7 @@ fn decide(
     let Fared { now: fate, withheld, left, .. } = fared;
     let mut states: BTreeMap<&str, &str> = rows.iter().map(|row| (&*row.commit, &*row.state)).collect();
     let mut decided: Vec<(&Arc<str>, &'static str, String)> = Vec::new();
-    let superseded = |by: &str| format!("superseded by {}", by.get(..7).unwrap_or(by));
+    let superseded = |by: &str| format!("superseded by {}", short_commit(by));
     for (index, fate) in left.iter().enumerate() {
         let next = left.get(index + 1).unwrap_or(&fared.now);
         let (state, description) = match fate.verdict {

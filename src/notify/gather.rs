@@ -6,6 +6,7 @@ use crate::{
     daemon::{Following, NotInForce, UPKEEP},
     session::source_of,
     store::{ConditionEntry, DegradedEntry, HoldEntry, Stamp, Status, SuspensionEntry, TroubleKey},
+    text::short_digest,
 };
 use reconciled_provider::{Ending, Scope};
 use std::{
@@ -176,7 +177,7 @@ fn of_hold(hold: &HoldEntry) -> Body {
         "{} to create, {} to update, {} to replace, {} to delete at {}",
         hold.creates, hold.updates, hold.replaces, hold.deletes, hold.revision
     );
-    let short = hold.digest.get(..12).unwrap_or(&hold.digest);
+    let short = short_digest(&hold.digest);
     Body {
         provider: Some(entry(&hold.domain)),
         cause: match &hold.once {

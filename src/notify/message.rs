@@ -1,6 +1,6 @@
 //! What a message says: who, what, since when, why, and what to type.
 
-use crate::{config::Topic, render::cut, store::Stamp};
+use crate::{config::Topic, store::Stamp, text::cut};
 use serde::{Deserialize, Serialize};
 
 /// Subjects that are named; of more the number is told.

@@ -10,6 +10,7 @@
 //! same number. A receiver that is slow or away delays nobody, and what waits for it is bounded and on disk.
 //! It deliberately sends no digest of what goes well.
 
+mod again;
 mod email;
 mod forge;
 mod gather;

@@ -1,6 +1,7 @@
 //! The tasks: one that decides, and one for each receiver that delivers.
 
 use super::{
+    again,
     gather::{Endings, Sources, gather, is_unknown},
     ledger::{Ledger, Wish},
     message::Message,
@@ -23,8 +24,6 @@ const PAUSE: Duration = Duration::from_secs(1);
 const LOOK: Duration = Duration::from_secs(10);
 /// How often what ends is looked at: a file for each certificate.
 const ENDINGS: Duration = Duration::from_secs(20);
-/// Waits between attempts: the first, and the longest.
-const AGAIN: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(600));
 /// What helps where nothing better is known.
 const TRY: &str = "to try it: reconciled notify test NAME";
 /// How long a message is worth an attempt.
@@ -133,7 +132,7 @@ async fn deliver(instance: &Instance, receiver: &Receiver, news: &Notify, active
         let next = reader.next_message(&receiver.name).await.ok().flatten();
         let wait = match next {
             // One that is later than any wait was put down before the clock went back.
-            Some(next) if next.next_try <= now || next.next_try > now + AGAIN.1 => {
+            Some(next) if next.next_try <= now || next.next_try > now + again::LONGEST => {
                 attempt(instance, receiver, &next, &mut is_away).await;
                 continue;
             }
@@ -195,9 +194,7 @@ async fn attempt(instance: &Instance, receiver: &Receiver, posted: &Posted, is_a
         }
         Err(_) => {
             say(receiver, &sent, is_away);
-            let (first, longest) = AGAIN;
-            let wait = first.saturating_mul(1u32.checked_shl(posted.attempts.min(16)).unwrap_or(1));
-            Notice::Again(posted.number, now + wait.min(longest))
+            Notice::Again(posted.number, now + again::backoff(posted.attempts))
         }
     };
     if !note(instance, vec![notice]).await {

@@ -7,8 +7,8 @@ use super::{email, message::Message};
 use crate::{
     config::{Place, Receiver, Topic, Way},
     http::{self, CallError},
-    render::time::rfc3339,
     store::Stamp,
+    text::time::rfc3339,
 };
 use data_encoding::HEXLOWER;
 use reconciled_provider::{Error, SecretRef, Secrets};

@@ -6,8 +6,8 @@ use super::{
 };
 use crate::{
     failure::Failure,
-    render::clean,
     session::{Ask, Outlook, Session},
+    text::clean,
 };
 use reconciled_engine::{
     Store, Write, plan,

@@ -6,6 +6,7 @@ use crate::{
     consent::{Concerned, barring},
     failure::Failure,
     store::Reader,
+    text::short_digest,
 };
 use reconciled_engine::{
     Desired, Store, Write,
@@ -147,7 +148,7 @@ fn find<'a>(holds: &'a [Hold], text: &str) -> Result<&'a Hold, Failure> {
         return Ok(hold);
     }
     let list: Vec<String> =
-        holds.iter().map(|h| format!("{} ({})", &h.digest.to_string()[..8], h.domain)).collect();
+        holds.iter().map(|h| format!("{} ({})", short_digest(&h.digest.to_string()), h.domain)).collect();
     let hint = match list.is_empty() {
         true => "nothing is held now; `reconciled apply` looks again, and of what was only planned all 32 digits count".to_string(),
         false => format!("held now: {}", list.join(", ")),

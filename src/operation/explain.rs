@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     failure::Failure,
-    session::Session,
+    session::{FROZEN, Session},
     store::{
         ConditionEntry, DriftEntry, HistoryEntry, HistoryFilter, HoldEntry, Parts, PinEntry, Reader,
         SuspensionEntry, UnassignedManifest,
@@ -21,7 +21,7 @@ use crate::{
 };
 use reconciled_engine::{
     Desired, Pin, Store, Suspension,
-    plan::{Selection, Step},
+    plan::{CREATE_UNKNOWN, Selection, Step},
     survey::{SurveyOptions, UNDER_WAY, View},
 };
 use reconciled_provider::{Address, Hash, ManifestKey, Observer, Pattern, Resource, ResourceId, Scope, Spec};
@@ -349,7 +349,7 @@ impl Look<'_> {
         let seen = view.seen.get(id);
         let read = seen.filter(|seen| !seen.bytes.is_empty() || seen.hash == Hash::of(b""));
         let conditions = view.plan.conditions.iter().filter(|condition| condition.id.as_ref() == Some(id));
-        let is_doubt = |reason: &str| ["CreateUnknown", "Forgotten", UNDER_WAY].contains(&reason);
+        let is_doubt = |reason: &str| [CREATE_UNKNOWN, "Forgotten", UNDER_WAY].contains(&reason);
         Now {
             address: address.to_string(),
             scope: scope.to_string(),
@@ -444,7 +444,7 @@ impl Look<'_> {
             true => why_frozen(manifest, self.desired),
             false => format!("source {name} is not configured"),
         };
-        Left::new("Frozen", &format!("{why}; it is not changed, restored or deleted"))
+        Left::new(FROZEN, &format!("{why}; it is not changed, restored or deleted"))
     }
 }
 

@@ -10,7 +10,7 @@ use crate::{
 };
 use reconciled_engine::{
     DriftEnd, Store, Write,
-    plan::STILL_THERE,
+    plan::{CREATE_UNKNOWN, STILL_THERE},
     store::{Consent, Ending, Event},
 };
 use reconciled_provider::{ActionId, ManifestKey, ResourceId, Scope};
@@ -86,7 +86,7 @@ pub async fn forget(
     let conditions = db.reader().not_well().await?.conditions;
     let is_gone = |scope: &str, id: &str| {
         let told = |one: &&ConditionEntry| (&*one.scope, one.id.as_deref()) == (scope, Some(id));
-        conditions.iter().filter(told).any(|one| one.reason == "CreateUnknown")
+        conditions.iter().filter(told).any(|one| one.reason == CREATE_UNKNOWN)
     };
     let gone = open.iter().filter(|(_, entry)| is_gone(&entry.scope, &entry.id));
     let gone: BTreeSet<(&str, &str)> = gone.map(|(_, entry)| (&*entry.scope, &*entry.id)).collect();

@@ -12,7 +12,11 @@ use crate::{
         ConditionEntry, DriftEntry, HoldEntry, Part, Parts, PartsByName, Reader, Stamp, Status, TrackedEntry,
     },
 };
-use reconciled_engine::{HealthState, store::Ailment};
+use reconciled_engine::{
+    HealthState,
+    plan::{DRIFTED, POLICY_FORBIDS},
+    store::Ailment,
+};
 use reconciled_provider::{Address, ManifestKey};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -78,7 +82,7 @@ pub struct SourceHealth {
 /// Reasons of conditions that wait because something failed; others wait for time or for each other.
 const FAILING: [&str; 4] = ["conflict", "rate-limited", "unavailable", "unexpected"];
 /// Reasons of conditions that only say that nothing is done about a difference.
-const LEFT_SO: [&str; 2] = ["Drifted", "PolicyForbids"];
+const LEFT_SO: [&str; 2] = [DRIFTED, POLICY_FORBIDS];
 /// What is said of a resource that is on its way, by who does not know more.
 const ON_ITS_WAY: &str = "the remote is on its way";
 /// Reason of a scope that was not looked at since something of it came to be desired otherwise.
@@ -252,7 +256,7 @@ impl Known {
             return ("Unknown", UNSEEN_SCOPE.into(), whole.message.to_string(), Some(Stamp(whole.since)));
         }
         if let Some(drift) = self.drifts.get(key) {
-            return ("False", "Drifted".into(), said(drift), Some(drift.first_seen));
+            return ("False", DRIFTED.into(), said(drift), Some(drift.first_seen));
         }
         let text = |reason: &str, message: &str, since| ("False", reason.into(), message.into(), since);
         if let Some(gone) = self.left_out(key) {

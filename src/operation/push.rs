@@ -26,6 +26,7 @@ use crate::{
     session::{self, Session},
     source::{AmendedTree, Limits, Oid, RawObjects, SourceError, Tree},
     store::{Db, Reader},
+    text::short_commit,
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use reconciled_engine::{
@@ -467,7 +468,7 @@ fn lay_trailers_over(
     now: Duration,
 ) -> Vec<Arc<str>> {
     let mut consented = Vec::new();
-    let label: Arc<str> = ask.commit.get(..7).unwrap_or(&ask.commit).into();
+    let label: Arc<str> = short_commit(&ask.commit).into();
     let wanted = survey.domains.values_mut().flat_map(Domain::wanted);
     for Wanted { hold, approval } in wanted.filter(|wanted| wanted.approval.is_none()) {
         let digest = hold.digest;

@@ -15,7 +15,9 @@ use crate::{
         PinEntry, Reader, Stamp, Status, SuspensionEntry, TrackedEntry, UnassignedEntry,
     },
 };
-use reconciled_engine::{Desired, Store, Suspension, plan::CLAIMS, scheduler::Standing};
+use reconciled_engine::{
+    Desired, Store, Suspension, plan::CLAIMS, scheduler::Standing, store::ConditionKind,
+};
 use reconciled_provider::{Address, ManifestKey, Pattern, Scope, problem::did_you_mean};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -208,17 +210,9 @@ pub async fn add_behind(
             // What is held may be among these: it counts no second time.
             status.well = status.well.saturating_sub(std::mem::take(&mut mine.well));
         }
-        status.conditions.push(ConditionEntry {
-            scope,
-            id: None,
-            address: None,
-            kind: "waiting".into(),
-            reason: UNSEEN.into(),
-            message: "not looked at since what is in force came into force".into(),
-            hint: None,
-            since: Stamp(now),
-            next_try: None,
-        });
+        let message = "not looked at since what is in force came into force";
+        let told = ConditionEntry::of(scope, ConditionKind::Waiting, UNSEEN, message, Stamp(now));
+        status.conditions.push(told);
     }
     Ok(())
 }
@@ -239,17 +233,11 @@ pub async fn add_unanswered(
         if conditions.iter().any(|one| one.scope == open.scope && one.id.as_ref() == Some(&open.id)) {
             continue;
         }
-        conditions.push(ConditionEntry {
-            scope: open.scope,
-            id: Some(open.id),
-            address: Some(open.address),
-            kind: "waiting".into(),
-            reason: UNANSWERED.into(),
-            message: "it was sent and has no answer so far: whether it was made, a look has to tell".into(),
-            hint: Some("to look, and to see what to do if that tells nothing: reconciled plan".into()),
-            since: open.written_at.unwrap_or(Stamp(now)),
-            next_try: None,
-        });
+        let message = "it was sent and has no answer so far: whether it was made, a look has to tell";
+        let since = open.written_at.unwrap_or(Stamp(now));
+        let told = ConditionEntry::of(open.scope, ConditionKind::Waiting, UNANSWERED, message, since)
+            .hint("to look, and to see what to do if that tells nothing: reconciled plan");
+        conditions.push(ConditionEntry { id: Some(open.id), address: Some(open.address), ..told });
     }
     Ok(())
 }
@@ -286,22 +274,15 @@ fn tell_restored(aside: &Aside, status: &mut Status) {
     for source in status.sources.iter_mut().filter(|source| aside.is_source(&source.source)) {
         let Some(since) = source.restored else { continue };
         source.converged = false;
-        waiting.push(ConditionEntry {
-            scope: format!("source {}", source.source),
-            id: None,
-            address: None,
-            kind: "waiting".into(),
-            reason: RESTORED.into(),
-            message:
-                "the state was restored and the source was not had since: nothing of it is done until then"
-                    .into(),
-            hint: Some(format!(
-                "to have it asked now: reconciled sync --source {0}; without a daemon: reconciled apply --source {0}",
-                source.source
-            )),
-            since,
-            next_try: None,
-        });
+        let scope = format!("source {}", source.source);
+        let message =
+            "the state was restored and the source was not had since: nothing of it is done until then";
+        let hint = format!(
+            "to have it asked now: reconciled sync --source {0}; without a daemon: reconciled apply --source {0}",
+            source.source
+        );
+        let told = ConditionEntry::of(scope, ConditionKind::Waiting, RESTORED, message, since);
+        waiting.push(told.hint(hint));
     }
     waiting.append(&mut status.conditions);
     status.conditions = waiting;
@@ -318,21 +299,11 @@ pub fn add_without_revision(config: &Config, status: &mut Status, now: Duration)
         if is_told || is_in_force(status, &source.name) {
             continue;
         }
-        status.conditions.push(ConditionEntry {
-            scope,
-            id: None,
-            address: None,
-            kind: "waiting".into(),
-            reason: NO_REVISION.into(),
-            message: "nothing of it is in force yet".into(),
-            hint: Some(
-                "to see what it declares, or why it cannot be had: reconciled plan; a daemon brings it into force, and \
-                 without one `reconciled apply`"
-                    .into(),
-            ),
-            since: Stamp(now),
-            next_try: None,
-        });
+        let message = "nothing of it is in force yet";
+        let hint = "to see what it declares, or why it cannot be had: reconciled plan; a daemon brings it into force, and \
+                    without one `reconciled apply`";
+        let told = ConditionEntry::of(scope, ConditionKind::Waiting, NO_REVISION, message, Stamp(now));
+        status.conditions.push(told.hint(hint));
     }
 }
 
@@ -464,24 +435,17 @@ mod tests {
     #[test]
     fn the_next_try_is_the_schedulers_where_that_of_the_condition_is_over() {
         let at = |seconds| Stamp(Duration::from_secs(seconds));
-        let condition = |kind: &str, next_try| ConditionEntry {
-            scope: "pdns/a".into(),
-            id: None,
-            address: None,
-            kind: kind.into(),
-            reason: "unavailable".into(),
-            message: String::new(),
-            hint: None,
-            since: at(1),
+        let condition = |kind, next_try| ConditionEntry {
             next_try,
+            ..ConditionEntry::of("pdns/a", kind, "unavailable", "", at(1))
         };
         let mut standing = Standing::default();
         standing.next_try = Some(at(90).0);
         let standing = BTreeMap::from([(Scope::new("pdns", "a"), standing)]);
         let mut all = [
-            condition("waiting", Some(at(2))),
-            condition("waiting", Some(at(70))),
-            condition("stalled", None),
+            condition(ConditionKind::Waiting, Some(at(2))),
+            condition(ConditionKind::Waiting, Some(at(70))),
+            condition(ConditionKind::Stalled, None),
         ];
         lay_over(&mut all, &standing, at(60).0);
         assert_eq!(all.map(|condition| condition.next_try), [Some(at(90)), Some(at(70)), None]);

@@ -7,127 +7,19 @@ use reconciled_provider::{Node, Problem, Provider, problem::did_you_mean, yaml::
 use serde::Deserialize;
 use std::{path::Path, sync::Arc};
 
+type Built = Result<Arc<dyn Provider>, Vec<Problem>>;
+
 /// Builds the provider of one entry.
 ///
 /// Errors: every problem of the entry at its place.
-pub(super) fn build(
-    entry: &ProviderEntry,
-    instance: &str,
-    options: Options,
-) -> Result<Arc<dyn Provider>, Vec<Problem>> {
-    // Marks stand in one place.
-    let is_native = options.ownership.marks.is_none();
+pub(super) fn build(entry: &ProviderEntry, instance: &str, options: Options) -> Built {
     match &*entry.type_name {
-        "powerdns" => {
-            let mut rest = entry.rest.clone();
-            let key = take(&mut rest, "apiKey");
-            let (config, mut problems) = decode::<reconciled_dns::powerdns::Config>(entry, &rest);
-            let key = secret(entry, key, "apiKey", &mut problems);
-            match (config, key) {
-                (Some(config), Some(key)) if problems.is_empty() => {
-                    let config = reconciled_dns::powerdns::Config {
-                        marks: config.marks && is_native,
-                        options,
-                        ..config
-                    };
-                    reconciled_dns::powerdns::connect(&entry.name, instance, config, key)
-                        .map_err(|e| at_entry(entry, &e))
-                }
-                _ => Err(problems),
-            }
-        }
-        "rfc2136" => {
-            let mut rest = entry.rest.clone();
-            let (update, transfer) = (take(&mut rest, "tsig"), take(&mut rest, "transferTsig"));
-            let (config, mut problems) = decode::<reconciled_dns::rfc2136::Config>(entry, &rest);
-            if update.is_none() {
-                let hint = "write tsig: {name: reconciled., secret: {file: /path/of/the/secret}}";
-                let message = format!("`{}` needs `tsig`", entry.name);
-                problems.push(Problem::error(message).at(&entry.file, entry.span).hint(hint));
-            }
-            let mut key = |node: Node| {
-                if !matches!(node.value, NodeValue::Map(_)) {
-                    // It may be the secret, which is not repeated.
-                    let hint = "write {name: reconciled., secret: {file: /path/of/the/secret}}";
-                    let problem = Problem::error("expected a key of TSIG").at(&entry.file, node.span);
-                    problems.push(problem.without_line().hint(hint));
-                    return None;
-                }
-                let (key, found) = node.decode::<TsigKey>(&entry.file);
-                problems.extend(found);
-                key.map(TsigKey::into_key)
-            };
-            let (update, transfer) = (update.and_then(&mut key), transfer.and_then(key));
-            match (config, update) {
-                (Some(config), Some(update)) if problems.is_empty() => {
-                    let config = reconciled_dns::rfc2136::Config { options, ..config };
-                    let transfer = transfer.unwrap_or_else(|| update.clone());
-                    let keys = reconciled_dns::rfc2136::Keys { update, transfer };
-                    reconciled_dns::rfc2136::connect(&entry.name, config, keys)
-                        .map_err(|e| at_entry(entry, &e))
-                }
-                _ => Err(problems),
-            }
-        }
-        "cloudflare" => {
-            let mut rest = entry.rest.clone();
-            let token = take(&mut rest, "token");
-            let (config, mut problems) = decode::<reconciled_dns::cloudflare::Config>(entry, &rest);
-            let token = secret(entry, token, "token", &mut problems);
-            match (config, token) {
-                (Some(config), Some(token)) if problems.is_empty() => {
-                    let config = reconciled_dns::cloudflare::Config {
-                        marks: config.marks && is_native,
-                        options,
-                        ..config
-                    };
-                    reconciled_dns::cloudflare::connect(&entry.name, instance, config, token)
-                        .map_err(|e| at_entry(entry, &e))
-                }
-                _ => Err(problems),
-            }
-        }
-        "route53" => {
-            let mut rest = entry.rest.clone();
-            let places = ["accessKeyId", "secretAccessKey", "sessionToken"].map(|key| take(&mut rest, key));
-            let login = take(&mut rest, "credentials");
-            let (config, mut problems) = decode::<reconciled_dns::route53::Config>(entry, &rest);
-            let login = aws_login(entry, login, places, &mut problems);
-            match (config, login) {
-                (Some(config), Some(login)) if problems.is_empty() => {
-                    let config = reconciled_dns::route53::Config { options, ..config };
-                    reconciled_dns::route53::connect(&entry.name, config, login)
-                        .map_err(|e| at_entry(entry, &e))
-                }
-                _ => Err(problems),
-            }
-        }
-        "webhook" => {
-            let (config, problems) = decode::<reconciled_dns::webhook::Config>(entry, &entry.rest);
-            match config {
-                Some(config) if problems.is_empty() => {
-                    let config = reconciled_dns::webhook::Config { options, ..config };
-                    reconciled_dns::webhook::connect(&entry.name, config).map_err(|e| at_entry(entry, &e))
-                }
-                _ => Err(problems),
-            }
-        }
-        "zonefile" => {
-            let (config, problems) = decode::<reconciled_dns::zonefile::Config>(entry, &entry.rest);
-            match config {
-                Some(config) if problems.is_empty() => {
-                    let config = reconciled_dns::zonefile::Config {
-                        directory: beside(Some(Path::new(&*entry.file.path)), &config.directory),
-                        marks: config.marks && is_native,
-                        options,
-                        ..config
-                    };
-                    reconciled_dns::zonefile::open(&entry.name, instance, config)
-                        .map_err(|e| at_entry(entry, &e))
-                }
-                _ => Err(problems),
-            }
-        }
+        "powerdns" => powerdns(entry, instance, options),
+        "rfc2136" => rfc2136(entry, options),
+        "cloudflare" => cloudflare(entry, instance, options),
+        "route53" => route53(entry, options),
+        "webhook" => webhook(entry, options),
+        "zonefile" => zonefile(entry, instance, options),
         unknown => {
             let known: Vec<&str> = types().iter().map(|t| t.name).collect();
             let hint = match did_you_mean(unknown, known.iter().copied()) {
@@ -138,6 +30,99 @@ pub(super) fn build(
             Err(vec![Problem::error(message).at(&entry.file, entry.span).hint(hint)])
         }
     }
+}
+
+/// What was read, where nothing is wrong with it.
+fn whole<T>(read: Option<T>, problems: Vec<Problem>) -> Result<T, Vec<Problem>> {
+    read.filter(|_| problems.is_empty()).ok_or(problems)
+}
+
+/// Marks stand in one place: where they are records of TXT, the remote has none of its own.
+fn has_marks(wanted: bool, options: &Options) -> bool {
+    wanted && options.ownership.marks.is_none()
+}
+
+fn powerdns(entry: &ProviderEntry, instance: &str, options: Options) -> Built {
+    use reconciled_dns::powerdns::{Config, connect};
+    let mut rest = entry.rest.clone();
+    let key = take(&mut rest, "apiKey");
+    let (config, mut problems) = decode::<Config>(entry, &rest);
+    let key = secret(entry, key, "apiKey", &mut problems);
+    let (config, key) = whole(config.zip(key), problems)?;
+    let config = Config { marks: has_marks(config.marks, &options), options, ..config };
+    connect(&entry.name, instance, config, key).map_err(|error| at_entry(entry, &error))
+}
+
+fn rfc2136(entry: &ProviderEntry, options: Options) -> Built {
+    use reconciled_dns::rfc2136::{Config, Keys, connect};
+    let mut rest = entry.rest.clone();
+    let (update, transfer) = (take(&mut rest, "tsig"), take(&mut rest, "transferTsig"));
+    let (config, mut problems) = decode::<Config>(entry, &rest);
+    if update.is_none() {
+        let hint = "write tsig: {name: reconciled., secret: {file: /path/of/the/secret}}";
+        let message = format!("`{}` needs `tsig`", entry.name);
+        problems.push(Problem::error(message).at(&entry.file, entry.span).hint(hint));
+    }
+    let mut key = |node: Node| {
+        if !matches!(node.value, NodeValue::Map(_)) {
+            // It may be the secret, which is not repeated.
+            let hint = "write {name: reconciled., secret: {file: /path/of/the/secret}}";
+            let problem = Problem::error("expected a key of TSIG").at(&entry.file, node.span);
+            problems.push(problem.without_line().hint(hint));
+            return None;
+        }
+        let (key, found) = node.decode::<TsigKey>(&entry.file);
+        problems.extend(found);
+        key.map(TsigKey::into_key)
+    };
+    let (update, transfer) = (update.and_then(&mut key), transfer.and_then(key));
+    let (config, update) = whole(config.zip(update), problems)?;
+    let transfer = transfer.unwrap_or_else(|| update.clone());
+    let config = Config { options, ..config };
+    connect(&entry.name, config, Keys { update, transfer }).map_err(|error| at_entry(entry, &error))
+}
+
+fn cloudflare(entry: &ProviderEntry, instance: &str, options: Options) -> Built {
+    use reconciled_dns::cloudflare::{Config, connect};
+    let mut rest = entry.rest.clone();
+    let token = take(&mut rest, "token");
+    let (config, mut problems) = decode::<Config>(entry, &rest);
+    let token = secret(entry, token, "token", &mut problems);
+    let (config, token) = whole(config.zip(token), problems)?;
+    let config = Config { marks: has_marks(config.marks, &options), options, ..config };
+    connect(&entry.name, instance, config, token).map_err(|error| at_entry(entry, &error))
+}
+
+fn route53(entry: &ProviderEntry, options: Options) -> Built {
+    use reconciled_dns::route53::{Config, connect};
+    let mut rest = entry.rest.clone();
+    let places = ["accessKeyId", "secretAccessKey", "sessionToken"].map(|key| take(&mut rest, key));
+    let login = take(&mut rest, "credentials");
+    let (config, mut problems) = decode::<Config>(entry, &rest);
+    let login = aws_login(entry, login, places, &mut problems);
+    let (config, login) = whole(config.zip(login), problems)?;
+    let config = Config { options, ..config };
+    connect(&entry.name, config, login).map_err(|error| at_entry(entry, &error))
+}
+
+fn webhook(entry: &ProviderEntry, options: Options) -> Built {
+    use reconciled_dns::webhook::{Config, connect};
+    let (config, problems) = decode::<Config>(entry, &entry.rest);
+    let config = Config { options, ..whole(config, problems)? };
+    connect(&entry.name, config).map_err(|error| at_entry(entry, &error))
+}
+
+fn zonefile(entry: &ProviderEntry, instance: &str, options: Options) -> Built {
+    use reconciled_dns::zonefile::{Config, open};
+    let (config, problems) = decode::<Config>(entry, &entry.rest);
+    let config = whole(config, problems)?;
+    let config = Config {
+        directory: beside(Some(Path::new(&*entry.file.path)), &config.directory),
+        marks: has_marks(config.marks, &options),
+        options,
+        ..config
+    };
+    open(&entry.name, instance, config).map_err(|error| at_entry(entry, &error))
 }
 
 /// A file such as `~/.aws/credentials` in host configuration.

@@ -3,7 +3,7 @@
 //! They hold secrets, so they are sealed with a key derived from that of the installation, which lies beside the
 //! database and not in it; the entry and the address are authenticated, so that no file can stand for another.
 
-use crate::store::Seal;
+use crate::{file, store::Seal};
 use reconciled_cloud::Handover;
 use reconciled_provider::Error;
 use ring::{
@@ -12,8 +12,8 @@ use ring::{
 };
 use std::{
     fs::{self, DirBuilder},
-    io::{ErrorKind, Write as _},
-    os::unix::fs::{DirBuilderExt as _, MetadataExt as _, chown},
+    io::ErrorKind,
+    os::unix::fs::{DirBuilderExt as _, MetadataExt as _, chown, fchown},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -98,16 +98,14 @@ fn write(state_dir: &Path, path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let folder = state_dir.join(FOLDER);
     DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
     let owner = fs::metadata(state_dir)?;
-    let mut file = tempfile::NamedTempFile::new_in(&folder)?;
-    file.write_all(bytes)?;
-    file.as_file().sync_all()?;
-    for path in [&*folder, file.path()] {
-        if fs::metadata(path)?.uid() != owner.uid() {
-            chown(path, Some(owner.uid()), Some(owner.gid()))?;
-        }
+    let (user, group) = (owner.uid(), owner.gid());
+    if fs::metadata(&folder)?.uid() != user {
+        chown(&folder, Some(user), Some(group))?;
     }
-    file.persist(path)?;
-    Ok(())
+    file::replace_prepared(path, bytes, |file| match file.metadata()?.uid() == user {
+        true => Ok(()),
+        false => fchown(file, Some(user), Some(group)),
+    })
 }
 
 #[cfg(test)]

@@ -101,11 +101,7 @@ fn read(entry: &ProviderEntry, config: &Config) -> Result<reconciled_cloud::Conf
     let program =
         Program::written(written, &config.state_dir.join(INSTALLED)).map_err(|(key, text, hint)| {
             let span = entry.rest.get(key).map_or(entry.span, |node| node.span);
-            let problem = Problem::error(text).at(&entry.file, span);
-            vec![match hint {
-                Some(hint) => problem.hint(hint),
-                None => problem,
-            }]
+            vec![Problem::error(text).at(&entry.file, span).hint_if(hint)]
         })?;
     Ok(reconciled_cloud::Config {
         source: raw.source.into(),

@@ -1,11 +1,13 @@
 //! What happened and what was consented to, as tables.
 
-use super::{
-    clean, status,
-    table::Table,
-    time::{age, rfc3339},
+use super::{status, table::Table};
+use crate::{
+    store::{Approvals, EventEntry, HistoryEntry},
+    text::{
+        clean, short_digest,
+        time::{age, rfc3339},
+    },
 };
-use crate::store::{Approvals, EventEntry, HistoryEntry};
 use std::time::Duration;
 
 /// History, one line a row.
@@ -85,7 +87,7 @@ pub fn approvals(found: &Approvals, now: Duration) -> String {
     let mut table = Table::new(["DIGEST", "BY", "GIVEN", "EXPIRES", "USED", "REASON"]);
     for approval in found.approvals.iter().filter(|a| a.expires_at.0 > now) {
         table.row([
-            status::short(&approval.digest),
+            short_digest(&approval.digest),
             &approval.actor,
             &age(now, approval.at.0),
             &age(now, approval.expires_at.0),

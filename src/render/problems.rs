@@ -3,7 +3,7 @@
 //! Paths of problems are relative to what was read. `base` is put before them, so that they are relative to
 //! the repository a code host shows: the `DIR` of `validate DIR`, or empty.
 
-use super::clean_lines;
+use crate::text::clean_lines;
 use reconciled_provider::{Hash, Place, Problem, Severity};
 use serde_json::{Value, json};
 use std::{
@@ -246,20 +246,13 @@ fn location(base: &str, place: &Place) -> Value {
     json!({"physicalLocation": physical})
 }
 
-/// A path as a relative URI (RFC 3986 §2.3: only unreserved characters stand for themselves).
+/// What of a path is escaped in a URI: all but its slashes and what is unreserved (RFC 3986 §2.3).
+const RESERVED: &percent_encoding::AsciiSet =
+    &percent_encoding::NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
+
+/// A path as a relative URI.
 fn uri(path: &str) -> String {
-    let mut out = String::with_capacity(path.len());
-    for byte in path.bytes() {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => {
-                out.push(byte.into())
-            }
-            _ => {
-                let _ = write!(out, "%{byte:02X}");
-            }
-        }
-    }
-    out
+    percent_encoding::utf8_percent_encode(path, RESERVED).to_string()
 }
 
 /// Escapes the message of a workflow command, so that none can be smuggled into another line.

@@ -6,16 +6,16 @@ mod tracked;
 pub use tracked::{facts, rests, rows, tracked};
 
 use self::stopped::{rolled_back, suspension};
-use super::{
-    clean,
-    time::{age, span},
-};
 use crate::{
     operation::{SourceHealth, UNSEEN, said},
     session::FROZEN,
     store::{
         ConditionEntry, DegradedEntry, DriftEntry, HoldEntry, Stamp, Status, SuspensionEntry,
         UnassignedEntry, UnassignedManifest,
+    },
+    text::{
+        clean, short_digest,
+        time::{age, span},
     },
 };
 use reconciled_engine::{HealthState, plan::STILL_THERE};
@@ -25,8 +25,6 @@ use std::{
     time::Duration,
 };
 
-/// Characters of a digest that people type.
-const DIGEST: usize = 8;
 /// Drifts that are named, and resources that are degraded.
 const NAMED: usize = 10;
 
@@ -254,7 +252,7 @@ pub fn hold(hold: &HoldEntry, now: Duration) -> String {
         age(now, hold.since.0),
         clean(&hold.revision),
         counts.join(", "),
-        short(&hold.digest)
+        short_digest(&hold.digest)
     );
     for reason in &hold.reasons {
         let _ = writeln!(out, "    {}", clean(reason));
@@ -274,16 +272,11 @@ pub fn hold(hold: &HoldEntry, now: Duration) -> String {
             let _ = writeln!(out, "    approved by {actor} ({at}); {goes_on}");
         }
         None => {
-            let digest = short(&hold.digest);
+            let digest = short_digest(&hold.digest);
             let _ = writeln!(out, "    hint: to consent: reconciled approve {digest} --reason \"…\"");
         }
     }
     out
-}
-
-/// The part of a digest that people type.
-pub fn short(digest: &str) -> &str {
-    digest.get(..DIGEST).unwrap_or(digest)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Plain tables: columns aligned by spaces, no lines, as `kubectl get` and `ps` print them.
 
-use super::{clean, cut};
+use crate::text::{clean, cut};
 
 /// Space between columns.
 const GAP: usize = 2;

@@ -13,6 +13,7 @@ use crate::{
     manifest::{self, Cache, Files, KnownSecrets, Loaded, Owners, Reported, SourceRequest},
     registry,
     source::{CommitTree, FolderTree, Limits, Paths, Tree},
+    text::short_commit,
 };
 use reconciled_engine::{Desired, Store, plan::Selection};
 use reconciled_provider::{Problem, Scope};
@@ -212,7 +213,7 @@ impl Session {
         for source in &self.config.sources {
             if meant.iter().any(|meant| meant.name == source.name) {
                 let snapshot = sources::files(Box::new(tree.clone()), Some(source));
-                let label = revision.get(..7).unwrap_or(revision).into();
+                let label = short_commit(revision).into();
                 snapshots.push(Snapshot { revision: revision.into(), label, ..snapshot });
                 continue;
             }

@@ -7,6 +7,7 @@ use super::{KnownOutputs, Outlook, Session, Snapshot, SourceAsk};
 use crate::{
     failure::Failure,
     manifest::{Cache, Loaded, Owners, Reported},
+    text::short_commit,
 };
 use reconciled_engine::{Desired, Pin, SourceState, Store, Write, pin::put_back, store::Event};
 use reconciled_provider::Problem;
@@ -140,7 +141,7 @@ impl Session {
             loaded = self.read_at(source, commit, outputs, others).await?;
         }
         // What is broken declares nothing, and that would be deleted. A file may be broken by what is told elsewhere.
-        let label = commit.get(..7).unwrap_or(commit);
+        let label = short_commit(commit);
         let mut errors = loaded.problems.iter().filter(|one| &*one.source == source);
         if let Some(error) = errors.find(|one| one.problem.is_error()) {
             return Err(Failure::hinted(

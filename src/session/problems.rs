@@ -11,15 +11,11 @@ use crate::{
     failure::Failure,
     store::{ConditionEntry, Notice, TrackedEntry, UnassignedManifest},
 };
-use reconciled_engine::{
-    Store, Write,
-    store::{Condition, ConditionKind},
-};
+use reconciled_engine::{Store, Write, store::Condition};
 use reconciled_provider::{Address, ManifestKey, Problem, Resource, ResourceId, Scope};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
-    time::Duration,
 };
 
 /// Takes the place of an entry in the scopes of these conditions; no entry is called so.
@@ -57,17 +53,8 @@ impl Outlook {
         };
         let all = || "to see them all: reconciled plan".to_owned();
         let hint = first.hint.clone().filter(|_| errors.len() == 1).unwrap_or_else(all);
-        Some(Condition {
-            id: None,
-            address: None,
-            kind: ConditionKind::Stalled,
-            reason: "InvalidManifests".into(),
-            message: format!("its manifests have errors: {follows}; {place}{}{more}", first.message).into(),
-            hint: Some(hint.into()),
-            since: Duration::ZERO,
-            next_try: None,
-            declared: None,
-        })
+        let message = format!("its manifests have errors: {follows}; {place}{}{more}", first.message);
+        Some(Condition::stalled("InvalidManifests", message).hint(hint))
     }
 }
 
@@ -119,16 +106,10 @@ fn frozen(outlook: &Outlook, name: &str, tracked: &[TrackedEntry]) -> Vec<Condit
         }
         None => "files with errors may still declare it".into(),
     };
-    let frozen = |key: &ManifestKey| Condition {
-        id: Some((&*key.0).into()),
-        address: Some(Address::of(key, None)),
-        kind: ConditionKind::Stalled,
-        reason: FROZEN.into(),
-        message: format!("{why}: it is not changed, restored or deleted").into(),
-        hint: Some("to see the errors: reconciled plan".into()),
-        since: Duration::ZERO,
-        next_try: None,
-        declared: None,
+    let frozen = |key: &ManifestKey| {
+        Condition::stalled(FROZEN, format!("{why}: it is not changed, restored or deleted"))
+            .about((&*key.0).into(), Address::of(key, None))
+            .hint("to see the errors: reconciled plan")
     };
     left.iter().map(frozen).collect()
 }

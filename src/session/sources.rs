@@ -3,7 +3,7 @@
 use super::desired::{Folder, blocking};
 use crate::{
     clock::SystemClock,
-    config::{Approver, Config, FOLDER, GitRef, History, HostSecrets, SourceConfig, beside},
+    config::{Approver, Config, FOLDER, GitRef, HostSecrets, SourceConfig, beside},
     failure::Failure,
     manifest::{Files, SourceRules},
     source::{
@@ -222,11 +222,7 @@ pub fn tree_limits(source: &SourceConfig) -> Limits {
 /// What of the source has to be signed.
 pub fn verify(source: &SourceConfig) -> Option<Verify> {
     let verify = source.verify.as_ref()?;
-    Some(Verify {
-        keys: verify.keys.clone(),
-        whole_history: verify.history == History::All,
-        clock: Arc::new(SystemClock),
-    })
+    Some(Verify { keys: verify.keys.clone(), history: verify.history, clock: Arc::new(SystemClock) })
 }
 
 /// What the source may show to its server; secrets are read anew for each connection.
@@ -451,7 +447,7 @@ pub async fn judge_pushed(
     let Some(verify) = verify(source).filter(|_| in_force != Some(commit)) else { return Ok(()) };
     let (name, directory, reference) = (source.name.clone(), PathBuf::from(directory), reference.to_owned());
     blocking(move || {
-        let objects = pushed_objects(&directory, &reference, in_force, commit, verify.whole_history)?;
+        let objects = pushed_objects(&directory, &reference, in_force, commit, verify.history)?;
         verify.judge(&name, &objects)?;
         Ok(())
     })

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 
 use base64::Engine;
 use base64::prelude::{BASE64_STANDARD, BASE64_STANDARD_NO_PAD};
+use reconciled_provider::address::pattern_list;
 use ring::hmac;
 
 use super::error::HostPort;
@@ -95,16 +96,7 @@ fn matches_host(names: &str, host: &HostPort) -> bool {
     if let Some(hashed) = names.strip_prefix("|1|") {
         return matches_hash(hashed, &name);
     }
-    let mut is_match = false;
-    for pattern in names.split(',') {
-        let pattern = pattern.to_ascii_lowercase();
-        match pattern.strip_prefix('!') {
-            Some(pattern) if matches_pattern(pattern.as_bytes(), name.as_bytes()) => return false,
-            Some(_) => {}
-            None => is_match |= matches_pattern(pattern.as_bytes(), name.as_bytes()),
-        }
-    }
-    is_match
+    pattern_list(&names.to_ascii_lowercase(), &name)
 }
 
 /// `SALT|HASH`: the HMAC-SHA-1 of the name, keyed by the salt.
@@ -117,33 +109,6 @@ fn matches_hash(hashed: &str, name: &str) -> bool {
     };
     let key = hmac::Key::new(hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY, &salt);
     hmac::verify(&key, name.as_bytes(), &hash).is_ok()
-}
-
-/// `*` stands for any run of characters, `?` for one. Linear backtracking: only the last `*` is retried.
-fn matches_pattern(pattern: &[u8], name: &[u8]) -> bool {
-    let (mut p, mut n) = (0, 0);
-    let mut retry = None;
-    while n < name.len() {
-        match pattern.get(p) {
-            Some(b'*') => {
-                retry = Some((p, n));
-                p += 1;
-            }
-            Some(byte) if *byte == b'?' || *byte == name[n] => {
-                p += 1;
-                n += 1;
-            }
-            _ => match retry {
-                Some((star, from)) => {
-                    p = star + 1;
-                    n = from + 1;
-                    retry = Some((star, n));
-                }
-                None => return false,
-            },
-        }
-    }
-    pattern[p..].iter().all(|byte| *byte == b'*')
 }
 
 #[cfg(test)]

@@ -420,7 +420,7 @@ impl Mirror {
     ) -> Result<Option<Signer>, SourceError> {
         let Some(verify) = &self.spec.verify else { return Ok(None) };
         let tag = tag.filter(|_| matches!(self.spec.reference, Reference::Tag(_) | Reference::Semver(_)));
-        let objects = verify::objects(repository, in_force, tip, tag, verify.whole_history)?;
+        let objects = verify::objects(repository, in_force, tip, tag, verify.history)?;
         verify.judge(&self.spec.name, &objects).map(Some)
     }
 

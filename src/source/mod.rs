@@ -57,6 +57,7 @@ pub use received::Received;
 pub use reference::Reference;
 pub use remote::FetchLimits;
 pub use target::{Found, Target, Work};
+pub(crate) use tree::is_below;
 pub use tree::{Entry, Limits, Paths, Reason, Refused, Tree};
 pub use url::RemoteUrl;
-pub use verify::{RawObjects, Verify};
+pub use verify::{History, RawObjects, Verify};

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 
 use super::SourceError;
+use crate::text::short_commit;
 
 /// The name of a commit or a blob: SHA-1, 20 bytes.
 ///
@@ -29,9 +30,7 @@ impl Oid {
 
     /// Returns the first seven digits, for people.
     pub fn short(&self) -> String {
-        let mut digits = self.to_string();
-        digits.truncate(7);
-        digits
+        short_commit(&self.to_string()).to_owned()
     }
 }
 

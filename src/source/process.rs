@@ -7,12 +7,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use super::SourceError;
 use super::error::{Cause, HostPort, io_error};
+use crate::file;
 
 /// How long connecting may take, in milliseconds.
 const CONNECT_TIMEOUT: i32 = 15_000;
@@ -154,10 +154,7 @@ fn write(path: &Path, text: &str) -> Result<(), SourceError> {
     let write = || -> std::io::Result<()> {
         let directory = path.parent().unwrap_or(path);
         fs::create_dir_all(directory)?;
-        let mut file = tempfile::NamedTempFile::new_in(directory)?;
-        file.write_all(text.as_bytes())?;
-        file.persist(path)?;
-        Ok(())
+        file::replace(path, text.as_bytes())
     };
     write().map_err(io_error("write", path))
 }

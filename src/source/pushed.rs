@@ -9,7 +9,7 @@ use std::path::Path;
 use git2::{ErrorCode, ObjectType, Oid as GitOid, Reference, Repository};
 
 use super::commit::broken;
-use super::{Oid, RawObjects, SourceError, bare, verify};
+use super::{History, Oid, RawObjects, SourceError, bare, verify};
 
 /// How a ref stands to a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +59,7 @@ impl Reach {
 }
 
 /// Reads what may be signed of a `commit` that was pushed to `reference` of the repository at `directory`: the commits that it
-/// has and `base` has not, or the tip alone without `whole_history`, and the annotated tag that the ref is at, if it is.
+/// has and `base` has not, or the tip alone, as `history` has it, and the annotated tag that the ref is at, if it is.
 ///
 /// # Errors
 /// [`SourceError::Corrupt`], [`SourceError::Io`].
@@ -68,11 +68,11 @@ pub fn pushed_objects(
     reference: &str,
     base: Option<Oid>,
     commit: Oid,
-    whole_history: bool,
+    history: History,
 ) -> Result<RawObjects, SourceError> {
     let repository = open(directory)?;
     let tag = tag(&repository, reference)?;
-    verify::objects(&repository, base, commit, tag, whole_history)
+    verify::objects(&repository, base, commit, tag, history)
 }
 
 fn tag(repository: &Repository, reference: &str) -> Result<Option<(String, GitOid)>, SourceError> {
@@ -119,7 +119,7 @@ mod tests {
         let tagger = upstream.repository.find_commit(first.into()).unwrap().author().to_owned();
         upstream.repository.tag("v1", &object, &tagger, "v1", false).unwrap();
         assert_eq!(reach("refs/tags/v1", second), At);
-        let raw = pushed_objects(directory, "refs/tags/v1", None, second, true).unwrap();
+        let raw = pushed_objects(directory, "refs/tags/v1", None, second, History::All).unwrap();
         assert_eq!((raw.tag.is_some(), raw.commits.len()), (true, 1));
         let blob = upstream.repository.blob(b"x").unwrap();
         upstream.repository.reference("refs/tags/blob", blob, false, "test").unwrap();

@@ -85,7 +85,7 @@ impl Received {
         most: usize,
     ) -> Result<RawObjects, SourceError> {
         let tag = tag.map(|name| (name.to_owned(), pushed.into()));
-        let mut found = verify::objects(&self.repository()?, base, commit, tag, true)?;
+        let mut found = verify::objects(&self.repository()?, base, commit, tag, verify::History::All)?;
         found.commits.drain(..found.commits.len().saturating_sub(most));
         Ok(found)
     }

@@ -109,18 +109,18 @@ impl Desk {
     }
 
     /// The mirror of a source that follows `reference`.
-    fn mirror(&self, reference: Reference, whole_history: bool) -> Mirror {
+    fn mirror(&self, reference: Reference, history: History) -> Mirror {
         let is_there = |name: &str| Some(self.path(name)).filter(|path| path.exists());
         let keys = KeyFiles { allowed_signers: is_there("allowed"), gpg_keys: is_there("keys.asc") };
         let mut spec = self.host.spec(&[self.dir.path().to_str().unwrap()]);
         spec.reference = reference;
-        spec.verify = Some(Verify { keys, whole_history, clock: Arc::new(SystemClock) });
+        spec.verify = Some(Verify { keys, history, clock: Arc::new(SystemClock) });
         self.host.open(spec)
     }
 
     /// Polls `main` and says who signed, or what is said instead.
     fn poll(&self, in_force: Option<Oid>) -> Result<String, String> {
-        polled(&self.mirror(Reference::Branch("main".into()), true), in_force)
+        polled(&self.mirror(Reference::Branch("main".into()), History::All), in_force)
     }
 
     #[track_caller]
@@ -255,7 +255,7 @@ fn a_commit_that_proves_nothing_is_refused_and_what_is_in_force_stays() {
     desk.refused(Some(good), &["it is signed for the namespace `file`, not `git`"]);
 
     // Nothing of all this made the mirror forget what is in force.
-    let mirror = desk.mirror(Reference::Branch("main".into()), true);
+    let mirror = desk.mirror(Reference::Branch("main".into()), History::All);
     assert_eq!(mirror.commit(good).unwrap().oid, good);
     desk.git(&["reset", "-q", "--hard", &good.to_string()]);
     assert_eq!(desk.poll(Some(good)), Ok("unchanged".into()));
@@ -346,7 +346,7 @@ fn every_new_commit_has_to_be_signed_or_the_tip_alone() {
         middle.short()
     );
     desk.refused(Some(first), &[&said, &format!("{}~1", middle.short())]);
-    let tip_alone = desk.mirror(Reference::Branch("main".into()), false);
+    let tip_alone = desk.mirror(Reference::Branch("main".into()), History::Head);
     polled(&tip_alone, Some(first)).unwrap();
 
     // What a merge brings along counts too.
@@ -383,18 +383,18 @@ fn a_signed_tag_stands_for_its_commit() {
     let signing = format!("user.signingkey={}", desk.at("ada"));
     let sign =
         |name: &str| desk.git(&["-c", "gpg.format=ssh", "-c", &signing, "tag", "-s", "-m", "release", name]);
-    let follow = |name: &str| desk.mirror(Reference::Tag(name.into()), true);
+    let follow = |name: &str| desk.mirror(Reference::Tag(name.into()), History::All);
     desk.git(&["tag", "-a", "-m", "unsigned", "v0"]);
     assert!(polled(&follow("v0"), None).unwrap_err().contains("it is not signed"));
     sign("v1.0.0");
     assert!(polled(&follow("v1.0.0"), None).unwrap().starts_with("ada@example.com"));
-    assert!(polled(&desk.mirror(Reference::semver("1").unwrap(), true), None).is_ok());
+    assert!(polled(&desk.mirror(Reference::semver("1").unwrap(), History::All), None).is_ok());
     // A branch is no tag: its commits count.
     desk.refused(None, &["it is not signed"]);
     // The tag of an old release under the name of a new one.
     desk.git(&["update-ref", "refs/tags/v2.0.0", "refs/tags/v1.0.0"]);
     assert!(polled(&follow("v2.0.0"), None).unwrap_err().contains("it is not signed"));
-    assert!(polled(&desk.mirror(Reference::semver("2").unwrap(), true), None).is_err());
+    assert!(polled(&desk.mirror(Reference::semver("2").unwrap(), History::All), None).is_err());
     // Without a tag that is signed, a commit that is.
     desk.ssh("ada", &[]);
     desk.git(&["tag", "light"]);
@@ -476,6 +476,7 @@ fn an_openpgp_key_that_ended_or_was_revoked_vouches_for_nothing() {
 
 #[test]
 fn what_was_accepted_before_signatures_were_asked_for_counts_no_more() {
+    use History::{All, Head};
     let desk = Desk::new();
     let key = desk.key("ada", ED);
     desk.allow(&[format!("ada@example.com {key}")]);
@@ -488,14 +489,14 @@ fn what_was_accepted_before_signatures_were_asked_for_counts_no_more() {
     let mirror = desk.host.open(asked_nothing);
     mirror.poll(None, None).unwrap();
     assert_eq!(mirror.accepted().unwrap().map(|commit| commit.oid), Some(signed));
-    let counts = |reference: Reference, whole_history: bool, in_force: Oid, commit: Oid| {
-        desk.mirror(reference, whole_history).still_accepts(Some(in_force), commit).unwrap()
+    let counts = |reference: Reference, history: History, in_force: Oid, commit: Oid| {
+        desk.mirror(reference, history).still_accepts(Some(in_force), commit).unwrap()
     };
     assert!(mirror.still_accepts(Some(first), unsigned).unwrap(), "nobody asks for signatures");
-    assert!(!counts(main(), true, first, unsigned));
-    assert!(!counts(main(), true, first, signed), "what it brings along is not signed");
-    assert!(counts(main(), false, first, signed));
-    assert!(counts(main(), true, signed, unsigned), "what is in force was judged before");
+    assert!(!counts(main(), All, first, unsigned));
+    assert!(!counts(main(), All, first, signed), "what it brings along is not signed");
+    assert!(counts(main(), Head, first, signed));
+    assert!(counts(main(), All, signed, unsigned), "what is in force was judged before");
     // A tag may have been signed in its place.
-    assert!(counts(Reference::Tag("v1".into()), true, first, unsigned));
+    assert!(counts(Reference::Tag("v1".into()), All, first, unsigned));
 }

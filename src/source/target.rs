@@ -13,6 +13,7 @@ use rustix::fs::OFlags;
 
 use super::error::{disk, io_error};
 use super::{SourceError, process};
+use crate::file;
 
 /// What a place holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,14 +149,15 @@ impl Target {
         let write = || -> io::Result<()> {
             let folder = path.parent().unwrap_or(&self.directory);
             fs::create_dir_all(folder)?;
-            let mut file = tempfile::NamedTempFile::new_in(folder)?;
-            io::Write::write_all(&mut file, text.as_bytes())?;
-            file.as_file().set_permissions(fs::Permissions::from_mode(mode))?;
-            if path.symlink_metadata().is_ok() && !is_same && mode & 0o111 != 0 {
-                fs::rename(&path, path.with_extension("old"))?;
-            }
-            file.persist(&path)?;
-            Ok(())
+            file::replace_prepared(&path, text.as_bytes(), |file| {
+                file.set_permissions(fs::Permissions::from_mode(mode))?;
+                if path.symlink_metadata().is_ok() && !is_same && mode & 0o111 != 0 {
+                    // What takes long comes before there is no program for a moment.
+                    file.sync_all()?;
+                    fs::rename(&path, path.with_extension("old"))?;
+                }
+                Ok(())
+            })
         };
         write().map_err(io_error("write", &path))?;
         Ok(true)

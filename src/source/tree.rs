@@ -179,7 +179,7 @@ impl Paths {
 }
 
 /// Says whether `path` is `directory` or below it.
-fn is_below(path: &str, directory: &str) -> bool {
+pub(crate) fn is_below(path: &str, directory: &str) -> bool {
     path.strip_prefix(directory).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 

@@ -16,20 +16,31 @@ use super::commit::broken;
 use super::{Oid, SourceError};
 use crate::trust::{self, Doubt, KeyFiles, Keys, Signed, Signer};
 
+/// Which commits have to be signed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum History {
+    /// Each that the revision in force does not have.
+    #[default]
+    All,
+    /// The one that comes into force: who signs it vouches for what it brings along.
+    Head,
+}
+
 /// What has to be signed, and by whom.
 #[derive(Clone)]
 pub struct Verify {
     /// Where the allowed keys are.
     pub keys: KeyFiles,
-    /// Every new commit has to be signed; else the tip alone.
-    pub whole_history: bool,
+    /// Which commits.
+    pub history: History,
     /// OpenPGP keys end.
     pub clock: Arc<dyn Clock>,
 }
 
 impl std::fmt::Debug for Verify {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Verify({:?}, whole_history: {})", self.keys, self.whole_history)
+        write!(f, "Verify({:?}, {:?})", self.keys, self.history)
     }
 }
 
@@ -63,7 +74,10 @@ impl Verify {
         {
             return Ok(signer);
         }
-        let first = if self.whole_history { 0 } else { objects.commits.len() - 1 };
+        let first = match self.history {
+            History::All => 0,
+            History::Head => objects.commits.len() - 1,
+        };
         let mut last = None;
         let (mut refused, mut others) = (None, 0);
         for commit in &objects.commits[first..] {
@@ -112,7 +126,7 @@ pub(super) fn objects(
     base: Option<Oid>,
     tip: Oid,
     tag: Option<(String, GitOid)>,
-    whole_history: bool,
+    history: History,
 ) -> Result<RawObjects, SourceError> {
     let damaged = |error| broken(repository.path(), error);
     let odb = repository.odb().map_err(damaged)?;
@@ -124,7 +138,7 @@ pub(super) fn objects(
         _ => None,
     };
     let base = base.filter(|base| odb.exists((*base).into()));
-    let (Some(base), true) = (base, whole_history) else {
+    let (Some(base), History::All) = (base, history) else {
         return Ok(RawObjects { tag, commits: vec![(tip, raw(tip.into())?)] });
     };
     let mut walk = repository.revwalk().map_err(damaged)?;

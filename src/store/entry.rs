@@ -1,5 +1,9 @@
 //! What the reading verbs are told: plain data, for the table, JSON and YAML renderers alike.
 
+mod condition;
+
+pub use condition::ConditionEntry;
+
 use super::{claim, drift::FieldEntry};
 use reconciled_engine::{Desired, Pin, SourceState, StoppedBy, Suspension};
 use reconciled_provider::{Address, ManifestKey, Pattern};
@@ -189,30 +193,6 @@ pub struct ScopeStatus {
     pub well: u64,
     /// Foreign resources when it was last seen whole and in sync; none when it is not in sync.
     pub foreign: Option<u64>,
-}
-
-/// Something that is not in sync.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ConditionEntry {
-    /// `PROVIDER/NAME`.
-    pub scope: String,
-    /// The resource, or none for the scope as a whole.
-    pub id: Option<String>,
-    /// Address for people.
-    pub address: Option<String>,
-    /// `waiting`, `stalled`, `held` or `suspended`.
-    pub kind: String,
-    /// One word for machines.
-    pub reason: String,
-    /// What is the matter.
-    pub message: String,
-    /// What to type.
-    pub hint: Option<String>,
-    /// Since when.
-    pub since: Stamp,
-    /// When it is tried again, if it is.
-    pub next_try: Option<Stamp>,
 }
 
 /// A resource that does not do its work, or not yet, by the word of its remote.

@@ -262,11 +262,6 @@ impl StoreError {
         }
     }
 
-    /// True when the file itself is at fault.
-    pub fn is_damage(&self) -> bool {
-        matches!(self, StoreError::Damaged { .. } | StoreError::Database { trouble: Trouble::Damaged, .. })
-    }
-
     /// What a person can do about it.
     pub fn hint(&self) -> Option<String> {
         let text = match self {

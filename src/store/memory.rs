@@ -246,23 +246,8 @@ pub(super) async fn conditions(
     Ok(())
 }
 
-pub(super) fn condition_word(kind: ConditionKind) -> &'static str {
-    match kind {
-        ConditionKind::Waiting => "waiting",
-        ConditionKind::Stalled => "stalled",
-        ConditionKind::Held => "held",
-        ConditionKind::Suspended => "suspended",
-    }
-}
-
 fn parse_condition(word: &str) -> Result<ConditionKind> {
-    match word {
-        "waiting" => Ok(ConditionKind::Waiting),
-        "stalled" => Ok(ConditionKind::Stalled),
-        "held" => Ok(ConditionKind::Held),
-        "suspended" => Ok(ConditionKind::Suspended),
-        _ => Err(StoreError::Unreadable(format!("condition `{word}`"))),
-    }
+    ConditionKind::of_word(word).ok_or_else(|| StoreError::Unreadable(format!("condition `{word}`")))
 }
 
 /// Versions of every scope.

@@ -149,11 +149,6 @@ impl Db {
         Db::open_locked(dir, &options, Some(lock), Init::New).await
     }
 
-    /// Opens the state for reading; see [`Reader::open`].
-    pub async fn open_reader(dir: &Path, clock: Arc<dyn Clock>) -> Result<Reader> {
-        Reader::open(dir, clock).await
-    }
-
     async fn open_locked(dir: &Path, options: &OpenOptions, lock: Option<Lock>, how: Init) -> Result<Db> {
         let file = dir.join(DATABASE);
         if options.create && open::is_new(&file) {

@@ -198,7 +198,7 @@ async fn conditions(
         .bind(position as i64)
         .bind(condition.id.as_ref().map(|id| id.0.clone()))
         .bind(condition.address.as_ref().map(ToString::to_string))
-        .bind(super::memory::condition_word(condition.kind))
+        .bind(condition.kind.word())
         .bind(condition.reason.clone())
         .bind(condition.message.clone())
         .bind(condition.hint.clone())

@@ -8,7 +8,10 @@ use crate::layer::Bucket;
 use prometheus::{
     CounterVec, GaugeVec, HistogramOpts, HistogramVec, Opts, Registry, TextEncoder, core::Collector,
 };
-use reconciled_engine::scheduler::{Stance, Standing};
+use reconciled_engine::{
+    scheduler::{Stance, Standing},
+    store::ConditionKind,
+};
 use reconciled_provider::{Ending, Scope};
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -140,7 +143,7 @@ impl Metrics {
     }
     /// A pass over a scope of `entry` ended.
     pub fn passed(&self, entry: &str, stance: Stance, took: Duration) {
-        self.passes.with_label_values(&[entry, word(stance)]).inc();
+        self.passes.with_label_values(&[entry, label(stance)]).inc();
         self.pass_seconds.with_label_values(&[entry]).observe(took.as_secs_f64());
     }
     /// A repository was asked for news.
@@ -201,14 +204,14 @@ impl Metrics {
         now: Duration,
     ) -> String {
         set(&self.resources, &["applied", "pending", "settled"], &counts.resources);
-        set(&self.conditions, &["held", "stalled", "suspended", "waiting"], &counts.conditions);
+        set(&self.conditions, &ConditionKind::ALL.map(ConditionKind::word), &counts.conditions);
         set(&self.drifts, &["heal", "warn"], &counts.drifts);
         self.degraded_resources.with_label_values(NONE).set(counts.degraded as f64);
         self.holds.with_label_values(NONE).set(counts.holds as f64);
         self.suspensions.with_label_values(NONE).set(counts.suspensions as f64);
         let mut stances: BTreeMap<String, u64> = BTreeMap::new();
-        standing.values().for_each(|s| *stances.entry(word(s.stance).to_owned()).or_default() += 1);
-        set(&self.scopes, &STANCES.map(word), &stances);
+        standing.values().for_each(|s| *stances.entry(label(s.stance).to_owned()).or_default() += 1);
+        set(&self.scopes, &Stance::ALL.map(label), &stances);
         let began = standing.values().filter_map(|s| s.running_since).min();
         let longest = began.map_or(Duration::ZERO, |began| now.saturating_sub(began));
         self.longest_pass.with_label_values(NONE).set(longest.as_secs_f64());
@@ -223,26 +226,11 @@ impl Metrics {
 
 const NONE: &[&str] = &[];
 
-const STANCES: [Stance; 7] = [
-    Stance::Unknown,
-    Stance::InSync,
-    Stance::Waiting,
-    Stance::Held,
-    Stance::Stalled,
-    Stance::Failed,
-    Stance::Suspended,
-];
-
-/// The word of a stance, as label and in texts.
-pub(crate) fn word(stance: Stance) -> &'static str {
+/// A stance as a label, which has no blank.
+fn label(stance: Stance) -> &'static str {
     match stance {
-        Stance::Unknown => "unknown",
         Stance::InSync => "in-sync",
-        Stance::Waiting => "waiting",
-        Stance::Held => "held",
-        Stance::Stalled => "stalled",
-        Stance::Failed => "failed",
-        Stance::Suspended => "suspended",
+        other => other.word(),
     }
 }
 

@@ -96,6 +96,15 @@ fn calls_of_grpc_are_made_in_one_place() {
     assert_eq!(ours, ["reconciled-grpc"]);
 }
 
+#[test]
+fn commands_are_run_in_one_place_that_both_sides_may_depend_on() {
+    let others = rust().into_iter().filter(|f| !f.starts_with("src/command/"));
+    assert_eq!(places(others, &[concat!("tokio::process", "::Command")]), [""; 0]);
+    let names = needed_by("reconciled-command");
+    let ours: Vec<_> = names.iter().filter(|name| name.starts_with("reconciled")).collect();
+    assert_eq!(ours, ["reconciled-command"]);
+}
+
 /// The names of a package and of all that it needs.
 fn needed_by(package: &str) -> Vec<String> {
     let output = Command::new(env!("CARGO"))

@@ -49,10 +49,6 @@ impl Address {
         let namespace = Some(key.namespace()).filter(|n| !n.is_empty()).map(Arc::from);
         Address { namespace, kind: key.kind().into(), group: None, name: key.name().into(), part }
     }
-    /// The same address with its group, for places where two groups share a kind.
-    pub fn with_group(self, group: &str) -> Address {
-        Address { group: Some(group.into()), ..self }
-    }
 }
 
 impl FromStr for Address {
@@ -167,15 +163,26 @@ pub fn glob(pattern: &str, text: &str) -> bool {
     is_meant(&pattern, &text, '*', '?')
 }
 
-/// As [`glob`], where `?` is any one byte, as other programs have it.
+/// Whether a pattern of `list` means `text`, and none with `!` does (ssh_config(5), PATTERNS). Case counts, and `?` is any one
+/// byte, as OpenSSH has it. Blanks beside a comma are of no pattern.
 ///
 /// ```
-/// use reconciled_provider::address::glob_bytes;
-/// assert!(glob_bytes(b"ad?@example.com", b"ada@example.com"));
-/// assert!(!glob_bytes(b"?", "é".as_bytes()));
+/// use reconciled_provider::address::pattern_list;
+/// assert!(pattern_list("*.example,!bad.example", "git.example"));
+/// assert!(!pattern_list("*.example,!bad.example", "bad.example"));
+/// assert!(!pattern_list("!bad.example", "git.example"));
 /// ```
-pub fn glob_bytes(pattern: &[u8], text: &[u8]) -> bool {
-    is_meant(pattern, text, b'*', b'?')
+pub fn pattern_list(list: &str, text: &str) -> bool {
+    let is_this = |pattern: &str| is_meant(pattern.as_bytes(), text.as_bytes(), b'*', b'?');
+    let mut is_listed = false;
+    for pattern in list.split(',').map(str::trim_ascii) {
+        match pattern.strip_prefix('!') {
+            Some(pattern) if is_this(pattern) => return false,
+            None if is_this(pattern) => is_listed = true,
+            _ => {}
+        }
+    }
+    is_listed
 }
 
 /// Goes back to the last `run` only, so it is linear in practice.
@@ -226,6 +233,25 @@ mod tests {
         assert!(deny.matches(&"Zone/a.example#@/NS".parse().unwrap(), "dns"));
         assert!(!deny.matches(&"Zone/a.example#@/A".parse().unwrap(), "dns"));
         assert!(!deny.matches(&"Zone/a.example".parse().unwrap(), "dns"));
+    }
+
+    #[test]
+    fn a_pattern_list_means_what_ssh_means() {
+        for (text, list, is_meant) in [
+            ("git", "git", true),
+            ("git", "file,g?t", true),
+            ("git", "*,!git", false),
+            ("git", "!file", false),
+            ("ada@example.com", "*@example.com", true),
+            ("ada@example.com.evil", "*@example.com", false),
+            ("", "*", true),
+            ("aab", "*ab", true),
+            // A letter of two bytes is two.
+            ("é", "?", false),
+            ("é", "??", true),
+        ] {
+            assert_eq!(pattern_list(list, text), is_meant, "{text} {list}");
+        }
     }
 
     proptest! {

@@ -85,6 +85,18 @@ impl Error {
         self.hint = Some(hint.into());
         self
     }
+    /// Adds what a person can do, where that is known.
+    ///
+    /// ```
+    /// use reconciled_provider::Error;
+    /// assert_eq!(Error::invalid("no").hint("yes").hint_if(None::<&str>).hint.as_deref(), Some("yes"));
+    /// ```
+    pub fn hint_if(self, hint: Option<impl Into<String>>) -> Error {
+        match hint {
+            Some(hint) => self.hint(hint),
+            None => self,
+        }
+    }
     /// Adds how long the remote asked to be left alone.
     pub fn retry_after(mut self, wait: Duration) -> Error {
         self.retry_after = Some(wait);

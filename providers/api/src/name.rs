@@ -142,7 +142,15 @@ pub struct Hash(pub [u8; 16]);
 impl Hash {
     /// Hashes `bytes` with BLAKE3, cut to 128 bits.
     pub fn of(bytes: &[u8]) -> Hash {
-        let full = blake3::hash(bytes);
+        Hash::cut(blake3::hash(bytes))
+    }
+    /// Cuts a hash of BLAKE3 to 128 bits, for who feeds it part by part or with a key.
+    ///
+    /// ```
+    /// use reconciled_provider::Hash;
+    /// assert_eq!(Hash::cut(blake3::hash(b"a")), Hash::of(b"a"));
+    /// ```
+    pub fn cut(full: blake3::Hash) -> Hash {
         let mut cut = [0; 16];
         cut.copy_from_slice(&full.as_bytes()[..16]);
         Hash(cut)

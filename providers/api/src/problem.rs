@@ -1,6 +1,9 @@
 //! A problem in what a person wrote: place, message, the line with a caret, and what to do.
 
-use crate::yaml::{SourceFile, Span};
+use crate::{
+    error::Error,
+    yaml::{SourceFile, Span},
+};
 use std::{borrow::Cow, collections::BTreeSet, fmt, sync::Arc};
 use strsim::osa_distance;
 
@@ -127,6 +130,19 @@ impl Problem {
         self.hint = Some(hint.into());
         self
     }
+    /// Adds what to do, where that is known.
+    ///
+    /// ```
+    /// use reconciled_provider::Problem;
+    /// let problem = Problem::error("wrong").hint("mend it");
+    /// assert_eq!(problem.clone().hint_if(None::<&str>), problem);
+    /// ```
+    pub fn hint_if(self, hint: Option<impl Into<String>>) -> Problem {
+        match hint {
+            Some(hint) => self.hint(hint),
+            None => self,
+        }
+    }
     /// Adds another place that matters.
     pub fn related(mut self, place: Place, word: impl Into<String>) -> Problem {
         self.related.push((place, word.into()));
@@ -135,6 +151,19 @@ impl Problem {
     /// True for what stops the touched part from being applied.
     pub fn is_error(&self) -> bool {
         self.severity == Severity::Error
+    }
+}
+
+/// An error without a place: all that `error` says, and its hint.
+///
+/// ```
+/// use reconciled_provider::{Error, Problem};
+/// let error = Error::invalid("no such file").hint("write its path from the root");
+/// assert_eq!(Problem::from(&error), Problem::error("no such file").hint("write its path from the root"));
+/// ```
+impl From<&Error> for Problem {
+    fn from(error: &Error) -> Problem {
+        Problem::error(error.chain()).hint_if(error.hint.as_deref())
     }
 }
 
@@ -239,6 +268,20 @@ pub fn is_unseen(c: char) -> bool {
             | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}'
             | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}'
             | '\u{e0000}'..='\u{e0fff}')
+}
+
+/// What others said, as one line that is fit to be shown: a blank for each character that is not read as it is written
+/// ([`is_unseen`]), none at the ends, and no more than `most` characters.
+///
+/// ```
+/// use reconciled_provider::problem::one_line;
+/// assert_eq!(one_line(" no\u{1b}[2J\nsuch\u{202e}zone \n", 100), "no [2J such zone");
+/// assert_eq!(one_line("grüße", 3), "grü");
+/// ```
+pub fn one_line(text: &str, most: usize) -> String {
+    let is_blank = |c: char| c.is_whitespace() || is_unseen(c);
+    let shown = |c: char| if is_unseen(c) { ' ' } else { c };
+    text.trim_matches(is_blank).chars().map(shown).take(most).collect()
 }
 
 /// The candidate nearest to `word`, if it is near enough to be what was meant.

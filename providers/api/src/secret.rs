@@ -97,6 +97,19 @@ pub fn secret_in(output: &Json) -> Option<&Json> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SecretMark(pub Hash);
 
+impl SecretMark {
+    /// The mark of a clear value: the one form of it, so that all who hold the installation's key agree.
+    ///
+    /// ```
+    /// use reconciled_provider::SecretMark;
+    /// assert_eq!(SecretMark::keyed(&[7; 32], b"hunter2"), SecretMark::keyed(&[7; 32], b"hunter2"));
+    /// assert_ne!(SecretMark::keyed(&[7; 32], b"hunter2"), SecretMark::keyed(&[8; 32], b"hunter2"));
+    /// ```
+    pub fn keyed(key: &[u8; 32], clear: &[u8]) -> SecretMark {
+        SecretMark(Hash::cut(blake3::keyed_hash(key, clear)))
+    }
+}
+
 /// Where calls to a remote get clear values, and everything else only marks.
 pub trait Secrets: Send + Sync {
     /// Reads the value behind `reference`, for the one call to the remote that needs it: credentials, content in

@@ -263,11 +263,6 @@ impl Desk<'_> {
 /// What is wrong with the files while another certificate is on its way. That one is not slowed down by it, not even where a
 /// person has to mend it: the next look is when it was told to be.
 fn meanwhile(error: Error, recheck: Duration) -> Error {
-    let hint = error.hint.clone();
     let message = format!("another certificate is on its way, and then {}", error.chain());
-    let told = Error::rate_limited(message).retry_after(recheck);
-    match hint {
-        Some(hint) => told.hint(hint),
-        None => told,
-    }
+    Error::rate_limited(message).retry_after(recheck).hint_if(error.hint)
 }

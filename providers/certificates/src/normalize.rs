@@ -23,6 +23,8 @@ mod issuer;
 mod output;
 mod theirs;
 
+use issuer::Subject;
+
 /// Most names and addresses of a certificate: authorities take no more.
 const NAMES: usize = 100;
 /// Most issuers that a certificate names.
@@ -102,11 +104,7 @@ impl Reader<'_> {
     }
 
     fn report(&mut self, span: Span, error: Error) {
-        let problem = self.manifest.error(span, error.chain());
-        self.problems.push(match error.hint {
-            Some(hint) => problem.hint(hint),
-            None => problem,
-        });
+        self.problems.push(Problem::from(&error).at(&self.manifest.file, span));
     }
 
     /// A text that must be known now.
@@ -148,7 +146,13 @@ impl Reader<'_> {
         let reload = spec.reload.iter().filter_map(|at| self.unit(at)).collect();
         let serve = spec.serve.iter().filter_map(|at| self.served(at)).collect();
         let escalate = self.escalate(&spec);
-        let mut issuers = self.issuers(&spec, &names, &addresses, common_name.as_deref())?.into_iter();
+        let subject = Subject {
+            names: &names,
+            addresses: &addresses,
+            common_name: common_name.as_deref(),
+            is_ca: spec.is_ca,
+        };
+        let mut issuers = self.issuers(&spec, subject)?.into_iter();
         let issuer = issuers.next()?;
         let all = || std::iter::once(&issuer).chain(issuers.as_slice());
         if !all().any(is_authority) {

@@ -2,7 +2,7 @@
 
 use crate::wish::KeyKind;
 use data_encoding::HEXLOWER;
-use reconciled_provider::Error;
+use reconciled_provider::{Error, problem::one_line};
 use ring::digest;
 use std::{collections::BTreeSet, net::IpAddr};
 use x509_parser::{
@@ -133,8 +133,7 @@ pub(crate) fn path<'a>(ders: impl Iterator<Item = &'a [u8]>) -> String {
     }
     // The root is hardly ever sent.
     words.extend(last.and_then(|(issuer, is_root)| (!is_root && !issuer.is_empty()).then_some(issuer)));
-    let clean = |c: char| if c.is_control() { ' ' } else { c };
-    words.join(" ← ").chars().map(clean).take(400).collect()
+    one_line(&words.join(" ← "), 400)
 }
 
 fn read_one(der: &[u8]) -> Option<X509Certificate<'_>> {
@@ -143,8 +142,7 @@ fn read_one(der: &[u8]) -> Option<X509Certificate<'_>> {
 
 /// A name that anybody may have chosen, for people.
 fn shown(name: &x509_parser::x509::X509Name<'_>) -> String {
-    let clean = |c: char| if c.is_control() { ' ' } else { c };
-    common_name(name).unwrap_or_else(|| name.to_string()).chars().map(clean).take(100).collect()
+    one_line(&common_name(name).unwrap_or_else(|| name.to_string()), 100)
 }
 
 /// The name of who issued a certificate, as it stands there.

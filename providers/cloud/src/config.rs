@@ -117,10 +117,7 @@ impl Config {
             Some(problem) => {
                 let place = problem.place.as_ref().map(|place| format!("{}:{}: ", place.file, place.line));
                 let error = Error::invalid(format!("{}{}", place.unwrap_or_default(), problem.message));
-                Err(match problem.hint {
-                    Some(hint) => error.hint(hint),
-                    None => error,
-                })
+                Err(error.hint_if(problem.hint))
             }
         }
     }

@@ -72,11 +72,7 @@ pub(crate) fn normalize(
         Ok(found) => found,
         Err(error) => {
             let span = manifest.spec.get("type").map_or(manifest.span, |node| node.span);
-            let problem = manifest.error(span, error.message);
-            out.problems.push(match error.hint {
-                Some(hint) => problem.hint(hint),
-                None => problem,
-            });
+            out.problems.push(manifest.error(span, error.message).hint_if(error.hint));
             return out;
         }
     };
@@ -96,10 +92,7 @@ pub(crate) fn normalize(
     for path in manifest.policy.ignore.iter().filter(|_| !is_data) {
         if let Err((what, hint)) = change::check_ignored(block, path) {
             let problem = manifest.error(manifest.span, format!("`reconciled/ignore: {path}`: {what}"));
-            problems.push(match hint {
-                Some(hint) => problem.hint(hint),
-                None => problem,
-            });
+            problems.push(problem.hint_if(hint));
         }
     }
     if let Some(mark) = mark.filter(|_| !is_data)

@@ -8,7 +8,7 @@
 
 use crate::hidden::Hidden;
 use bytes::Bytes;
-use reconciled_provider::{Cx, Error, ErrorKind, SecretRef};
+use reconciled_provider::{Cx, Error, ErrorKind, SecretRef, problem::one_line};
 use reqwest::{Method, StatusCode, Url, header};
 use serde::de::DeserializeOwned;
 use std::{
@@ -78,7 +78,7 @@ impl Answer {
         self.body = text.into();
         self
     }
-    /// What the body says, for people: one line, cut, without control characters.
+    /// What the body says, for people: one line, cut.
     pub(crate) fn excerpt(&self) -> String {
         let text = String::from_utf8_lossy(&self.body[..self.body.len().min(4 * EXCERPT)]);
         printable(&text)
@@ -87,8 +87,7 @@ impl Answer {
 
 /// `text` as one line that is fit to be shown.
 pub(crate) fn printable(text: &str) -> String {
-    let clean = |c: char| if c.is_control() { ' ' } else { c };
-    text.trim().chars().map(clean).take(EXCERPT).collect()
+    one_line(text, EXCERPT)
 }
 
 /// How a call failed. `D` is what an API says of a refusal besides its status.
@@ -348,6 +347,7 @@ mod tests {
     #[test]
     fn what_a_server_says_is_one_short_line_without_control_characters() {
         assert_eq!(printable(" bad\u{1b}[31m\nname "), "bad [31m name");
+        assert_eq!(printable("a\u{202e}b"), "a b");
         assert_eq!(printable(&"x".repeat(5_000)).len(), EXCERPT);
     }
 

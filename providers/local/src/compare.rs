@@ -2,7 +2,7 @@
 
 use crate::state::{Access, Content, Refusal, Shape, mode_text};
 use reconciled_provider::{Delta, Error, FieldChange, Observed, Resource, Shown};
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// How `observed` differs from `desired`, if it does.
 pub(crate) fn compare(desired: &Resource, observed: &Observed) -> Option<Delta> {
@@ -16,6 +16,28 @@ pub(crate) fn compare(desired: &Resource, observed: &Observed) -> Option<Delta> 
     };
     // A difference without a field could not be shown.
     let fields = if fields.is_empty() { vec![sensitive("state")] } else { fields };
+    Some(Delta { fields, ..Delta::default() })
+}
+
+/// As [`compare`], by the fields that `show` makes of canonical bytes. There may be none that differs.
+pub(crate) fn by_shown(
+    desired: &Resource,
+    observed: &Observed,
+    show: fn(&[u8]) -> Vec<(Arc<str>, String)>,
+) -> Option<Delta> {
+    let bytes = desired.spec.bytes()?;
+    if *bytes == observed.bytes[..] {
+        return None;
+    }
+    let before: BTreeMap<_, _> = show(&observed.bytes).into_iter().collect();
+    let after: BTreeMap<_, _> = show(bytes).into_iter().collect();
+    let mut paths: Vec<&Arc<str>> = before.keys().chain(after.keys()).collect();
+    paths.sort();
+    paths.dedup();
+    let differing = paths.into_iter().filter(|path| before.get(*path) != after.get(*path));
+    let fields = differing
+        .map(|path| FieldChange::text(path, before.get(path).cloned(), after.get(path).cloned()))
+        .collect();
     Some(Delta { fields, ..Delta::default() })
 }
 

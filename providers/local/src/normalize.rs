@@ -163,11 +163,7 @@ impl Reader<'_> {
     }
 
     fn report(&mut self, span: Span, error: Error) {
-        let problem = self.manifest.error(span, error.chain());
-        self.problems.push(match error.hint {
-            Some(hint) => problem.hint(hint),
-            None => problem,
-        });
+        self.problems.push(Problem::from(&error).at(&self.manifest.file, span));
     }
 
     fn file(&mut self) -> Option<(ResourceId, Shape, Span)> {

@@ -13,6 +13,7 @@ use crate::{
     failure::Failure,
     operation::{PushFollow, PushMove, PushSource, SyncLine, SyncOutcome},
     source::{CommitInfo, Oid},
+    text::{short_commit, short_digest},
 };
 use futures_util::future::join_all;
 use std::{
@@ -142,7 +143,7 @@ async fn one(
     limit: Duration,
     screen: &Screen<'_>,
 ) -> Option<Unheard> {
-    let label = ask.commit.get(..7).unwrap_or(&ask.commit);
+    let label = short_commit(&ask.commit);
     let mut at: Option<At> = None;
     let lost = match &daemon.client {
         Ok(client) => {
@@ -306,7 +307,7 @@ fn consent(digest: &str, open: &[Approver]) -> Vec<String> {
 }
 
 fn approve(digest: &str) -> String {
-    format!("reconciled approve {} --reason \"…\"", digest.get(..8).unwrap_or(digest))
+    format!("reconciled approve {} --reason \"…\"", short_digest(digest))
 }
 
 /// The one line that says how it ended.

@@ -17,6 +17,7 @@ use crate::{
         problems,
     },
     source::{APPROVE, CommitInfo, CommitTree, Limits, Oid, Received},
+    text::short_digest,
 };
 use reconciled_provider::Problem;
 use std::{collections::BTreeSet, path::Path, sync::Arc, time::Duration};
@@ -447,7 +448,7 @@ impl Push<'_> {
     /// What a held plan means for the push.
     fn held(&mut self, answer: &PushAnswer) -> Verdict {
         for digest in &answer.consented {
-            self.out.talk(&format!("{} is consented to by a trailer of the commit", short(digest)));
+            self.out.talk(&format!("{} is consented to by a trailer of the commit", short_digest(digest)));
         }
         if answer.held.is_empty() {
             return Verdict::Taken;
@@ -518,7 +519,7 @@ fn trailers(digests: &[Arc<str>]) -> String {
 
 /// What to type to consent to `wanted`, besides what the pusher consented to already.
 fn line(wanted: &[Arc<str>], options: &Options) -> String {
-    let approve = wanted.iter().map(|digest| format!(" -o reconciled.approve={}", short(digest)));
+    let approve = wanted.iter().map(|digest| format!(" -o reconciled.approve={}", short_digest(digest)));
     format!("git push{}{}", rewinding(&options.accept_rewind), approve.collect::<String>())
 }
 
@@ -527,11 +528,6 @@ fn rewinding<'a>(commits: impl IntoIterator<Item = &'a String>) -> String {
     let options = commits.into_iter().map(|commit| format!(" -o reconciled.accept-rewind={commit}"));
     let options: String = options.collect();
     if options.is_empty() { options } else { format!(" --force{options}") }
-}
-
-/// The part of a digest that people type.
-fn short(digest: &Arc<str>) -> &str {
-    digest.get(..8).unwrap_or(digest)
 }
 
 async fn asked(client: &Client, ask: &PushAsk) -> Result<PushAnswer, Failure> {

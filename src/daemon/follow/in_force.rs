@@ -13,7 +13,7 @@ use crate::{
 };
 use reconciled_engine::{
     Desired, Store,
-    scheduler::{self, Priority, Stance},
+    scheduler::{Priority, Stance, Standing},
 };
 use reconciled_provider::{Focus, Scope};
 use std::{
@@ -22,9 +22,12 @@ use std::{
     time::Duration,
 };
 
+/// Commits that are in force, and when each was committed, by source.
+type Commits = BTreeMap<Arc<str>, (Arc<str>, Duration)>;
+
 /// What is in force, without the trees.
 #[derive(Default)]
-pub(super) struct Standing {
+pub(super) struct InForce {
     pub(super) desired: Arc<Desired>,
     /// What is wrong, by source.
     pub(super) messages: BTreeMap<Arc<str>, Vec<String>>,
@@ -89,32 +92,66 @@ impl Loop {
         self.forget_accounts(&outlook.snapshots(), &brought.moved);
         self.writing.end_pins(&outlook.pins).await?;
         self.writing.note_problems(&outlook).await?;
-        let is_sure = !outlook.has_errors() && outlook.is_newest();
         let messages: BTreeMap<Arc<str>, Vec<String>> =
             outlook.sources().into_iter().map(|name| (name.clone(), outlook.messages_of(&name))).collect();
-        let Outlook { snapshots, desired, reported, withheld, broken, outputs, secrets, pins, .. } = outlook;
-        let is_whole = is_sure
-            && withheld.is_empty()
-            && snapshots.len() == self.sources.len()
-            && desired.sources.values().all(|source| source.prunes && source.awaits.is_none());
         // Once the next revision is in force, no pass that runs from this one may write.
         let mut generations = BTreeMap::new();
-        for source in desired.sources.keys() {
+        for source in outlook.desired.sources.keys() {
             generations.extend(self.writing.db.generations(source).await?);
         }
+        self.tell_news(&outlook, &messages);
+        let is_whole = self.is_whole(&outlook);
+        let Outlook { snapshots, desired, withheld, broken, outputs, secrets, pins, .. } = outlook;
         let desired = Arc::new(Desired { generations: Some(Arc::new(generations)), ..desired });
+        let changed = self.changed_scopes(&desired);
+        let commits = self.put_back(snapshots, &broken, &withheld);
+        self.pins_due = pins.next();
+        self.outlook = InForce {
+            desired: desired.clone(),
+            messages,
+            broken,
+            outputs,
+            secrets,
+            pins,
+            is_whole,
+            is_settled: false,
+        };
+        self.show_in_force();
+        tracing::info!(scopes = changed.len(), "desired state is in force");
+        // What ended until now was still about what is left.
+        let left = left.map(|left| Left { standing: self.scheduler.standing(), ..left });
+        let changed = self.hand_over(&desired, changed, brought.has_consent);
+        self.show_told(commits, left);
+        Ok(Loaded { changed, moved: brought.moved, desired: [before, desired] })
+    }
+
+    /// True when nothing is invalid, withheld or out of sight.
+    fn is_whole(&self, outlook: &Outlook) -> bool {
+        !outlook.has_errors()
+            && outlook.is_newest()
+            && outlook.withheld.is_empty()
+            && outlook.snapshots.len() == self.sources.len()
+            && outlook.desired.sources.values().all(|source| source.prunes && source.awaits.is_none())
+    }
+
+    /// The scopes in which something is desired otherwise than before.
+    fn changed_scopes(&self, desired: &Desired) -> BTreeSet<Scope> {
         // Where any scope may be meant, those that only the inventory knows are too.
         let everything = || {
             let known = self.scheduler.standing().into_keys();
             let declared = self.outlook.desired.scopes.keys().chain(desired.scopes.keys());
             known.chain(declared.cloned()).collect()
         };
-        let mut changed = changed(&self.outlook.desired, &desired).unwrap_or_else(everything);
-        // Told when it begins, not with each load; why a source cannot be had is told when that begins.
+        changed(&self.outlook.desired, desired).unwrap_or_else(everything)
+    }
+
+    /// Logs what is said of sources for the first time: when it begins, not with each load. Why a source cannot be had is told
+    /// when that begins.
+    fn tell_news(&self, outlook: &Outlook, messages: &BTreeMap<Arc<str>, Vec<String>>) {
         let is_new = |source: &Arc<str>, message: &String| {
             self.outlook.messages.get(source).is_none_or(|before| !before.contains(message))
         };
-        for Reported { source, problem } in &reported {
+        for Reported { source, problem } in &outlook.reported {
             if !is_new(source, &format!("{problem}\n")) {
                 continue;
             }
@@ -126,7 +163,7 @@ impl Loop {
             tracing::warn!(source = &**source, file, line, severity, problem, hint, "manifest problem");
         }
         for source in messages.keys() {
-            for note in pins.messages_of(source).iter().filter(|note| is_new(source, note)) {
+            for note in outlook.pins.messages_of(source).iter().filter(|note| is_new(source, note)) {
                 tracing::info!(source = &**source, note, "an earlier revision is kept");
             }
         }
@@ -134,13 +171,22 @@ impl Loop {
             let said = messages.get(*name).and_then(|said| said.last());
             said.is_none_or(|said| is_new(name, said))
         };
-        for name in withheld.iter().filter(is_newly_withheld) {
+        for name in outlook.withheld.iter().filter(is_newly_withheld) {
             tracing::warn!(
                 source = &**name,
                 "revision has errors that keep all of it from coming into force"
             );
         }
-        let mut told = BTreeMap::new();
+    }
+
+    /// Gives the sources back what was loaded of them, shows how they stand with it, and returns their commits.
+    fn put_back(
+        &mut self,
+        snapshots: Vec<Snapshot>,
+        broken: &BTreeSet<Arc<str>>,
+        withheld: &[Arc<str>],
+    ) -> Commits {
+        let mut commits = Commits::new();
         for snapshot in snapshots {
             let name = snapshot.name.clone();
             let (commit, label) = (snapshot.revision.to_string(), snapshot.label.to_string());
@@ -151,10 +197,8 @@ impl Loop {
                 (following.broken, following.withheld) = (is_broken, is_withheld);
             });
             let time = snapshot.commit.as_ref().and_then(|commit| u64::try_from(commit.time).ok());
-            told.insert(
-                name.clone(),
-                (snapshot.revision.clone(), Duration::from_secs(time.unwrap_or_default())),
-            );
+            let committed = Duration::from_secs(time.unwrap_or_default());
+            commits.insert(name.clone(), (snapshot.revision.clone(), committed));
             let Some(source) = self.sources.get_mut(&name) else { continue };
             let polled = source.loaded.as_ref().map(|(polled, _)| polled);
             source.snapshot = Some(match snapshot.newest {
@@ -163,38 +207,40 @@ impl Loop {
                 newest => Snapshot { newest, ..snapshot },
             });
         }
-        self.pins_due = pins.next();
-        self.outlook = Standing {
-            desired: desired.clone(),
-            messages: messages.clone(),
-            broken,
-            outputs,
-            secrets,
-            pins,
-            is_whole,
-            is_settled: false,
-        };
-        {
-            let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
-            shown.desired = desired.clone();
-            shown.failure = None;
-            shown.messages = messages.into_values().flatten().collect();
-        }
-        tracing::info!(scopes = changed.len(), "desired state is in force");
-        // What ended until now was still about what is left.
-        let left = left.map(|left| Left { standing: self.scheduler.standing(), ..left });
-        let held = if brought.has_consent { held(&self.scheduler) } else { Vec::new() };
+        commits
+    }
+
+    /// Shows what is in force now.
+    fn show_in_force(&self) {
+        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        shown.desired = self.outlook.desired.clone();
+        shown.failure = None;
+        shown.messages = self.outlook.messages.values().flatten().cloned().collect();
+    }
+
+    /// Has the scheduler see to what changed, and to what waits elsewhere where a commit may consent to it; returns the scopes of both.
+    fn hand_over(
+        &mut self,
+        desired: &Arc<Desired>,
+        mut changed: BTreeSet<Scope>,
+        has_consent: bool,
+    ) -> BTreeSet<Scope> {
+        let held = if has_consent { held(&self.scheduler) } else { Vec::new() };
         self.scheduler.desire(desired.clone(), changed.clone());
         // A commit that came into force may consent to what waits elsewhere. Nothing changed there, so what a person asked for and is
         // held still counts: the consent is for the plan with it.
         self.scheduler.wake(held.iter().cloned(), Priority::Operator, Focus::All);
         changed.extend(held);
-        self.bid(&desired);
+        self.bid(desired);
+        changed
+    }
+
+    /// Shows of which commits the scheduler was told. All at once: whoever looks sees the new commits together with what was left.
+    fn show_told(&self, commits: Commits, left: Option<Left>) {
         let at = self.session.surveyor.cx.clock.now();
-        // All at once: whoever looks sees the new commits together with what was left.
         let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
         shown.left.extend(left);
-        for (name, (commit, committed)) in told {
+        for (name, (commit, committed)) in commits {
             let seen = self.sources.get(&name).and_then(|source| source.seen.clone());
             let seen = seen.filter(|(seen, _)| *seen == commit).map(|(_, at)| at);
             let following = shown.sources.entry(name).or_default();
@@ -202,7 +248,6 @@ impl Loop {
                 following.told = Some(Told { commit, committed, seen, at });
             }
         }
-        Ok(Loaded { changed, moved: brought.moved, desired: [before, desired] })
     }
 
     /// The commits whose place those of `snapshots` take, before it is known how it stands with them.
@@ -241,8 +286,7 @@ impl Loop {
         }
         let standing = self.scheduler.standing();
         // An idle moment may be told after the next revision came into force, so nothing may be under way either.
-        let is_done =
-            |s: &scheduler::Standing| s.stance == Stance::InSync && !s.is_queued && s.running_since.is_none();
+        let is_done = |s: &Standing| s.stance == Stance::InSync && !s.is_queued && s.running_since.is_none();
         if !standing.values().all(is_done) {
             return;
         }

@@ -9,6 +9,7 @@ use crate::{
     operation::Pushed,
     session::{Snapshot, rewound},
     store::with_claim,
+    text::short_commit,
 };
 use reconciled_engine::{Store, Write, store::Event};
 use std::{
@@ -91,7 +92,7 @@ fn event(source: &str, pushed: &Pushed, is_in_force: bool, at: Duration) -> Even
     let claim = with_claim("", pushed.claimed.as_deref());
     let state = if is_in_force { "in force" } else { "not in force" };
     let branch = pushed.reference.trim_start_matches("refs/heads/").trim_start_matches("refs/");
-    let label = pushed.commit.get(..7).unwrap_or(&pushed.commit);
+    let label = short_commit(&pushed.commit);
     Event {
         at,
         kind: "push".into(),

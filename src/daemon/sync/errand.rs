@@ -502,7 +502,7 @@ fn left(scopes: &BTreeSet<Scope>, standing: &BTreeMap<Scope, Standing>) -> BTree
         .filter(|(_, s)| s.stance != Stance::InSync)
         .map(|(scope, s)| {
             let why = s.error.as_ref().map(|error| format!(": {error}")).unwrap_or_default();
-            (scope.to_string(), format!("{}{why}", word(s.stance)))
+            (scope.to_string(), format!("{}{why}", s.stance.word()))
         })
         .collect()
 }
@@ -554,25 +554,12 @@ async fn ended(
     let stance = standing.get(&scope).map_or(Stance::Unknown, |s| s.stance);
     let line = SyncLine::Scope {
         scope: scope.to_string(),
-        stance: word(stance).into(),
+        stance: stance.word().into(),
         outcomes: counts,
         error: error.map(|error| error.to_string()),
         milliseconds: milliseconds(took),
     };
     tell(lines, line).await;
-}
-
-/// The word for a stance.
-fn word(stance: Stance) -> &'static str {
-    match stance {
-        Stance::Unknown => "unknown",
-        Stance::InSync => "in sync",
-        Stance::Waiting => "waiting",
-        Stance::Held => "held",
-        Stance::Stalled => "stalled",
-        Stance::Failed => "failed",
-        Stance::Suspended => "suspended",
-    }
 }
 
 fn milliseconds(duration: Duration) -> u64 {

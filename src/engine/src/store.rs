@@ -3,6 +3,10 @@
 //! The engine never holds a transaction open across a call. Everything that must be durable together is one
 //! [`Store::commit`]; a fault before, in or after it is one the simulation can play.
 
+mod condition;
+
+pub use condition::{Condition, ConditionKind};
+
 use crate::{
     drift::{DriftEnd, Drifted},
     health::HealthState,
@@ -142,29 +146,6 @@ pub struct Ending {
     pub error: Option<Arc<str>>,
 }
 
-/// Why something is not in sync, for people: one per manifest or resource.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Condition {
-    /// The resource, or none for the scope as a whole.
-    pub id: Option<ResourceId>,
-    /// Address for people.
-    pub address: Option<Address>,
-    /// What kind of trouble it is.
-    pub kind: ConditionKind,
-    /// One word for machines: `Invalid`, `Conflict`, `ManagementConflict`, …
-    pub reason: Arc<str>,
-    /// What is the matter, with the cause chain.
-    pub message: Arc<str>,
-    /// What to type.
-    pub hint: Option<Arc<str>>,
-    /// Since when, since the epoch; kept while the condition stays the same. Zero: since it is recorded.
-    pub since: Duration,
-    /// When it is tried again, if it is.
-    pub next_try: Option<Duration>,
-    /// What was declared, where the remote refused just that: the condition stands until something else is, or it is taken.
-    pub declared: Option<Hash>,
-}
-
 /// What is not healthy: a resource, or a scope as a whole.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ailment {
@@ -176,19 +157,6 @@ pub struct Ailment {
     pub message: Arc<str>,
     /// Since when, since the epoch; kept while the state stays the same.
     pub since: Duration,
-}
-
-/// Who is needed to resolve a condition.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum ConditionKind {
-    /// Time or another resource.
-    Waiting,
-    /// A person.
-    Stalled,
-    /// A person's consent.
-    Held,
-    /// Nobody: somebody switched it off.
-    Suspended,
 }
 
 /// A plan that must not go on without consent.

@@ -17,6 +17,8 @@ use std::{
 pub const BY_PERSON: &str = "SuspendedByPerson";
 /// Reason of a condition: the manifest says `suspend`.
 pub const BY_MANIFEST: &str = "Suspended";
+/// Reason of a condition that ends with what a window stopped: once it opens, or a person says so.
+pub const WINDOW_CLOSED: &str = "WindowClosed";
 
 /// A word that nothing shall be written: a person's, or a closed window's.
 #[derive(Clone, Debug, PartialEq)]

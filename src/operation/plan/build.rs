@@ -7,10 +7,7 @@ use super::{
     frozen::frozen,
     warnings::{cautions, followers, moves},
 };
-use crate::{
-    render::{problems, time},
-    store::UnassignedManifest,
-};
+use crate::{render::problems, store::UnassignedManifest, text::time};
 use reconciled_engine::{
     Desired,
     plan::{self, ScopePlan, Step},

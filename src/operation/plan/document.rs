@@ -5,7 +5,7 @@
 //! added within a `formatVersion` of the same major number; readers ignore those they do not know.
 
 use crate::store::UnassignedManifest;
-use reconciled_engine::BY_PERSON;
+use reconciled_engine::{BY_PERSON, store};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, sync::Arc};
@@ -348,11 +348,17 @@ pub enum ConditionKind {
 impl ConditionKind {
     /// The word for people, as in JSON.
     pub fn word(self) -> &'static str {
-        match self {
-            ConditionKind::Waiting => "waiting",
-            ConditionKind::Stalled => "stalled",
-            ConditionKind::Held => "held",
-            ConditionKind::Suspended => "suspended",
+        store::ConditionKind::from(self).word()
+    }
+}
+
+impl From<ConditionKind> for store::ConditionKind {
+    fn from(kind: ConditionKind) -> store::ConditionKind {
+        match kind {
+            ConditionKind::Waiting => store::ConditionKind::Waiting,
+            ConditionKind::Stalled => store::ConditionKind::Stalled,
+            ConditionKind::Held => store::ConditionKind::Held,
+            ConditionKind::Suspended => store::ConditionKind::Suspended,
         }
     }
 }

@@ -119,17 +119,7 @@ pub(crate) fn condition(
     reason: &str,
     message: &str,
 ) -> store::Condition {
-    store::Condition {
-        id: Some(id.into()),
-        address: Some(address(id)),
-        kind,
-        reason: reason.into(),
-        message: message.into(),
-        hint: None,
-        since: Duration::ZERO,
-        next_try: None,
-        declared: None,
-    }
+    store::Condition::of(kind, reason, message).about(id.into(), address(id))
 }
 
 pub(crate) fn view(scope: &Scope, steps: Vec<Step>) -> View {

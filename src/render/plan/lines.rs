@@ -5,8 +5,8 @@ use crate::{
         Action, Approval, Blocked, ConditionKind, Document, Field, ForeignResource, Frozen, GuardDomain,
         ResourceChange, State, Summary, Unassigned,
     },
-    render::{clean, counted, cut},
     store::UnassignedManifest,
+    text::{clean, counted, cut},
 };
 use std::{borrow::Cow, sync::Arc};
 
@@ -207,11 +207,6 @@ pub(super) fn blocked(blocked: &Blocked) -> String {
         _ => &message,
     };
     format!("{}: {message}", blocked.kind.word())
-}
-
-/// First 8 digits of a digest: what a person types.
-pub(super) fn short(digest: &str) -> &str {
-    digest.get(..8).unwrap_or(digest)
 }
 
 /// The line of a commit's message that consents to a held domain, where every source of it lets it: with the whole digest,

@@ -6,7 +6,7 @@
 use super::lines;
 use crate::{
     operation::plan::{ConditionKind, Document, ResourceChange, Summary},
-    render::{clean, cut},
+    text::{clean, cut, short_digest},
 };
 use std::{borrow::Cow, fmt::Write};
 
@@ -110,7 +110,7 @@ fn entry(first: String, hint: Option<&str>) -> String {
 fn held(document: &Document) -> Vec<String> {
     let held = document.domains.iter().flat_map(lines::held);
     held.map(|held| {
-        let digest = lines::short(held.digest);
+        let digest = short_digest(held.digest);
         let mut text = entry(format!("{}  {digest}{}", held.domain.name, held.once), None);
         for reason in held.reasons.iter().take(ENTRIES) {
             let _ = writeln!(text, "  {}", cut(&clean(reason), LINE));

@@ -3,7 +3,7 @@
 use super::lines;
 use crate::{
     operation::plan::{Action, Condition, ConditionKind, Document, Field, ResourceChange, State, Summary},
-    render::{clean, cut},
+    text::{clean, cut, short_digest},
 };
 use reconciled_engine::plan::STILL_THERE;
 use std::{
@@ -215,7 +215,7 @@ impl Text {
             for (approval, digest, once) in lines::approved(domain) {
                 self.painted(paint::GREEN, "APPROVED");
                 let (actor, reason) = (clean(&approval.actor), clean(&approval.reason));
-                let (name, digest) = (clean(&domain.name), lines::short(digest));
+                let (name, digest) = (clean(&domain.name), short_digest(digest));
                 self.line(&format!("  {name}  {digest} by {actor}: {reason}{once}"));
                 self.out.push('\n');
             }
@@ -224,7 +224,7 @@ impl Text {
 
     /// What needs consent, and what to type.
     fn held(&mut self, held: &lines::Held<'_>) {
-        let short = lines::short(held.digest);
+        let short = short_digest(held.digest);
         self.painted(paint::YELLOW, "HELD");
         self.line(&format!("  {}  {short}{}", clean(&held.domain.name), held.once));
         for reason in held.reasons {

@@ -1,11 +1,11 @@
 //! What keeps changes from being made by somebody's word, or by the clock: suspensions, closed windows, rollbacks.
 
 use crate::{
-    render::{
+    store::{PinEntry, SuspensionEntry},
+    text::{
         clean,
         time::{age, span},
     },
-    store::{PinEntry, SuspensionEntry},
 };
 use std::{fmt::Write as _, time::Duration};
 

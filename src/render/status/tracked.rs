@@ -2,12 +2,12 @@
 
 use crate::{
     operation::{FactEntry, ResourceEntry, UNTRACKED},
-    render::{
+    render::table::Table,
+    store::{ConditionEntry, Stamp, TrackedEntry},
+    text::{
         clean,
-        table::Table,
         time::{age, rfc3339},
     },
-    store::{ConditionEntry, Stamp, TrackedEntry},
 };
 use std::time::Duration;
 

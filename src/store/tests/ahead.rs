@@ -82,7 +82,7 @@ async fn is_open(dir: &TempDir) -> bool {
 
 /// What the file has, whoever keeps what in memory.
 async fn rows(dir: &TempDir) -> Vec<Row> {
-    let reader = Db::open_reader(dir.path(), Arc::new(At(NOW))).await.unwrap();
+    let reader = Reader::open(dir.path(), Arc::new(At(NOW))).await.unwrap();
     reader.scope(&zone()).await.unwrap().rows.to_vec()
 }
 

@@ -173,7 +173,11 @@ async fn damage_is_found_at_the_start_and_told_with_a_way_out() {
     for bytes in [&bad[..], b"this is no database, it is a text that is longer than a hundred bytes, which is what the header of a database has"] {
         fs::write(&file, bytes).unwrap();
         let error = Db::open_writer(dir.path(), existing()).await.unwrap_err();
-        assert!(error.is_damage(), "{error:?}");
+        let is_damage = matches!(
+            error,
+            StoreError::Damaged { .. } | StoreError::Database { trouble: Trouble::Damaged, .. }
+        );
+        assert!(is_damage, "{error:?}");
         assert!(error.hint().unwrap().contains("reconciled restore"));
         assert!(error.to_string().contains("state.db"), "{error}");
     }

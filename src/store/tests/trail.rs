@@ -17,7 +17,7 @@ async fn the_event_chain_shows_what_was_changed_or_removed() {
         assert_eq!(whole, in_order(5, 1));
         db.close().await;
         tamper(&dir, &format!("DROP TRIGGER event_is_append_only; {sql}")).await;
-        let db = Db::open_reader(dir.path(), Arc::new(At(NOW))).await.unwrap();
+        let db = Reader::open(dir.path(), Arc::new(At(NOW))).await.unwrap();
         db.verify_events().await.unwrap().broken.map(|broken| broken.number)
     };
     assert_eq!(check("SELECT 1").await, None);

@@ -1,5 +1,6 @@
 //! What an authority says, as JSON. Fields and words that are not known here are left alone.
 
+use reconciled_provider::problem::one_line;
 use serde::Deserialize;
 
 /// Where its services are (RFC 8555 §7.1.1).
@@ -107,14 +108,13 @@ impl Problem {
         words.iter().any(|words| self.detail.contains(words))
             || self.subproblems.iter().any(|sub| sub.identifier.is_some())
     }
-    /// One line for people: cut, and without control characters.
+    /// One line for people.
     pub(super) fn text(&self) -> String {
         let mut text = self.detail.clone();
         for sub in &self.subproblems {
             text = format!("{text}; {}", sub.detail);
         }
-        let clean = |c: char| if c.is_control() { ' ' } else { c };
-        let text: String = text.chars().map(clean).take(400).collect();
+        let text = one_line(&text, 400);
         if text.is_empty() { self.word().to_owned() } else { format!("{text} ({})", self.word()) }
     }
 }

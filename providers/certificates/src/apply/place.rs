@@ -11,11 +11,12 @@ use crate::{
     served,
     wish::{Issue, KeyKind, Wish},
 };
+use reconciled_command::{Invocation, NotRun, excerpt};
 use reconciled_provider::Error;
-use std::{process::Stdio, time::Duration};
+use std::time::Duration;
 
-/// Where commands are looked for: the environment of the daemon, which may hold secrets, is not theirs.
-const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+/// Characters of a command's output that are shown.
+const EXCERPT: usize = 300;
 
 /// How often services are looked at that were told again before they are restarted, and how long between two looks.
 const LOOKS: u32 = 5;
@@ -210,23 +211,21 @@ impl Desk<'_> {
         };
         let mut argv = command.iter().map(|argument| argument.replace("{unit}", unit));
         let program = argv.next().unwrap_or_default();
+        let arguments: Vec<String> = argv.collect();
         let what = format!("{verb} {unit} with {program}");
-        let mut command = tokio::process::Command::new(&program);
-        command.args(argv).env_clear().env("PATH", PATH).stdin(Stdio::null()).kill_on_drop(true);
-        let output = match tokio::time::timeout(self.config.timeout, command.output()).await {
-            Ok(Ok(output)) => output,
-            Ok(Err(error)) => {
+        let invocation = Invocation::new(&program, &arguments, self.config.timeout);
+        let output = match reconciled_command::run(invocation).await {
+            Ok(output) => output,
+            Err(NotRun::NotBegun(error)) => {
                 let hint = format!("`{verb}` of the provider entry is the command; is the program there?");
                 return Err(Error::unavailable(what).caused_by(error).hint(hint));
             }
-            Err(_) => return Err(Error::unavailable(format!("{what}: no answer in time"))),
+            Err(NotRun::Late) => return Err(Error::unavailable(format!("{what}: no answer in time"))),
         };
         if output.status.success() {
             return Ok(());
         }
-        let said = String::from_utf8_lossy(&output.stderr);
-        let clean = |c: char| if c.is_control() { ' ' } else { c };
-        let said: String = said.trim().chars().map(clean).take(300).collect();
+        let said = excerpt(&[&output.stderr], EXCERPT);
         Err(Error::unavailable(format!("{what}: {}: {said}", output.status)).hint(format!(
             "the new certificate is in place, and {unit} does not use it yet: what does its log say?"
         )))

@@ -14,6 +14,16 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use reconciled_provider::{At, ErrorKind, Hash, Manifest, SecretMark, Span, problem::did_you_mean};
 use std::{collections::BTreeSet, net::IpAddr};
 
+/// Whom a certificate is for.
+#[derive(Clone, Copy)]
+pub(super) struct Subject<'a> {
+    pub(super) names: &'a BTreeSet<String>,
+    pub(super) addresses: &'a BTreeSet<IpAddr>,
+    pub(super) common_name: Option<&'a str>,
+    /// It may sign others.
+    pub(super) is_ca: bool,
+}
+
 impl Reader<'_> {
     /// Says what is wrong with an issuer as such.
     pub(super) fn check_issuer(&mut self, spec: &IssuerSpec) {
@@ -108,13 +118,7 @@ impl Reader<'_> {
     }
 
     /// What the issuers that a certificate names come to.
-    pub(super) fn issuers(
-        &mut self,
-        spec: &CertificateSpec,
-        names: &BTreeSet<String>,
-        addresses: &BTreeSet<IpAddr>,
-        common_name: Option<&str>,
-    ) -> Option<Vec<Issue>> {
+    pub(super) fn issuers(&mut self, spec: &CertificateSpec, subject: Subject<'_>) -> Option<Vec<Issue>> {
         if spec.issuer_ref.is_some() != spec.issuer_refs.is_empty() {
             let text = "nothing, or more than one thing, says who issues the certificate";
             self.refuse(
@@ -124,19 +128,12 @@ impl Reader<'_> {
             );
             return None;
         }
-        let issuer = |at| self.issuer(at, names, addresses, common_name, spec.is_ca);
+        let issuer = |at| self.issuer(at, subject);
         spec.issuers().map(issuer).collect::<Vec<_>>().into_iter().collect()
     }
 
     /// What the issuer that a certificate names comes to.
-    fn issuer(
-        &mut self,
-        at: &At<IssuerRef>,
-        names: &BTreeSet<String>,
-        addresses: &BTreeSet<IpAddr>,
-        common_name: Option<&str>,
-        is_ca: bool,
-    ) -> Option<Issue> {
+    fn issuer(&mut self, at: &At<IssuerRef>, subject: Subject<'_>) -> Option<Issue> {
         let kind = at.value.kind.as_deref().unwrap_or(ISSUER);
         if !matches!(kind, ISSUER | CLUSTER_ISSUER) {
             let message = format!("`{}` is no kind of issuer", kind.escape_debug());
@@ -159,9 +156,7 @@ impl Reader<'_> {
         // What is wrong with it is said where it stands.
         let spec = found.spec::<IssuerSpec>().0?;
         match (spec.acme, spec.ca, spec.self_signed) {
-            (Some(acme), None, None) => {
-                self.authority(at.span, found, &acme.value, names, addresses, common_name, is_ca)
-            }
+            (Some(acme), None, None) => self.authority(at.span, found, &acme.value, subject),
             (None, Some(ca), None) => self.ca(at.span, found, &ca.value),
             (None, None, Some(_)) => Some(Issue::SelfSigned),
             _ => None,
@@ -220,17 +215,14 @@ impl Reader<'_> {
         Some(Issue::Certificate(scope_name(namespace, &found.name)))
     }
 
-    #[expect(clippy::too_many_arguments, reason = "what a certificate says, and what its issuer does")]
     fn authority(
         &mut self,
         span: Span,
         issuer: &Manifest,
         acme: &AcmeSpec,
-        names: &BTreeSet<String>,
-        addresses: &BTreeSet<IpAddr>,
-        common_name: Option<&str>,
-        is_ca: bool,
+        subject: Subject<'_>,
     ) -> Option<Issue> {
+        let Subject { names, addresses, common_name, is_ca } = subject;
         // What is wrong with it is said where it stands.
         if selected(acme) > SELECTED {
             return None;

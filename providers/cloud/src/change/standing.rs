@@ -2,7 +2,7 @@
 
 use crate::{
     cty::Value,
-    schema::{Attribute, Block, Nesting},
+    schema::{Attribute, Block},
 };
 
 /// A declaration of all that is there. What the provider may fill in is left to it; what it keeps nowhere is not asked for.
@@ -13,7 +13,7 @@ pub(crate) fn standing(block: &Block, state: &Value) -> Value {
         .map(|(name, attribute)| (name.clone(), of_attribute(attribute, state.get(name))));
     let blocks = block.blocks.iter().map(|(name, nested)| {
         let of = |one: &Value| standing(&nested.block, one);
-        (name.clone(), each(nested.nesting, state.get(name), &of))
+        (name.clone(), nested.nesting.each(state.get(name), &of))
     });
     Value::Map(attributes.chain(blocks).collect())
 }
@@ -26,22 +26,10 @@ fn of_attribute(attribute: &Attribute, value: &Value) -> Value {
         // What was declared in it would go with it.
         Some(nested) => {
             let block = Block { attributes: nested.attributes.clone(), ..Block::default() };
-            each(nested.nesting, value, &|one| standing(&block, one))
+            nested.nesting.each(value, &|one| standing(&block, one))
         }
         None if attribute.computed => Value::Null,
         None => value.clone(),
-    }
-}
-
-fn each(nesting: Nesting, value: &Value, of: &dyn Fn(&Value) -> Value) -> Value {
-    match (value, nesting) {
-        (Value::Null, _) => Value::Null,
-        (Value::Seq(all), Nesting::Set) => Value::set(all.iter().map(of).collect()),
-        (Value::Seq(all), _) => Value::Seq(all.iter().map(of).collect()),
-        (Value::Map(all), Nesting::Map) => {
-            Value::Map(all.iter().map(|(key, one)| (key.clone(), of(one))).collect())
-        }
-        (one, _) => of(one),
     }
 }
 

@@ -67,7 +67,7 @@ impl Plugin {
         let Some(identity) = self.identity_type(of, hidden).await? else { return Ok(None) };
         let value = identified(&identity.attributes, &given).map_err(|(why, hint)| {
             let error = Error::invalid(format!("find a {} by its identity: {why}", of.name));
-            hint.into_iter().fold(error, |error, hint| error.hint(hint))
+            error.hint_if(hint)
         })?;
         Ok(Some(write_value(&value, &identity.of)))
     }

@@ -55,11 +55,7 @@ impl<'a> Reader<'a> {
     }
 
     fn refuse(&mut self, span: Span, message: String, hint: Option<String>) {
-        let problem = self.source.problem(span, message);
-        self.problems.push(match hint {
-            Some(hint) => problem.hint(hint),
-            None => problem,
-        });
+        self.problems.push(self.source.problem(span, message).hint_if(hint));
     }
 
     /// Reads what a block declares. `at` is where it stands, for what is missing; `more` are keys that others read.

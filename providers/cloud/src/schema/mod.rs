@@ -103,6 +103,18 @@ pub struct NestedBlock {
 }
 
 impl Nesting {
+    /// `value`, held this way, with `of` each that it holds; nothing stays nothing.
+    pub(crate) fn each(self, value: &Value, of: &dyn Fn(&Value) -> Value) -> Value {
+        match (value, self) {
+            (Value::Null, _) => Value::Null,
+            (Value::Seq(all), Nesting::Set) => Value::set(all.iter().map(of).collect()),
+            (Value::Seq(all), _) => Value::Seq(all.iter().map(of).collect()),
+            (Value::Map(all), Nesting::Map) => {
+                Value::Map(all.iter().map(|(key, one)| (key.clone(), of(one))).collect())
+            }
+            (one, _) => of(one),
+        }
+    }
     fn of(number: i32) -> Result<Nesting, String> {
         match number {
             1 => Ok(Nesting::Single),

@@ -10,7 +10,7 @@ use crate::{
     cty::{Value, write_json},
     hidden::Hidden,
     plugin::{Known, Plugin, ResourceType},
-    schema::{Attribute, Block, NestedBlock, Nesting},
+    schema::{Attribute, Block, NestedBlock},
 };
 use reconciled_provider::Error;
 use std::{
@@ -263,7 +263,7 @@ fn config(block: &Block, state: &Value, is_chosen: &dyn Fn(&str) -> bool) -> Val
 fn of_attribute(attribute: &Attribute, value: &Value) -> Value {
     let Some(nested) = &attribute.nested else { return value.clone() };
     let block = Block { attributes: nested.attributes.clone(), ..Block::default() };
-    held(nested.nesting, value, &|one| config(&block, one, &inner(&block, one)))
+    nested.nesting.each(value, &|one| config(&block, one, &inner(&block, one)))
 }
 
 fn of_block(nested: &NestedBlock, value: &Value) -> Value {
@@ -271,23 +271,11 @@ fn of_block(nested: &NestedBlock, value: &Value) -> Value {
         return nested.empty();
     }
     let block = &nested.block;
-    held(nested.nesting, value, &|one| config(block, one, &inner(block, one)))
+    nested.nesting.each(value, &|one| config(block, one, &inner(block, one)))
 }
 
 fn inner<'a>(block: &'a Block, one: &'a Value) -> impl Fn(&str) -> bool + 'a {
     move |name| is_required(block, name) || !is_zero(one.get(name)) && !is_deprecated(block, name)
-}
-
-fn held(nesting: Nesting, value: &Value, one: &dyn Fn(&Value) -> Value) -> Value {
-    match (value, nesting) {
-        (Value::Null, _) => Value::Null,
-        (Value::Seq(all), Nesting::Set) => Value::set(all.iter().map(one).collect()),
-        (Value::Seq(all), _) => Value::Seq(all.iter().map(one).collect()),
-        (Value::Map(all), Nesting::Map) => {
-            Value::Map(all.iter().map(|(key, value)| (key.clone(), one(value))).collect())
-        }
-        (single, _) => one(single),
-    }
 }
 
 #[cfg(test)]

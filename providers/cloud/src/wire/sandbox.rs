@@ -98,7 +98,7 @@ pub(super) async fn start(launch: &Launch, at: &Path) -> Result<(Channel, Protoc
         Answer::Failed { unsupported, message, hint } => {
             let kind = if unsupported { ErrorKind::Unsupported } else { ErrorKind::Unavailable };
             let error = Error::new(kind, message);
-            Err(hint.into_iter().fold(error, |error, hint| error.hint(hint)))
+            Err(error.hint_if(hint))
         }
     }
 }

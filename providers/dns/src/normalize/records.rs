@@ -72,10 +72,7 @@ pub(super) fn declared<'l>(
                 }
                 Err(error) => {
                     let problem = cx.manifest.error(hosts.span, format!("hosts: {}", error.message));
-                    problems.push(match error.hint {
-                        Some(hint) => problem.hint(hint),
-                        None => problem,
-                    });
+                    problems.push(problem.hint_if(error.hint));
                     continue;
                 }
             }

@@ -5,6 +5,7 @@
 //! PowerDNS takes nothing else.
 
 use super::Refusal;
+use crate::text::quote_one_for_wire;
 use base64::{Engine, engine::general_purpose::STANDARD};
 use std::{
     collections::BTreeMap,
@@ -218,7 +219,7 @@ fn print(key: u16, value: &[u8], out: &mut String) -> Option<()> {
         }
         ECH => STANDARD.encode_string(value, out),
         // PowerDNS wants quotes here, and none elsewhere.
-        _ => quoted(value, out),
+        _ => quote_one_for_wire(value, out),
     }
     Some(())
 }
@@ -230,21 +231,6 @@ fn separated<T>(elements: &[T], out: &mut String, print: impl Fn(&T, &mut String
         }
         print(element, out);
     }
-}
-
-/// Octets as characters within quotes.
-fn quoted(octets: &[u8], out: &mut String) {
-    out.push('"');
-    for byte in octets {
-        match byte {
-            b'"' | b'\\' => out.extend(['\\', char::from(*byte)]),
-            0x20..=0x7e => out.push(char::from(*byte)),
-            _ => {
-                let _ = write!(out, "\\{byte:03}");
-            }
-        }
-    }
-    out.push('"');
 }
 
 /// Octets as characters without quotes.

@@ -1,12 +1,9 @@
 //! The kind `LoadBalancer`, and a balancer in canonical bytes.
 
-use crate::systemd::Why;
-use reconciled_provider::{At, Delta, FieldChange, Observed, Resource};
+use crate::{compare::by_shown, systemd::Why};
+use reconciled_provider::{At, Delta, Observed, Resource};
 use serde::{Deserialize, Serialize};
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 /// Value of `kind`.
 pub const BALANCER: &str = "LoadBalancer";
@@ -104,16 +101,5 @@ pub(crate) fn refused(bytes: &[u8]) -> Option<Why> {
 
 /// How `observed` differs from `desired`, if it does.
 pub(crate) fn compare(desired: &Resource, observed: &Observed) -> Option<Delta> {
-    let bytes = desired.spec.bytes()?;
-    if *bytes == observed.bytes[..] {
-        return None;
-    }
-    let before: BTreeMap<Arc<str>, String> = show(&observed.bytes).unwrap_or_default().into_iter().collect();
-    let after: BTreeMap<Arc<str>, String> = show(bytes).unwrap_or_default().into_iter().collect();
-    let paths: BTreeSet<&Arc<str>> = before.keys().chain(after.keys()).collect();
-    let differing = paths.into_iter().filter(|path| before.get(*path) != after.get(*path));
-    let fields = differing
-        .map(|path| FieldChange::text(path, before.get(path).cloned(), after.get(path).cloned()))
-        .collect();
-    Some(Delta { fields, ..Delta::default() })
+    by_shown(desired, observed, |bytes| show(bytes).unwrap_or_default())
 }

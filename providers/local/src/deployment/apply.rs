@@ -34,20 +34,56 @@ pub(crate) async fn apply(
     if !begin(cx, batch, journal).await? {
         return Ok(());
     }
-    let (instances, templates): (Vec<&Action>, Vec<&Action>) =
-        batch.actions.iter().partition(|action| is_about_one(&action.op));
+    let site = Site { hands, manager, jobs: Jobs::of(manager), cx, journal };
     let is_gone = |action: &&Action| matches!(action.op, Op::Delete { .. });
+    let (instances, others): (Vec<&Action>, Vec<&Action>) =
+        batch.actions.iter().partition(|action| is_about_one(&action.op));
     let (balancers, templates): (Vec<&Action>, Vec<&Action>) =
-        templates.into_iter().partition(|action| balancer::is_balancer(&action.op.id().0));
-    let (gone, kept): (Vec<&Action>, Vec<&Action>) = templates.into_iter().partition(is_gone);
+        others.into_iter().partition(|action| balancer::is_balancer(&action.op.id().0));
+    let (gone, templates): (Vec<&Action>, Vec<&Action>) = templates.into_iter().partition(is_gone);
     let (fewer, instances): (Vec<&Action>, Vec<&Action>) = instances.into_iter().partition(is_gone);
-    let mut unwritten: BTreeMap<&str, Error> = BTreeMap::new();
-    let jobs = Jobs::of(manager);
-    let reloads = Reloads::of(manager, &jobs, kept.len());
-    let turns = kept.iter().map(async |action| {
+    let unwritten = site.turns(&templates).await?;
+    instance::apply(hands, manager, &site.jobs, journal, &instances, &unwritten).await?;
+    // Those that serve until the ones in their place do, at their balancers as well.
+    let staying = staying(hands, manager, cx, &fewer).await;
+    let (stay, fewer): (Vec<&Action>, Vec<&Action>) =
+        fewer.into_iter().partition(|action| staying.contains_key(&*action.op.id().0));
+    let served: BTreeSet<String> = stay.iter().flat_map(|action| Served::of(action).named).collect();
+    let (waiting, balancers): (Vec<&Action>, Vec<&Action>) =
+        balancers.into_iter().partition(|action| !is_gone(action) && served.contains(&*action.op.id().0));
+    let stay = stay.iter().map(|action| (action.id, staying[&*action.op.id().0].clone()));
+    let waiting = waiting.iter().map(|action| (action.id, not_yet(action)));
+    site.hold_back(stay.chain(waiting).map(|(id, error)| (id, Outcome::Failed(error))).collect()).await?;
+    let balancers = Balancers::apply(&site, &balancers).await?;
+    site.leave(fewer, gone, &balancers, &unwritten).await
+}
+
+/// Where a batch is carried out, and who is told what came of it.
+struct Site<'a> {
+    hands: &'a dyn Hands,
+    manager: &'a dyn Manager,
+    jobs: Jobs<'a>,
+    cx: &'a Cx,
+    journal: &'a dyn Journal,
+}
+
+impl Site<'_> {
+    /// Takes a turn with each template that is declared; returns those that were not even written, by name, and why.
+    async fn turns<'b>(&self, templates: &[&'b Action]) -> Result<BTreeMap<&'b str, Error>, Error> {
+        let reloads = Reloads::of(self.manager, &self.jobs, templates.len());
+        let turns = templates.iter().copied().map(|action| self.turn(&reloads, action));
+        let refused = try_join_all(turns).await?;
+        Ok(refused.into_iter().flatten().collect())
+    }
+
+    async fn turn<'b>(
+        &self,
+        reloads: &Reloads<'_>,
+        action: &'b Action,
+    ) -> Result<Option<(&'b str, Error)>, Error> {
         let seat = reloads.seat();
         let taken = match Turn::of(action, &seat) {
-            Some(turn) => turn.take(hands, manager, cx, journal).await,
+            Some(turn) => turn.take(self.hands, self.manager, self.cx, self.journal).await,
             None => {
                 let text = format!("{} is no deployment", action.op.id());
                 Ok(Outcome::Failed(Error::unexpected(text)))
@@ -59,85 +95,106 @@ pub(crate) async fn apply(
             (Outcome::Failed(error), Some((name, _))) => Some((name, error.clone())),
             _ => None,
         };
-        journal.finished(vec![(action.id, outcome)]).await?;
-        Ok::<_, Error>(refused)
-    });
-    unwritten.extend(try_join_all(turns).await?.into_iter().flatten());
-    instance::apply(hands, manager, &jobs, journal, &instances, &unwritten).await?;
-    // Those that serve until the ones in their place do, at their balancers as well.
-    let staying = staying(hands, manager, cx, &fewer).await;
-    let (stay, fewer): (Vec<&Action>, Vec<&Action>) =
-        fewer.into_iter().partition(|action| staying.contains_key(&*action.op.id().0));
-    let served: BTreeSet<String> = stay.iter().flat_map(|action| Served::of(action).named).collect();
-    let (waiting, balancers): (Vec<&Action>, Vec<&Action>) =
-        balancers.into_iter().partition(|action| !is_gone(action) && served.contains(&*action.op.id().0));
-    let kept = stay.iter().map(|action| (action.id, staying[&*action.op.id().0].clone()));
-    let kept = kept.chain(waiting.iter().map(|action| (action.id, not_yet(action))));
-    let kept: Vec<(ActionId, Outcome)> = kept.map(|(id, error)| (id, Outcome::Failed(error))).collect();
-    if !kept.is_empty() {
-        journal.finished(kept).await?;
+        self.journal.finished(vec![(action.id, outcome)]).await?;
+        Ok(refused)
     }
-    let balancers = Balancers::apply(hands, manager, cx, &balancers, journal).await?;
-    let last: Vec<&Action> = fewer.iter().chain(&gone).copied().collect();
-    if last.is_empty() {
-        return Ok(());
+
+    /// Says of some, if any, why nothing is done to them.
+    async fn hold_back(&self, kept: Vec<(ActionId, Outcome)>) -> Result<(), Error> {
+        if kept.is_empty() {
+            return Ok(());
+        }
+        self.journal.finished(kept).await
     }
-    if let Some(balancer) = &balancers.unread {
-        // It may still send requests to those that would go.
-        let why = format!("{balancer} may still name its instances");
-        return journal.finished(kept_all(&last, &why, "it goes once that balancer is as declared")).await;
+
+    /// Has instances go, and then templates, but for those that a balancer may name or that requests are under way to.
+    async fn leave<'b>(
+        &self,
+        fewer: Vec<&'b Action>,
+        gone: Vec<&'b Action>,
+        balancers: &Balancers<'b>,
+        unwritten: &BTreeMap<&str, Error>,
+    ) -> Result<(), Error> {
+        if fewer.is_empty() && gone.is_empty() {
+            return Ok(());
+        }
+        if let Some(balancer) = &balancers.unread {
+            // It may still send requests to those that would go.
+            let why = format!("{balancer} may still name its instances");
+            let last: Vec<&Action> = fewer.iter().chain(&gone).copied().collect();
+            let kept = kept_all(&last, &why, "it goes once that balancer is as declared");
+            return self.journal.finished(kept).await;
+        }
+        let (fewer, gone) = self.keep_named(fewer, gone, balancers).await?;
+        // Requests that are on their way to those that go now.
+        let now = millis(self.cx);
+        let (fewer, gone) = self.keep_busy(fewer, gone, balancers, now).await?;
+        let longest = fewer.iter().map(|action| balancers.wait(action, now)).max();
+        if let Some(wait) = longest.filter(|wait| *wait > 0) {
+            let sleep = self.cx.clock.sleep(Duration::from_millis(wait));
+            select(sleep, pin!(self.cx.stop.wished())).await;
+        }
+        if self.cx.stop.is_set() {
+            let last: Vec<&Action> = fewer.iter().chain(&gone).copied().collect();
+            return self.journal.finished(kept_all(&last, "this process ends", "the next one goes on")).await;
+        }
+        instance::apply(self.hands, self.manager, &self.jobs, self.journal, &fewer, unwritten).await?;
+        for action in gone {
+            let outcome = match take_away(self.hands, self.manager, &self.jobs, action).await {
+                Ok(()) => Outcome::Gone,
+                Err(fault) => fault.into(),
+            };
+            self.journal.finished(vec![(action.id, outcome)]).await?;
+        }
+        Ok(())
     }
-    // A balancer that is suspended, or whose change waits for a person, is in no batch.
-    let (named, fewer): (Vec<&Action>, Vec<&Action>) =
-        fewer.into_iter().partition(|action| balancers.still_naming(action).is_some());
-    for action in &named {
-        let balancer = balancers.still_naming(action).unwrap_or_default();
-        let why = format!("{balancer} may still name it");
-        let hint = "it goes once that balancer is as declared: reconciled status";
-        journal.finished(kept_all(&[action], &why, hint)).await?;
+
+    /// Holds back the instances that a balancer may still name, and their templates; returns the others. A balancer that is
+    /// suspended, or whose change waits for a person, is in no batch.
+    async fn keep_named<'b>(
+        &self,
+        fewer: Vec<&'b Action>,
+        gone: Vec<&'b Action>,
+        balancers: &Balancers<'b>,
+    ) -> Result<(Vec<&'b Action>, Vec<&'b Action>), Error> {
+        let (named, fewer): (Vec<&Action>, Vec<&Action>) =
+            fewer.into_iter().partition(|action| balancers.still_naming(action).is_some());
+        for action in &named {
+            let balancer = balancers.still_naming(action).unwrap_or_default();
+            let why = format!("{balancer} may still name it");
+            let hint = "it goes once that balancer is as declared: reconciled status";
+            self.journal.finished(kept_all(&[action], &why, hint)).await?;
+        }
+        let is_named = |action: &&Action| named.iter().any(|one| name_of(one) == name_of(action));
+        let (held, gone): (Vec<&Action>, Vec<&Action>) = gone.into_iter().partition(is_named);
+        self.hold_back(kept_all(&held, "instances of it are", "it goes once they are gone")).await?;
+        Ok((fewer, gone))
     }
-    let is_named = |action: &&Action| named.iter().any(|one| name_of(one) == name_of(action));
-    let (held, gone): (Vec<&Action>, Vec<&Action>) = gone.into_iter().partition(is_named);
-    if !held.is_empty() {
-        let why = "instances of it are";
-        journal.finished(kept_all(&held, why, "it goes once they are gone")).await?;
+
+    /// Holds back the instances that get their answers out for longer than can be waited for, and their templates; returns the
+    /// others. Nothing else of the host waits for them: until when they stay is remembered, and they come back by themselves.
+    async fn keep_busy<'b>(
+        &self,
+        fewer: Vec<&'b Action>,
+        gone: Vec<&'b Action>,
+        balancers: &Balancers<'b>,
+        now: u64,
+    ) -> Result<(Vec<&'b Action>, Vec<&'b Action>), Error> {
+        let wait = |action: &Action| balancers.wait(action, now);
+        let (busy, fewer): (Vec<&Action>, Vec<&Action>) =
+            fewer.into_iter().partition(|action| wait(action) > SHORT);
+        let mut later: BTreeMap<&str, u64> = BTreeMap::new();
+        for action in &busy {
+            let longest = later.entry(name_of(action)).or_default();
+            *longest = wait(action).max(*longest);
+        }
+        let (held, gone): (Vec<&Action>, Vec<&Action>) =
+            gone.into_iter().partition(|action| later.contains_key(name_of(action)));
+        let of_busy = busy.iter().map(|action| (action.id, under_way(action, wait(action))));
+        let of_held = held.iter().map(|action| (action.id, under_way(action, later[name_of(action)])));
+        self.hold_back(of_busy.chain(of_held).collect()).await?;
+        Ok((fewer, gone))
     }
-    // Requests that are on their way to those that go now.
-    let now = millis(cx);
-    let wait = |action: &Action| balancers.wait(action, now);
-    // The others of the host do not wait for them: until when they stay is remembered, and they come back by themselves.
-    let (busy, fewer): (Vec<&Action>, Vec<&Action>) =
-        fewer.into_iter().partition(|action| wait(action) > SHORT);
-    let mut later: BTreeMap<&str, u64> = BTreeMap::new();
-    for action in &busy {
-        let longest = later.entry(name_of(action)).or_default();
-        *longest = wait(action).max(*longest);
-    }
-    let (held, gone): (Vec<&Action>, Vec<&Action>) =
-        gone.into_iter().partition(|action| later.contains_key(name_of(action)));
-    let of_busy = busy.iter().map(|action| (action.id, under_way(action, wait(action))));
-    let of_held = held.iter().map(|action| (action.id, under_way(action, later[name_of(action)])));
-    let kept: Vec<(ActionId, Outcome)> = of_busy.chain(of_held).collect();
-    if !kept.is_empty() {
-        journal.finished(kept).await?;
-    }
-    if let Some(wait) = fewer.iter().map(|action| wait(action)).max().filter(|wait| *wait > 0) {
-        let (sleep, wished) = (cx.clock.sleep(Duration::from_millis(wait)), cx.stop.wished());
-        select(sleep, pin!(wished)).await;
-    }
-    let last: Vec<&Action> = fewer.iter().chain(&gone).copied().collect();
-    if cx.stop.is_set() {
-        return journal.finished(kept_all(&last, "this process ends", "the next one goes on")).await;
-    }
-    instance::apply(hands, manager, &jobs, journal, &fewer, &unwritten).await?;
-    for action in gone {
-        let outcome = match take_away(hands, manager, &jobs, action).await {
-            Ok(()) => Outcome::Gone,
-            Err(fault) => fault.into(),
-        };
-        journal.finished(vec![(action.id, outcome)]).await?;
-    }
-    Ok(())
 }
 
 /// What the balancers of a batch came to.
@@ -152,16 +209,10 @@ struct Balancers<'a> {
 }
 
 impl<'a> Balancers<'a> {
-    async fn apply(
-        hands: &dyn Hands,
-        manager: &dyn Manager,
-        cx: &Cx,
-        actions: &[&'a Action],
-        journal: &dyn Journal,
-    ) -> Result<Balancers<'a>, Error> {
+    async fn apply(site: &Site<'_>, actions: &[&'a Action]) -> Result<Balancers<'a>, Error> {
         let mut all = Balancers::default();
         for action in actions {
-            let outcome = balancer::apply(cx, hands, manager, action, journal).await?;
+            let outcome = balancer::apply(site.cx, site.hands, site.manager, action, site.journal).await?;
             match &outcome {
                 Outcome::Done(tracked) => {
                     all.left.extend(balancer::left(tracked));
@@ -171,7 +222,7 @@ impl<'a> Balancers<'a> {
                 _ if outcome.error().is_some() => all.unread = Some(action.op.id().clone()),
                 _ => {}
             }
-            journal.finished(vec![(action.id, outcome)]).await?;
+            site.journal.finished(vec![(action.id, outcome)]).await?;
         }
         Ok(all)
     }

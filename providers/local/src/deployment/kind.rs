@@ -2,10 +2,11 @@
 
 use crate::{
     balancer::Front,
+    compare::by_shown,
     hands::Check,
     systemd::{RunState, Why},
 };
-use reconciled_provider::{At, Delta, FieldChange, Hash, Observed, Resource, is_ignored};
+use reconciled_provider::{At, Delta, Hash, Observed, Resource, is_ignored};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -273,20 +274,7 @@ pub(crate) fn keep(desired: &[u8], observed: &[u8], ignored: &[Arc<str>]) -> Vec
 
 /// How `observed` differs from `desired`, if it does.
 pub(crate) fn compare(desired: &Resource, observed: &Observed) -> Option<Delta> {
-    let bytes = desired.spec.bytes()?;
-    if *bytes == observed.bytes[..] {
-        return None;
-    }
-    let before: BTreeMap<_, _> = show(&observed.bytes).unwrap_or_default().into_iter().collect();
-    let after: BTreeMap<_, _> = show(bytes).unwrap_or_default().into_iter().collect();
-    let mut paths: Vec<&Arc<str>> = before.keys().chain(after.keys()).collect();
-    paths.sort();
-    paths.dedup();
-    let differing = paths.into_iter().filter(|path| before.get(*path) != after.get(*path));
-    let fields = differing
-        .map(|path| FieldChange::text(path, before.get(path).cloned(), after.get(path).cloned()))
-        .collect();
-    Some(Delta { fields, ..Delta::default() })
+    by_shown(desired, observed, |bytes| show(bytes).unwrap_or_default())
 }
 
 #[cfg(test)]

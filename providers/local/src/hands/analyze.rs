@@ -3,9 +3,9 @@
 //! It runs with the sandbox of this process, which may see less of the host than the unit will: that a program is not to be
 //! seen from here says nothing of the unit, and is not told. Nor is that the service of a socket is not there yet.
 
-use super::command::PATH;
-use reconciled_provider::Error;
-use std::{collections::BTreeMap, fs, io, path::Path, process::Stdio, time::Duration};
+use reconciled_command::Invocation;
+use reconciled_provider::{Error, problem::one_line};
+use std::{collections::BTreeMap, fs, io, path::Path, time::Duration};
 
 /// A unit as it is to be.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -36,8 +36,25 @@ const LIMIT: Duration = Duration::from_secs(25);
 /// Characters that are shown of what it says.
 const EXCERPT: usize = 500;
 
+/// Octets that are kept of what it says: of the drafts that are asked for at one time, far more than it has against each.
+const KEPT: usize = 1024 * 1024;
+
 /// Drafts that are asked for at one time: each start of the tool takes longer than many units do.
 const AT_ONCE: usize = 100;
+
+/// What it says where it refuses any of them.
+#[derive(Default)]
+struct Said {
+    text: String,
+    /// It said more than is kept.
+    is_cut: bool,
+}
+
+impl Said {
+    fn may_name(&self, draft: &Draft) -> bool {
+        self.is_cut || self.text.contains(&*draft.name)
+    }
+}
 
 /// Asks for drafts: of the machine, or of the user whose home is named.
 ///
@@ -49,13 +66,13 @@ pub(super) async fn verify(units: &[Draft], home: Option<&str>) -> Vec<Result<()
         let said = if some.len() > 1 {
             said(some, home).await.map(Option::unwrap_or_default)
         } else {
-            Ok(String::new())
+            Ok(Said::default())
         };
         let is_alone = some.len() == 1;
         for draft in some {
             all.push(match &said {
                 Err(error) => Err(error.clone()),
-                Ok(said) if !is_alone && !said.contains(&*draft.name) => Ok(()),
+                Ok(said) if !is_alone && !said.may_name(draft) => Ok(()),
                 Ok(_) => one(draft, home).await,
             });
         }
@@ -66,14 +83,14 @@ pub(super) async fn verify(units: &[Draft], home: Option<&str>) -> Vec<Result<()
 async fn one(draft: &Draft, home: Option<&str>) -> Result<(), Error> {
     let Some(said) = said(std::slice::from_ref(draft), home).await? else { return Ok(()) };
     let name = &draft.name;
-    against(draft, &said).map_or(Ok(()), |said| {
+    against(draft, &said.text).map_or(Ok(()), |said| {
         Err(Error::invalid(format!("`systemd-analyze verify` refuses {name}: {said}"))
             .hint("mend the unit in the repository"))
     })
 }
 
-/// What it says where it refuses any of them. It is asked for a unit by its name, so a draft has it, in a folder of its own.
-async fn said(units: &[Draft], home: Option<&str>) -> Result<Option<String>, Error> {
+/// What it says of them, if it refuses any. It is asked for a unit by its name, so a draft has it, in a folder of its own.
+async fn said(units: &[Draft], home: Option<&str>) -> Result<Option<Said>, Error> {
     let folder = tempfile::tempdir();
     let folder =
         folder.map_err(|error| Error::unavailable("make a folder for systemd-analyze").caused_by(error))?;
@@ -83,30 +100,29 @@ async fn said(units: &[Draft], home: Option<&str>) -> Result<Option<String>, Err
             Error::unavailable(format!("write {} for systemd-analyze", draft.name)).caused_by(error)
         })?;
     }
-    let mut command = tokio::process::Command::new("systemd-analyze");
-    // The environment of the daemon may hold secrets, and settings that are not those of systemd.
-    command.env_clear().env("PATH", PATH);
+    let shown = folder.to_string_lossy();
     // A package's unit is where it is, with drop-ins of ours before those that are there (systemd-analyze(1)).
-    command.env("SYSTEMD_UNIT_PATH", format!("{}:", folder.display()));
+    let unit_path = format!("{shown}:");
+    let (mut arguments, mut environment) = (Vec::new(), vec![("SYSTEMD_UNIT_PATH", &*unit_path)]);
     if let Some(home) = home {
         // It puts something into a runtime directory, which need not be that of the manager.
-        command.arg("--user").env("HOME", home).env("XDG_RUNTIME_DIR", folder);
+        arguments.push("--user".to_owned());
+        environment.extend([("HOME", home), ("XDG_RUNTIME_DIR", &*shown)]);
     }
-    let child = command
-        .args(["verify", "--man=no", "--recursive-errors=no"])
-        .args(units.iter().map(|draft| match draft.content {
-            Some(_) => folder.join(&draft.name),
-            None => draft.name.clone().into(),
-        }))
-        .stdin(Stdio::null())
-        .kill_on_drop(true)
-        .output();
-    let output = match tokio::time::timeout(LIMIT, child).await {
-        Ok(Ok(output)) => output,
-        // Not installed, or hung: systemd will say what it has against the unit.
-        Ok(Err(_)) | Err(_) => return Ok(None),
+    arguments.extend(["verify", "--man=no", "--recursive-errors=no"].map(str::to_owned));
+    arguments.extend(units.iter().map(|draft| match draft.content {
+        Some(_) => format!("{shown}/{}", draft.name),
+        None => draft.name.clone(),
+    }));
+    let invocation = Invocation {
+        environment: &environment,
+        kept: KEPT,
+        ..Invocation::new("systemd-analyze", &arguments, LIMIT)
     };
-    let said = String::from_utf8_lossy(&output.stderr).replace(&*folder.to_string_lossy(), "");
+    // Not installed, or hung: systemd will say what it has against the unit.
+    let Ok(output) = reconciled_command::run(invocation).await else { return Ok(None) };
+    let text = String::from_utf8_lossy(&output.stderr).replace(&*shown, "");
+    let said = Said { text, is_cut: output.stderr.len() == KEPT };
     Ok((!output.status.success()).then_some(said))
 }
 
@@ -121,8 +137,7 @@ fn against(draft: &Draft, said: &str) -> Option<String> {
     let name = if is_packaged { &drop_in } else { &draft.name };
     let ours: Vec<&str> = lines.iter().copied().filter(|line| line.contains(&**name)).collect();
     let said = if ours.is_empty() && !is_packaged { lines.join(" ") } else { ours.join("; ") };
-    let is_shown = |c: &char| !c.is_control();
-    (!said.trim().is_empty()).then(|| said.trim().chars().filter(is_shown).take(EXCERPT).collect())
+    (!said.trim().is_empty()).then(|| one_line(&said, EXCERPT))
 }
 
 #[cfg(test)]

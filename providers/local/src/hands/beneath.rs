@@ -202,10 +202,6 @@ pub(super) fn refusal(doing: &str, path: &FilePath, errno: Errno) -> Refusal {
 
 impl From<Refusal> for Error {
     fn from(refusal: Refusal) -> Error {
-        let error = Error::new(refusal.kind, refusal.message);
-        match refusal.hint {
-            Some(hint) => error.hint(hint),
-            None => error,
-        }
+        Error::new(refusal.kind, refusal.message).hint_if(refusal.hint)
     }
 }

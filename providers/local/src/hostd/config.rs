@@ -69,13 +69,7 @@ impl Allowed {
     /// Errors: every problem of it; that others could have written it.
     pub fn read(path: &Path) -> Result<Allowed, Vec<Problem>> {
         let shown = path.to_string_lossy();
-        let whole = |error: &Error| {
-            let problem = Problem::error(error.chain()).in_file(&shown);
-            vec![match &error.hint {
-                Some(hint) => problem.hint(hint.clone()),
-                None => problem,
-            }]
-        };
+        let whole = |error: &Error| vec![Problem::from(error).in_file(&shown)];
         is_ours_alone(path).map_err(|error| whole(&error))?;
         let text = fs::read_to_string(path).map_err(|error| {
             whole(&Error::unavailable("read the configuration of the helper").caused_by(error))

@@ -4,7 +4,7 @@ use super::{
     observe::is_closed,
     reads::{Reads, Then},
 };
-use crate::{cron::Limits, state::Refusal};
+use crate::{compare::by_shown, cron::Limits, state::Refusal};
 use reconciled_provider::{
     At, Delta, Error, ErrorKind, FieldChange, Observed, Resource, ResourceId, is_ignored,
 };
@@ -248,21 +248,9 @@ fn left(id: &ResourceId, path: &str, text: String) -> Result<String, Error> {
 
 /// How `observed` differs from `desired`, if it does.
 pub(crate) fn compare(desired: &Resource, observed: &Observed) -> Option<Delta> {
-    let bytes = desired.spec.bytes()?;
-    if *bytes == observed.bytes[..] {
-        return None;
+    let mut delta = by_shown(desired, observed, show)?;
+    if delta.fields.is_empty() {
+        delta.fields.push(FieldChange::text("onChange", None, None));
     }
-    let before: BTreeMap<_, _> = show(&observed.bytes).into_iter().collect();
-    let after: BTreeMap<_, _> = show(bytes).into_iter().collect();
-    let mut paths: Vec<&Arc<str>> = before.keys().chain(after.keys()).collect();
-    paths.sort();
-    paths.dedup();
-    let differing = paths.into_iter().filter(|path| before.get(*path) != after.get(*path));
-    let mut fields: Vec<FieldChange> = differing
-        .map(|path| FieldChange::text(path, before.get(path).cloned(), after.get(path).cloned()))
-        .collect();
-    if fields.is_empty() {
-        fields.push(FieldChange::text("onChange", None, None));
-    }
-    Some(Delta { fields, ..Delta::default() })
+    Some(delta)
 }

@@ -7,36 +7,100 @@ use super::{Engine, ScopeReport, ScopeState, flapping};
 use crate::{
     error_policy::{self, CAP, Next},
     health,
+    journal::{BatchJournal, Reread, Seen},
     plan::{Change, Reason, Step},
     store::{Condition, ConditionKind, Write},
     survey::View,
 };
-use reconciled_provider::{ActionId, Batch, Error, ErrorKind, Outcome, ResourceId, Scope};
+use reconciled_provider::{ActionId, Error, ErrorKind, Outcome, ResourceId, Scope};
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::Arc,
+    sync::PoisonError,
     time::Duration,
 };
 
+/// What a pass found out and noted down before anything was sent.
+pub(super) struct Noted {
+    /// Resources adopted.
+    pub(super) adopted: usize,
+    /// Resources seen to be as written, or whose bookkeeping moved.
+    pub(super) settled: usize,
+    /// Earlier calls of which it became known what came of them, as in [`ScopeReport::outcomes`].
+    pub(super) outcomes: BTreeMap<(&'static str, &'static str), usize>,
+    /// Scopes to look at again because of that.
+    pub(super) wakes: BTreeSet<Scope>,
+}
+
+/// What was sent, and what came of it.
+pub(super) struct Carried<'a> {
+    pub(super) steps: BTreeMap<ActionId, &'a Step>,
+    pub(super) ended: Vec<(ActionId, Outcome)>,
+    /// How the call as a whole ended.
+    result: Result<(), Error>,
+    /// A claim found no place.
+    lacks_place: bool,
+    /// Why something could not be written down.
+    unwritten: Option<Error>,
+    /// The scope as it was read once everything was written.
+    seen: Option<Seen>,
+}
+
+impl<'a> Carried<'a> {
+    /// What the journal has of a batch, whose call ended with `result`.
+    pub(super) fn of(journal: BatchJournal<'a>, result: Result<(), Error>) -> Carried<'a> {
+        Carried {
+            steps: journal.steps.into_iter().map(|(id, (step, _))| (id, step)).collect(),
+            ended: journal.ended.into_inner().unwrap_or_else(PoisonError::into_inner),
+            result,
+            lacks_place: journal.lacks_place.into_inner(),
+            unwritten: journal.unwritten.into_inner().unwrap_or_else(PoisonError::into_inner),
+            seen: journal.reread.and_then(Reread::into_seen),
+        }
+    }
+}
+
 impl Engine {
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "one private call at the end of a pass that needs all of its parts"
-    )]
+    /// How a pass ended that had nothing to send. `writes` are what it has to write down besides.
+    pub(super) async fn report_unsent(
+        &self,
+        scope: &Scope,
+        view: &View,
+        held: bool,
+        conditions: Vec<Condition>,
+        noted: Noted,
+        mut writes: Vec<Write>,
+    ) -> Result<ScopeReport, Error> {
+        let version = view.plan.known_version(&view.seen).filter(|_| !held);
+        if version != view.memory.version && !view.skipped {
+            writes.push(Write::Version(scope.clone(), version));
+        }
+        conditions_write(scope, &view.memory.conditions, &recorded(view, &conditions), &mut writes);
+        if !writes.is_empty() {
+            self.store.commit(writes).await?;
+        }
+        self.succeeded(scope);
+        let state = state_without_actions(view, held, &conditions, noted.adopted > 0);
+        Ok(ScopeReport {
+            outcomes: noted.outcomes,
+            adopted: noted.adopted,
+            settled: noted.settled,
+            wakes: noted.wakes,
+            recheck: recheck(view),
+            awaited: view.health.awaited,
+            ..ScopeReport::quiet(state, conditions)
+        })
+    }
+
+    /// How a pass ended that sent something.
     pub(super) async fn report(
         &self,
         scope: &Scope,
         view: &View,
-        steps: &[&Step],
-        batch: &Batch,
-        result: Result<(), Error>,
-        ended: Vec<(ActionId, Outcome)>,
-        claimed: BTreeSet<Scope>,
+        carried: Carried<'_>,
         mut conditions: Vec<Condition>,
-        adopted: usize,
+        noted: Noted,
     ) -> Result<ScopeReport, Error> {
-        let by_id: BTreeMap<ActionId, &Step> =
-            batch.actions.iter().map(|a| a.id).zip(steps.iter().copied()).collect();
+        let Carried { steps: by_id, ended, result, lacks_place, unwritten, seen } = carried;
         // What was tried again is refused anew, or no longer.
         let tried: BTreeSet<&ResourceId> =
             ended.iter().filter_map(|(id, _)| Some(&by_id.get(id)?.id)).collect();
@@ -63,7 +127,7 @@ impl Engine {
         }
         // Claims came or went with these outcomes: whoever carries them must look.
         let mut wakes: BTreeSet<Scope> = view.memory.claims_made.iter().map(|c| c.scope.clone()).collect();
-        wakes.extend(claimed);
+        wakes.extend(noted.wakes);
         let is_repair = !ended.is_empty()
             && ended.iter().all(|(id, outcome)| {
                 outcome.error().is_none() && by_id.get(id).is_some_and(|step| flapping::is_repair(step))
@@ -100,14 +164,20 @@ impl Engine {
             // is due anyway, writes the conditions again.
             tracing::warn!(scope = %scope, error = %error.chain(), "conditions not recorded");
         }
+        outcomes.extend(noted.outcomes);
         Ok(ScopeReport {
             outcomes,
             claims,
-            adopted,
+            adopted: noted.adopted,
+            // Also where all that was tried failed: who waits until something is healthy does not wait for that.
+            settled: noted.settled,
             wakes,
             recheck: recheck(view),
             awaited: view.health.awaited,
             is_repair,
+            lacks_place,
+            unwritten,
+            seen: seen.filter(|_| report.state == ScopeState::DueNow),
             ..report
         })
     }
@@ -225,19 +295,10 @@ fn trouble(error: &Error, state: &ScopeState) -> Option<Condition> {
     if error.kind == ErrorKind::Conflict && *state == ScopeState::DueNow {
         return None;
     }
-    Some(Condition {
-        id: None,
-        address: None,
-        kind: if error.kind.stalls() { ConditionKind::Stalled } else { ConditionKind::Waiting },
-        reason: error.kind.word().into(),
-        message: error.chain().into(),
-        hint: error.hint.as_deref().map(Arc::from),
-        since: Duration::ZERO,
-        next_try: match state {
-            ScopeState::DueAt(at) => Some(*at),
-            _ => None,
-        },
-        declared: None,
+    let told = Condition::failed(error);
+    Some(match state {
+        ScopeState::DueAt(at) => told.next_try(*at),
+        _ => told,
     })
 }
 
@@ -248,17 +309,9 @@ fn failure(step: &Step, error: &Error) -> Condition {
     let may_help =
         matches!(error.kind, ErrorKind::Invalid | ErrorKind::Unsupported) && step.change != Change::Delete;
     let otherwise = || declared.filter(|_| may_help).map(|_| declare_otherwise(step).into());
-    Condition {
-        id: Some(step.id.clone()),
-        address: Some(step.address.clone()),
-        kind: if error.kind.stalls() { ConditionKind::Stalled } else { ConditionKind::Waiting },
-        reason: error.kind.word().into(),
-        message: error.chain().into(),
-        hint: error.hint.as_deref().map(Arc::from).or_else(let_go).or_else(otherwise),
-        since: Duration::ZERO,
-        next_try: None,
-        declared,
-    }
+    let mut told = Condition::failed(error).about(step.id.clone(), step.address.clone());
+    told.hint = told.hint.or_else(let_go).or_else(otherwise);
+    Condition { declared, ..told }
 }
 
 /// What to do about a declaration that was refused.

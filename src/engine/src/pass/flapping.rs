@@ -15,7 +15,7 @@ mod futile;
 use super::Engine;
 use crate::{
     plan::{Change, Reason, Step},
-    store::{Condition, ConditionKind, RowState},
+    store::{Condition, RowState},
 };
 use reconciled_provider::{FieldChange, Hash, Outcome, ResourceId, Scope, Shown};
 use std::{collections::BTreeMap, time::Duration};
@@ -171,17 +171,10 @@ fn condition(step: &Step, count: usize) -> Condition {
         }
         _ => String::new(),
     };
-    Condition {
-        id: Some(step.id.clone()),
-        address: Some(step.address.clone()),
-        kind: ConditionKind::Stalled,
-        reason: FLAPPING.into(),
-        message: format!("written {count} times within an hour, and undone each time; {seen}").into(),
-        hint: Some(format!("{find}, then: reconciled sync {}{leave}", step.address).into()),
-        since: Duration::ZERO,
-        next_try: None,
-        declared: None,
-    }
+    let message = format!("written {count} times within an hour, and undone each time; {seen}");
+    Condition::stalled(FLAPPING, message)
+        .about(step.id.clone(), step.address.clone())
+        .hint(format!("{find}, then: reconciled sync {}{leave}", step.address))
 }
 
 /// The annotation that leaves what differs as it is.

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     Desired, drift,
-    plan::{Blocked, EntryPolicy},
+    plan::{Blocked, EntryPolicy, POLICY_FORBIDS},
     store::{Condition, ConditionKind},
     survey::{Survey, View},
 };
@@ -65,7 +65,7 @@ fn only_looking(view: &View) -> Vec<Condition> {
     let left: BTreeSet<&ResourceId> = steps.map(|step| &step.id).collect();
     let told = view.plan.conditions.iter().map(|condition| {
         let is_left = condition.id.as_ref().is_some_and(|id| left.contains(id));
-        if !is_left || &*condition.reason != "PolicyForbids" {
+        if !is_left || &*condition.reason != POLICY_FORBIDS {
             return condition.clone();
         }
         Condition {

@@ -5,9 +5,9 @@
 //! next survey does.
 
 use super::{
-    Engine, Next, ScopeReport, ScopeState,
+    Engine, Next, ScopeReport,
     bookkeeping::bookkeeping,
-    ending::{conditions_write, recheck, recorded, state_without_actions},
+    ending::{Carried, Noted},
     holds::Leave,
 };
 use crate::{
@@ -26,7 +26,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     pin::pin,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex,
         atomic::{AtomicBool, Ordering},
     },
 };
@@ -169,26 +169,9 @@ impl Engine {
         // Who waits until this is healthy is looked at again.
         settled += usize::from(has_news);
         let wakes = wakes(scope, &view, &writes);
+        let mut noted = Noted { adopted, settled, outcomes: found, wakes };
         if batch.actions.is_empty() {
-            let version = view.plan.known_version(&view.seen).filter(|_| !held);
-            if version != view.memory.version && !view.skipped {
-                writes.push(Write::Version(scope.clone(), version));
-            }
-            conditions_write(scope, &view.memory.conditions, &recorded(&view, &conditions), &mut writes);
-            if !writes.is_empty() {
-                self.store.commit(writes).await?;
-            }
-            self.succeeded(scope);
-            let state = state_without_actions(&view, held, &conditions, adopted > 0);
-            return Ok(ScopeReport {
-                outcomes: found,
-                adopted,
-                settled,
-                wakes,
-                recheck: recheck(&view),
-                awaited: view.health.awaited,
-                ..ScopeReport::quiet(state, conditions)
-            });
+            return self.report_unsent(scope, &view, held, conditions, noted, writes).await;
         }
         if !writes.is_empty() {
             self.store.commit(writes).await?;
@@ -218,51 +201,25 @@ impl Engine {
             spans: Mutex::default(),
         };
         let result = self.apply(scope, &batch, &journal).await;
-        let seen = journal.reread.and_then(Reread::into_seen);
-        let lacks_place = journal.lacks_place.into_inner();
-        let unwritten = journal.unwritten.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let ended = journal.ended.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let readers = self.read_again(&ended, &batch, &actionable, fences).await;
-        let claimed = ended.iter().filter_map(|(_, outcome)| match outcome {
+        let carried = Carried::of(journal, result);
+        noted.wakes.extend(self.read_again(&carried, fences).await);
+        let claimed = carried.ended.iter().filter_map(|(_, outcome)| match outcome {
             Outcome::Pending { claims, .. } => Some(claims),
             _ => None,
         });
-        let claimed: BTreeSet<Scope> =
-            claimed.flatten().filter_map(|c| place(c, None, None).ok()).map(|(scope, _)| scope).collect();
-        let mut report = self
-            .report(scope, &view, &actionable, &batch, result, ended, claimed, conditions, adopted)
-            .await?;
-        // Also where all that was tried failed: who waits until something is healthy does not wait for that.
-        report.settled = settled;
-        report.unwritten = unwritten;
-        report.lacks_place = lacks_place;
-        report.wakes.extend(wakes);
-        report.wakes.extend(readers);
-        report.outcomes.extend(found);
-        if report.state == ScopeState::DueNow {
-            report.seen = seen;
-        }
-        Ok(report)
+        let claimed = claimed.flatten().filter_map(|claim| place(claim, None, None).ok());
+        noted.wakes.extend(claimed.map(|(scope, _)| scope));
+        self.report(scope, &view, carried, conditions, noted).await
     }
 
     /// The scopes of what reads what was written just now. What is remembered of them stands no longer.
-    async fn read_again(
-        &self,
-        ended: &[(ActionId, Outcome)],
-        batch: &Batch,
-        steps: &[&Step],
-        fences: &Fences<'_>,
-    ) -> Vec<Scope> {
+    async fn read_again(&self, carried: &Carried<'_>, fences: &Fences<'_>) -> Vec<Scope> {
         if fences.readers.is_empty() {
             return Vec::new();
         }
-        let had_effect: BTreeSet<ActionId> = ended
-            .iter()
-            .filter(|(_, outcome)| !matches!(outcome, Outcome::Failed(_)))
-            .map(|(id, _)| *id)
-            .collect();
-        let written = batch.actions.iter().zip(steps).filter(|(action, _)| had_effect.contains(&action.id));
-        let rows = written.filter_map(|(_, step)| step.work.row.as_ref());
+        let had_effect = carried.ended.iter().filter(|(_, outcome)| !matches!(outcome, Outcome::Failed(_)));
+        let written = had_effect.filter_map(|(id, _)| carried.steps.get(id));
+        let rows = written.filter_map(|step| step.work.row.as_ref());
         let readers = rows.filter_map(|row| fences.readers.get(&row.manifest)).flatten();
         let readers: BTreeSet<&Scope> = readers.copied().collect();
         let writes: Vec<Write> = readers.iter().map(|scope| Write::Version((*scope).clone(), None)).collect();

@@ -3,7 +3,7 @@
 //! Guarantees: each names the resource and, where a person can do something, what to type.
 //! It deliberately decides nothing.
 
-use crate::store::{Condition, ConditionKind};
+use crate::store::Condition;
 use reconciled_provider::{Address, Deltas, Error, Resource, ResourceId};
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -13,67 +13,30 @@ pub const STILL_THERE: &str = "StillThere";
 /// Reasons of what a person resolves by taking it over.
 pub const BY_ADOPT: [&str; 2] = ["Conflict", "ManagementConflict"];
 
-pub(super) fn condition(
-    desired: &Resource,
-    address: Address,
-    kind: ConditionKind,
-    reason: &str,
-    message: String,
-) -> Condition {
-    Condition {
-        id: Some(desired.id.clone()),
-        address: Some(address),
-        kind,
-        reason: reason.into(),
-        message: message.into(),
-        hint: None,
-        since: Duration::ZERO,
-        next_try: None,
-        declared: None,
-    }
-}
-
 pub(super) fn not_yet_visible(desired: &Resource, address: Address, until: Duration) -> Condition {
-    let message = "written, not yet visible to reads".to_string();
-    Condition {
-        next_try: Some(until),
-        ..condition(desired, address, ConditionKind::Waiting, "NotYetVisible", message)
-    }
+    Condition::waiting("NotYetVisible", "written, not yet visible to reads")
+        .about(desired.id.clone(), address)
+        .next_try(until)
 }
 
 /// What was replaced waits for its end: of no condition is anything kept from being in sync.
-pub(super) fn still_there(
-    desired: &Resource,
-    address: Address,
-    former: &[Arc<str>],
-    until: Duration,
-) -> Condition {
+pub(super) fn still_there(address: Address, former: &[Arc<str>], until: Duration) -> Condition {
     let message = format!(
         "{} is what it took the place of, and still there; after that time it is deleted, once nothing refers to it",
         former.join(", ")
     );
-    Condition {
-        id: None,
-        next_try: Some(until),
-        ..condition(desired, address, ConditionKind::Waiting, STILL_THERE, message)
-    }
+    Condition { address: Some(address), ..Condition::waiting(STILL_THERE, message).next_try(until) }
 }
 
 pub(super) fn management_conflict(desired: &Resource, address: Address, other: &str) -> Condition {
     let hint = format!("to take it over: reconciled adopt {address} --from-instance {other}");
     let message = format!("it carries the ownership mark of `{other}`");
-    Condition {
-        hint: Some(hint.into()),
-        ..condition(desired, address, ConditionKind::Stalled, "ManagementConflict", message)
-    }
+    Condition::stalled("ManagementConflict", message).about(desired.id.clone(), address).hint(hint)
 }
 
 pub(super) fn not_ours(desired: &Resource, address: Address, why: &str) -> Condition {
     let hint = format!("to take it over as it is and make it as declared: reconciled adopt {address}");
-    Condition {
-        hint: Some(hint.into()),
-        ..condition(desired, address, ConditionKind::Stalled, "Conflict", why.into())
-    }
+    Condition::stalled("Conflict", why).about(desired.id.clone(), address).hint(hint)
 }
 
 /// It was let go of, and nothing but a person can tell where it is.
@@ -82,18 +45,12 @@ pub(super) fn forgotten(desired: &Resource, address: Address) -> Condition {
         "if it is there, give its id as `reconciled/import` in the manifest, then: reconciled adopt {address}; \
          if it is not, remove the manifest, and put it back once that is in force"
     );
-    let message = "it was forgotten and may still be there; making it would make a second one".to_string();
-    Condition {
-        hint: Some(hint.into()),
-        ..condition(desired, address, ConditionKind::Stalled, "Forgotten", message)
-    }
+    let message = "it was forgotten and may still be there; making it would make a second one";
+    Condition::stalled("Forgotten", message).about(desired.id.clone(), address).hint(hint)
 }
 
 pub(super) fn failed_to_plan(desired: &Resource, address: Address, error: &Error) -> Condition {
-    let kind = if error.kind.stalls() { ConditionKind::Stalled } else { ConditionKind::Waiting };
-    let mut found = condition(desired, address, kind, error.kind.word(), error.chain());
-    found.hint = error.hint.as_deref().map(Arc::from);
-    found
+    Condition::failed(error).about(desired.id.clone(), address)
 }
 
 pub(super) fn differences(deltas: &Deltas, id: &ResourceId) -> String {
@@ -110,10 +67,7 @@ pub(super) fn owned_elsewhere(desired: &Resource, address: Address, owner: &str)
     let message =
         format!("source `{owner}` tracks it and could not be read whole, so it may still declare it");
     let hint = format!("mend source `{owner}`, or take the declaration out of one of the two");
-    Condition {
-        hint: Some(hint.into()),
-        ..condition(desired, address, ConditionKind::Stalled, "OwnedByAnotherSource", message)
-    }
+    Condition::stalled("OwnedByAnotherSource", message).about(desired.id.clone(), address).hint(hint)
 }
 
 #[cfg(test)]

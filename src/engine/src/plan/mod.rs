@@ -6,6 +6,7 @@
 //! It deliberately does not decide whether the steps may be carried out: that is the [`guard`].
 
 mod agreed;
+mod blocked;
 mod condition;
 mod difference;
 pub mod digest;
@@ -26,18 +27,19 @@ mod suspended;
 pub(crate) mod unanswered;
 
 pub use agreed::as_shown;
+pub use blocked::{Blocked, CREATE_UNKNOWN, DRIFTED, Elsewhere, POLICY_FORBIDS};
+pub(crate) use blocked::{MADE_IN_PART, NOT_AS_PLANNED};
 pub use condition::{BY_ADOPT, STILL_THERE};
 pub use kept::{Kept, kept, written};
 pub use reason::Reason;
 pub use reconciled_provider::EntryPolicy;
 pub use shared::Shared;
-pub use step::{Blocked, Change, Elsewhere, Step, Work};
-pub(crate) use step::{MADE_IN_PART, NOT_AS_PLANNED};
+pub use step::{Change, Step, Work};
 
 use crate::{
     desired::{Desired, ManifestMeta},
     selector::Selector,
-    store::{Condition, ConditionKind, Consent, KnownVersion, OpenIntent, Row, ScopeMemory},
+    store::{Condition, Consent, KnownVersion, OpenIntent, Row, ScopeMemory},
     suspension::Suspension,
 };
 use reconciled_provider::{
@@ -296,18 +298,9 @@ pub fn plan(input: &ScopeInput<'_>) -> ScopePlan {
     order::sort(input, &mut out.steps);
     out.resumed = foreseen::resumed(input, &out.steps);
     if !input.seen.complete {
-        out.conditions.push(Condition {
-            id: None,
-            address: None,
-            kind: ConditionKind::Waiting,
-            reason: "IncompleteRead".into(),
-            message: "not all of it could be read: nothing is created or deleted on the word of a part"
-                .into(),
-            hint: None,
-            since: Duration::ZERO,
-            next_try: Some(input.now + INCOMPLETE_AGAIN),
-            declared: None,
-        });
+        let message = "not all of it could be read: nothing is created or deleted on the word of a part";
+        let told = Condition::waiting("IncompleteRead", message);
+        out.conditions.push(told.next_try(input.now + INCOMPLETE_AGAIN));
     }
     out.conditions.sort_by(|a, b| (&a.id, &a.reason).cmp(&(&b.id, &b.reason)));
     out.spent.sort();

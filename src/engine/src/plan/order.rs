@@ -2,12 +2,9 @@
 //! last and in reverse.
 
 use super::{Blocked, Change, Planner, Reason, ScopeInput, ScopePlan, Step};
-use crate::store::{Condition, ConditionKind};
+use crate::store::Condition;
 use reconciled_provider::{Address, ManifestKey, ResourceId, Slot, Version};
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Sorts `steps`.
 ///
@@ -74,17 +71,7 @@ fn left_out(input: &ScopeInput<'_>, address: &Address) -> Condition {
         true => ("it is left as it is", format!("to see how that stands: reconciled explain {address}")),
         false => ("it is not chosen", "choose it as well, or leave out the choice".into()),
     };
-    Condition {
-        id: None,
-        address: None,
-        kind: ConditionKind::Stalled,
-        reason: "LeftOut".into(),
-        message: message.into(),
-        hint: Some(hint.into()),
-        since: Duration::ZERO,
-        next_try: None,
-        declared: None,
-    }
+    Condition::stalled("LeftOut", message).hint(hint)
 }
 
 /// Lets what has no room wait for it, and what makes room for something that waits. Each of the two may be what the other goes

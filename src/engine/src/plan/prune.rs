@@ -4,12 +4,12 @@
 //! a row of that very source. Everything else leaves the resource as it is.
 
 use super::{
-    Blocked, CLAIMS, Change, Elsewhere, EntryPolicy, FOREIGN_DELETE, PROTECTED, Planner, Reason, ScopePlan,
-    Step, Work, place, reason, unanswered,
+    Blocked, CLAIMS, CREATE_UNKNOWN, Change, Elsewhere, EntryPolicy, FOREIGN_DELETE, PROTECTED, Planner,
+    Reason, ScopePlan, Step, Work, place, reason, unanswered,
 };
 use crate::{
     desired::SourceState,
-    store::{Condition, ConditionKind, Consent, OpenIntent, Row},
+    store::{Condition, Consent, OpenIntent, Row},
 };
 use reconciled_provider::{
     Address, Deletion, Delta, Error, Focus, Identity, LeftAlone, Marking, Merged, Observed, Origin, Owner,
@@ -18,7 +18,6 @@ use reconciled_provider::{
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
-    time::Duration,
 };
 
 /// Plans rows whose manifest no longer declares them.
@@ -90,15 +89,9 @@ fn gone(planner: &Planner<'_>, row: &Row, out: &mut ScopePlan) {
         Some(at) => {
             let is_to_go = row.deletion != Deletion::Abandon && row.manifest.source() != CLAIMS;
             out.put_off += u32::from(is_to_go);
-            out.conditions.push(Condition {
-                kind: ConditionKind::Waiting,
-                next_try: Some(at),
-                ..condition(
-                    row,
-                    "NotYetVisible",
-                    "no longer declared; written, not yet visible to reads".into(),
-                )
-            });
+            let message = "no longer declared; written, not yet visible to reads";
+            let told = Condition::waiting("NotYetVisible", message).next_try(at);
+            out.conditions.push(about(row, told));
         }
     }
 }
@@ -145,12 +138,7 @@ fn delete(planner: &Planner<'_>, row: &Row, observed: &Observed, out: &mut Scope
         match shared_with_others(planner, row, observed) {
             Ok(merged) => rest = merged.map(|m| m.resource),
             Err(error) => {
-                let kind = if error.kind.stalls() { ConditionKind::Stalled } else { ConditionKind::Waiting };
-                out.conditions.push(Condition {
-                    kind,
-                    hint: error.hint.as_deref().map(Arc::from),
-                    ..condition(row, error.kind.word(), error.chain())
-                });
+                out.conditions.push(about(row, Condition::failed(&error)));
                 return;
             }
         }
@@ -160,10 +148,8 @@ fn delete(planner: &Planner<'_>, row: &Row, observed: &Observed, out: &mut Scope
     {
         // It was ours and somebody else marked it since: theirs to delete.
         let message = format!("no longer declared, but it carries the ownership mark of `{other}`");
-        out.conditions.push(Condition {
-            hint: Some(format!("to stop tracking it: reconciled forget {}", row.address).into()),
-            ..condition(row, "ManagementConflict", message)
-        });
+        let hint = format!("to stop tracking it: reconciled forget {}", row.address);
+        out.conditions.push(about(row, Condition::stalled("ManagementConflict", message).hint(hint)));
         return;
     }
     let mut found = match rest {
@@ -260,18 +246,8 @@ fn leave(planner: &Planner<'_>, row: &Row, observed: &Observed, rest: Resource) 
     found
 }
 
-fn condition(row: &Row, reason: &str, message: String) -> Condition {
-    Condition {
-        id: Some(row.tracked.id.clone()),
-        address: Some(row.address.clone()),
-        kind: ConditionKind::Stalled,
-        reason: reason.into(),
-        message: message.into(),
-        hint: None,
-        since: Duration::ZERO,
-        next_try: None,
-        declared: None,
-    }
+fn about(row: &Row, told: Condition) -> Condition {
+    told.about(row.tracked.id.clone(), row.address.clone())
 }
 
 /// A create or replacement without an outcome, of a remote that assigns identity: a question to answer by
@@ -301,10 +277,7 @@ fn ambiguous(
                  `reconciled/import`; then: reconciled forget {}",
                 row.address
             );
-            out.conditions.push(Condition {
-                hint: Some(hint.into()),
-                ..condition(row, "CreateUnknown", message.into())
-            });
+            out.conditions.push(about(row, Condition::stalled(CREATE_UNKNOWN, message).hint(hint)));
         }
         return;
     };

@@ -7,14 +7,14 @@ use super::difference::Difference;
 use super::{
     CLAIMS, Change, FOREIGN_DELETE, PROTECTED, Planner, Reason, ScopePlan, Step,
     condition::{
-        condition, differences, failed_to_plan, forgotten, management_conflict, not_ours, not_yet_visible,
+        differences, failed_to_plan, forgotten, management_conflict, not_ours, not_yet_visible,
         owned_elsewhere, still_there,
     },
     prune,
 };
 use crate::{
     desired::ManifestMeta,
-    store::{ConditionKind, Consent, Row, RowState},
+    store::{Condition, Consent, Row, RowState},
 };
 use reconciled_provider::{
     Address, Adopt, Deletion, Delta, FieldChange, Hash, ManifestKey, OWNER_FIELD, Observed, Owner, Resource,
@@ -154,7 +154,7 @@ impl Planner<'_> {
         }
         self.moved(desired, row, Some(observed), &address, out);
         if let Some((delta, until)) = self.still_there(desired) {
-            out.to_come.push(still_there(desired, address.clone(), &delta.former, until));
+            out.to_come.push(still_there(address.clone(), &delta.former, until));
         }
         let difference = self.difference(desired, observed);
         let former = match &difference {
@@ -299,12 +299,13 @@ impl Planner<'_> {
                     format!("waits for what it claims: {} in {}{more}", first.id, first.scope)
                 }
             };
-            let kind = ConditionKind::Waiting;
-            let mut wait = condition(desired, address, kind, "Progressing", message);
-            wait.hint =
-                (!claimed.is_empty()).then(|| "to see what keeps that: reconciled status 'Claim/*'".into());
-            wait.next_try = Some(recheck_at);
-            out.conditions.push(wait);
+            let hint = "to see what keeps that: reconciled status 'Claim/*'";
+            let wait = Condition::waiting("Progressing", message).about(desired.id.clone(), address);
+            out.conditions.push(Condition {
+                hint: (!claimed.is_empty()).then(|| hint.into()),
+                next_try: Some(recheck_at),
+                ..wait
+            });
             return;
         }
         // Its outcome is written under the new name: the old row must not stay beside that.

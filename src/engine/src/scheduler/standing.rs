@@ -33,6 +33,30 @@ pub enum Stance {
 }
 
 impl Stance {
+    /// All of them.
+    pub const ALL: [Stance; 7] = [
+        Stance::Unknown,
+        Stance::InSync,
+        Stance::Waiting,
+        Stance::Held,
+        Stance::Stalled,
+        Stance::Failed,
+        Stance::Suspended,
+    ];
+
+    /// The word for people.
+    pub fn word(self) -> &'static str {
+        match self {
+            Stance::Unknown => "unknown",
+            Stance::InSync => "in sync",
+            Stance::Waiting => "waiting",
+            Stance::Held => "held",
+            Stance::Stalled => "stalled",
+            Stance::Failed => "failed",
+            Stance::Suspended => "suspended",
+        }
+    }
+
     pub(super) fn of(report: &ScopeReport) -> Stance {
         match (&report.state, &report.error) {
             (ScopeState::InSync, _) => Stance::InSync,

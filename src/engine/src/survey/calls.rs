@@ -6,13 +6,12 @@
 use super::{Survey, View};
 use crate::{
     plan::Blocked,
-    store::{Condition, ConditionKind, OpenIntent},
+    store::{Condition, OpenIntent},
 };
 use reconciled_provider::{ActionId, ResourceId};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
 };
 
 /// Reason of what says that a call is under way.
@@ -85,15 +84,6 @@ impl Survey {
 
 fn told(open: &OpenIntent) -> Condition {
     let row = &open.intent.row;
-    Condition {
-        id: Some(row.tracked.id.clone()),
-        address: Some(row.address.clone()),
-        kind: ConditionKind::Waiting,
-        reason: UNDER_WAY.into(),
-        message: format!("the call to {} it is under way", open.intent.op).into(),
-        hint: None,
-        since: Duration::ZERO,
-        next_try: None,
-        declared: None,
-    }
+    Condition::waiting(UNDER_WAY, format!("the call to {} it is under way", open.intent.op))
+        .about(row.tracked.id.clone(), row.address.clone())
 }

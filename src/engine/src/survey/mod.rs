@@ -279,33 +279,8 @@ impl Surveyor {
         options: &SurveyOptions,
     ) -> Result<Survey, Error> {
         let Glance { mut memories, versions, mut seen, late } = glance;
-        let mut names: BTreeSet<Scope> = desired.scopes.keys().cloned().collect();
-        names.extend(memories.iter().filter(|(_, m)| m.is_remembered()).map(|(scope, _)| scope.clone()));
         let mut survey = Survey::default();
-        let is_over = |(scope, memory): &(&Scope, &ScopeMemory)| {
-            !memory.conditions.is_empty()
-                && !memory.is_remembered()
-                && !desired.scopes.contains_key(*scope)
-                && self.entries.contains_key(&scope.provider)
-                && options.only.as_ref().is_none_or(|only| only.contains(*scope))
-                && desired.is_known(&scope.provider)
-        };
-        survey.over = memories.iter().filter(is_over).map(|(scope, _)| scope.clone()).collect();
-        // A guard domain is judged whole, or its limits could be evaded one scope at a time.
-        let whole = |scope: &Scope| {
-            self.entries
-                .get(&scope.provider)
-                .is_some_and(|e| e.observer.info().guard == GuardDomain::Provider)
-        };
-        let counted: BTreeSet<Arc<str>> =
-            options.only.iter().flatten().filter(|s| whole(s)).map(|s| s.provider.clone()).collect();
-        names.retain(|scope| {
-            if !self.entries.contains_key(&scope.provider) {
-                survey.unassigned.push((scope.clone(), memories.get(scope).map_or(0, |m| m.rows.len())));
-                return false;
-            }
-            options.only.as_ref().is_none_or(|only| only.contains(scope) || counted.contains(&scope.provider))
-        });
+        let names = self.chosen(desired, &memories, options, &mut survey);
         let assigns = |entry: &str| {
             let info = self.entries.get(entry).map(|e| e.observer.info());
             info.is_some_and(|info| matches!(info.identity, Identity::Assigned { .. }))
@@ -368,15 +343,59 @@ impl Surveyor {
             .boxed()
         };
         survey.scopes = beside(jobs, |entry| self.width(entry, options), view).await.into_iter().collect();
-        let unknown = twins::unknown(desired, &remembered, &survey);
-        twins::wait(&self.entries, desired, &unknown, &mut survey);
-        twins::former::keep(&self.entries, desired, (&remembered, &unknown), &mut survey);
-        twins::same::keep(&self.entries, desired, &remembered, &mut survey);
-        twins::refuse(desired, &mut survey);
-        behind::end_in_order(&self.entries, desired, &remembered, &mut survey);
+        self.settle(desired, &remembered, &mut survey);
         self.judge(store, desired, &moves, &rows, recovering, &mut survey).await?;
         behind::wait(&self.entries, desired, &mut survey);
         Ok(survey)
+    }
+
+    /// The scopes to look at. What is over, and what is remembered of entries that are not configured, is put down in `survey`.
+    fn chosen(
+        &self,
+        desired: &Desired,
+        memories: &BTreeMap<Scope, ScopeMemory>,
+        options: &SurveyOptions,
+        survey: &mut Survey,
+    ) -> BTreeSet<Scope> {
+        let mut names: BTreeSet<Scope> = desired.scopes.keys().cloned().collect();
+        names.extend(memories.iter().filter(|(_, m)| m.is_remembered()).map(|(scope, _)| scope.clone()));
+        let is_over = |(scope, memory): &(&Scope, &ScopeMemory)| {
+            !memory.conditions.is_empty()
+                && !memory.is_remembered()
+                && !desired.scopes.contains_key(*scope)
+                && self.entries.contains_key(&scope.provider)
+                && options.only.as_ref().is_none_or(|only| only.contains(*scope))
+                && desired.is_known(&scope.provider)
+        };
+        survey.over = memories.iter().filter(is_over).map(|(scope, _)| scope.clone()).collect();
+        // A guard domain is judged whole, or its limits could be evaded one scope at a time.
+        let whole = |scope: &Scope| {
+            self.entries
+                .get(&scope.provider)
+                .is_some_and(|e| e.observer.info().guard == GuardDomain::Provider)
+        };
+        let counted: BTreeSet<Arc<str>> =
+            options.only.iter().flatten().filter(|s| whole(s)).map(|s| s.provider.clone()).collect();
+        names.retain(|scope| {
+            if !self.entries.contains_key(&scope.provider) {
+                survey.unassigned.push((scope.clone(), memories.get(scope).map_or(0, |m| m.rows.len())));
+                return false;
+            }
+            options.only.as_ref().is_none_or(|only| only.contains(scope) || counted.contains(&scope.provider))
+        });
+        names
+    }
+
+    /// What scopes come to together. The order counts: a scope that is refused shows nothing any more, so what looks for
+    /// twins does so before; of all that keeps a step it is the first that is told; and what stays is known before the
+    /// guard counts.
+    fn settle(&self, desired: &Desired, remembered: &twins::Remembered, survey: &mut Survey) {
+        let unknown = twins::unknown(desired, remembered, survey);
+        twins::wait(&self.entries, desired, &unknown, survey);
+        twins::former::keep(&self.entries, desired, (remembered, &unknown), survey);
+        twins::same::keep(&self.entries, desired, remembered, survey);
+        twins::refuse(desired, survey);
+        behind::end_in_order(&self.entries, desired, remembered, survey);
     }
 
     /// Reads of an entry at once, as far as this survey goes.

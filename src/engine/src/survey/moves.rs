@@ -14,7 +14,7 @@ use super::Survey;
 use crate::{
     desired::{Desired, ManifestMeta},
     plan::{Change, Reason, Step},
-    store::{Condition, ConditionKind, MovedAway, Row, ScopeMemory},
+    store::{Condition, MovedAway, Row, ScopeMemory},
 };
 use reconciled_provider::{Address, ManifestKey, Resource, ResourceId, Scope, problem::did_you_mean};
 use std::{
@@ -90,17 +90,8 @@ impl Moves {
             let stays = |step: &Step| step.id != to.1 || step.change != Change::Create;
             view.plan.steps.retain(stays);
             view.plan.resumed.retain(stays);
-            view.plan.conditions.push(Condition {
-                id: Some(to.1.clone()),
-                address: Some(address.clone()),
-                kind: ConditionKind::Waiting,
-                reason: "MoveWaits".into(),
-                message: why.clone(),
-                hint: None,
-                since: Duration::ZERO,
-                next_try: Some(now + AGAIN),
-                declared: None,
-            });
+            let told = Condition::waiting("MoveWaits", why.clone()).about(to.1.clone(), address.clone());
+            view.plan.conditions.push(told.next_try(now + AGAIN));
             view.plan.conditions.sort_by(|a, b| (&a.id, &a.reason).cmp(&(&b.id, &b.reason)));
         }
     }

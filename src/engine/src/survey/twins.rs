@@ -18,13 +18,12 @@ use super::{Survey, View, Watched};
 use crate::{
     desired::Desired,
     plan::{Blocked, Change},
-    store::{Condition, ConditionKind, OpenIntent, Row, ScopeMemory},
+    store::{Condition, OpenIntent, Row, ScopeMemory},
 };
 use reconciled_provider::{Address, Error, ManifestKey, Observed, ResourceId, Scope, Spec};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
-    time::Duration,
 };
 
 /// A resource that stands for a thing.
@@ -234,17 +233,7 @@ fn has_row(rows: &[Row], id: &ResourceId) -> bool {
 fn not_taken_over(id: &ResourceId, address: &Address, owner: &Address) -> Condition {
     let message = format!("is taken over once {owner} can be read: both may be one thing");
     let hint = format!("if {owner} is not meant to have it: reconciled forget {owner}");
-    Condition {
-        id: Some(id.clone()),
-        address: Some(address.clone()),
-        kind: ConditionKind::Waiting,
-        reason: "WaitingForTwin".into(),
-        message: message.into(),
-        hint: Some(hint.into()),
-        since: Duration::ZERO,
-        next_try: None,
-        declared: None,
-    }
+    Condition::waiting("WaitingForTwin", message).about(id.clone(), address.clone()).hint(hint)
 }
 
 #[cfg(test)]

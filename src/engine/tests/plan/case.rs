@@ -49,7 +49,7 @@ use reconciled_engine::{
         guard::{self, GuardLimits, Unread, Verdict},
         kept, plan, written,
     },
-    store::{ClaimRow, Condition, ConditionKind, Consent, Intent, OpenIntent, ScopeMemory},
+    store::{ClaimRow, Condition, Consent, Intent, OpenIntent, ScopeMemory},
     suspension::{Extent, Passes, StoppedBy, Suspension},
 };
 use reconciled_provider::{
@@ -333,16 +333,11 @@ impl Case {
                 self.observer.former.insert(line.at(1).into(), former);
             }
             "refused-before" => {
+                let reason = line.get("reason").unwrap_or("invalid");
                 let condition = Condition {
                     id: Some(line.at(1).into()),
-                    address: None,
-                    kind: ConditionKind::Stalled,
-                    reason: line.get("reason").unwrap_or("invalid").into(),
-                    message: "the remote does not take it".into(),
-                    hint: None,
-                    since: Duration::ZERO,
-                    next_try: None,
                     declared: Some(hash(line.at(2))),
+                    ..Condition::stalled(reason, "the remote does not take it")
                 };
                 self.place(scope).memory.conditions.push(condition);
             }

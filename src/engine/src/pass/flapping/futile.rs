@@ -7,10 +7,10 @@
 use super::{LIMIT, hash, ignoring};
 use crate::{
     plan::{Change, MADE_IN_PART, NOT_AS_PLANNED, Step},
-    store::{Condition, ConditionKind},
+    store::Condition,
 };
 use reconciled_provider::{ErrorKind, Hash, Outcome, ResourceId, Scope};
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc};
 
 /// Writes that ended in part, by resource.
 #[derive(Debug, Default)]
@@ -69,18 +69,9 @@ impl Futile {
                 ),
             ),
         };
-        Some(Condition {
-            id: Some(step.id.clone()),
-            address: Some(step.address.clone()),
-            kind: ConditionKind::Stalled,
-            reason: reason.into(),
-            message: message.into(),
-            hint: Some(hint.into()),
-            since: Duration::ZERO,
-            next_try: None,
-            // The next process knows nothing of the others, and would make it as often again.
-            declared: step.declared(),
-        })
+        let told = Condition::stalled(reason, message).about(step.id.clone(), step.address.clone());
+        // The next process knows nothing of the others, and would make it as often again.
+        Some(Condition { declared: step.declared(), ..told.hint(hint) })
     }
 
     pub(super) fn acquit(&mut self, scope: &Scope) {

@@ -1,0 +1,348 @@
+//! What keeps a step from being taken, and the words for it.
+//!
+//! Guarantees: whatever keeps a step says what is the matter, and what to type where a person can do something. It deliberately
+//! does not find out whether anything does.
+
+use super::{Change, EntryPolicy, Step};
+use crate::{
+    store::{Condition, ConditionKind},
+    suspension::{BY_MANIFEST, BY_PERSON, StoppedBy, Suspension, WINDOW_CLOSED},
+};
+use reconciled_provider::{Address, Drift, ManifestKey, Reference, ResourceId, Scope};
+use std::{sync::Arc, time::Duration};
+
+/// Where something is declared that is tracked in another scope.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Elsewhere {
+    /// The scope.
+    pub scope: Scope,
+    /// What it is called there. None where only a file with errors declares it.
+    pub address: Option<Address>,
+}
+
+/// What a remote was to make and made in part, again and again.
+pub(crate) const MADE_IN_PART: &str = "MadeInPart";
+
+/// What a remote planned and did not bring about, again and again.
+pub(crate) const NOT_AS_PLANNED: &str = "NotAsPlanned";
+
+/// Reason of what may have been made by a call that has no answer.
+pub const CREATE_UNKNOWN: &str = "CreateUnknown";
+
+/// Reason of what was changed by hand, and is left so.
+pub const DRIFTED: &str = "Drifted";
+
+/// Reason of what the entry or the manifest does not let be written.
+pub const POLICY_FORBIDS: &str = "PolicyForbids";
+
+/// Reason of what is to be deleted and is stood on by others.
+const STILL_NEEDED: &str = "StillNeeded";
+
+/// What keeps a step from being taken now.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Blocked {
+    /// Outputs of these manifests are not known yet.
+    Reference(Vec<ManifestKey>),
+    /// This output is not among those of its manifest, which is in sync: nothing is to be waited for.
+    NoOutput {
+        /// The output.
+        reference: Box<Reference>,
+        /// What to do about it.
+        hint: Arc<str>,
+    },
+    /// This manifest is not ready yet.
+    Dependency(ManifestKey),
+    /// What shall be deleted is of a manifest that another one depends on.
+    Dependant {
+        /// The manifest.
+        on: ManifestKey,
+        /// One that depends on it.
+        by: ManifestKey,
+        /// That one is to depend on it, and it declares other things by now, perhaps the same one at another entry, which are not
+        /// ready yet.
+        is_declared: bool,
+    },
+    /// This manifest was not written since, and stands on what the one before was.
+    StandsOnFormer(ManifestKey),
+    /// What this manifest was before is still there, and stands on what the one before was.
+    StoodOnByFormer(ManifestKey),
+    /// What shall take its place cannot be made.
+    Successor(Box<Address>),
+    /// This is in its place and stays.
+    Occupied {
+        /// What is there.
+        by: ResourceId,
+        /// The inventory knows it.
+        is_tracked: bool,
+        /// It is declared, and what has no room is only claimed: it never makes any.
+        is_declared: bool,
+    },
+    /// What it would be in is not there, and not made now.
+    NoHolder {
+        /// What all of the scope are in.
+        holder: Box<Address>,
+        /// What keeps that.
+        told: Box<Condition>,
+    },
+    /// This one may be about to take it over, and could not be looked up.
+    Heir(Box<Address>),
+    /// This one was being made, and nobody knows what came of that: what was found may be that one.
+    Mistakable(Box<Address>),
+    /// What was in its place before is this one by now.
+    Taken(Box<Address>),
+    /// This one is the same thing, and would go with it.
+    Same(Box<Address>),
+    /// It is declared there by now, and not as it shall be yet.
+    Elsewhere(Box<Elsewhere>),
+    /// Others are in it that would go with it.
+    NotEmpty {
+        /// How many.
+        kept: usize,
+        /// One of them.
+        such_as: Arc<str>,
+    },
+    /// It was done again and again and came to nothing, and just that is declared still.
+    Futile(Box<Condition>),
+    /// The drift mode says not to heal.
+    Drift(Drift),
+    /// The entry's policy does not allow it.
+    EntryPolicy(EntryPolicy),
+    /// Its manifest forbids it (`reconciled/policy`).
+    OwnPolicy(EntryPolicy),
+    /// The manifest says `suspend`, or a person stopped it.
+    Suspended(Option<Arc<Suspension>>),
+    /// A create may be under way that no read can see yet; looked for again at this time.
+    Ambiguous(Option<Duration>),
+    /// A call about it is under way.
+    UnderWay(Box<Condition>),
+}
+
+impl Blocked {
+    /// The condition that tells a person.
+    pub(crate) fn condition(&self, step: &Step) -> Condition {
+        let told = match self {
+            Blocked::Reference(keys) => Condition {
+                hint: keys.first().map(|key| why(key).into()),
+                ..Condition::waiting("WaitingForOutput", format!("waits for an output of {}", names(keys)))
+            },
+            Blocked::NoOutput { reference, hint } => {
+                let (target, path) = (name(&reference.target), &reference.path);
+                let message = format!("{target} is in sync and puts out no `{path}`");
+                Condition::stalled("NoSuchOutput", message).hint(hint.clone())
+            }
+            Blocked::Dependency(key) => {
+                let message = format!("waits until {} is ready", name(key));
+                Condition::waiting("WaitingForDependency", message).hint(why(key))
+            }
+            Blocked::Dependant { on, by, is_declared: false } => {
+                let (on, by_name) = (name(on), name(by));
+                let message = format!("is deleted once nothing depends on {on} any more, as {by_name} does");
+                Condition::waiting(STILL_NEEDED, message).hint(why(by))
+            }
+            Blocked::Dependant { on, by, is_declared: true } => {
+                let (on_name, by) = (name(on), name(by));
+                let message =
+                    format!("is deleted once what {on_name} declares now is ready, since {by} depends on it");
+                Condition::waiting(STILL_NEEDED, message).hint(why(on))
+            }
+            Blocked::StandsOnFormer(key) => {
+                let message =
+                    format!("the one before it is deleted once {} has moved on to the new one", name(key));
+                Condition::waiting(STILL_NEEDED, message).hint(why(key))
+            }
+            Blocked::StoodOnByFormer(key) => {
+                let message = format!("the one before it is deleted once the one before {} is", name(key));
+                Condition::waiting(STILL_NEEDED, message).hint(why(key))
+            }
+            Blocked::Successor(address) => {
+                let message = format!("stays until {address} can take its place, which cannot be made");
+                let hint = format!("to see why: reconciled explain {address}");
+                Condition::waiting("WaitingForSuccessor", message).hint(hint)
+            }
+            Blocked::Occupied { by, is_tracked: true, is_declared: true } => {
+                let hint = format!(
+                    "take {by} out of its manifest, or say in the one that claims this that it goes elsewhere; the page of its \
+                     kind says how"
+                );
+                let message = format!("cannot be made beside {by}, which is declared");
+                Condition::stalled("Occupied", message).hint(hint)
+            }
+            Blocked::Occupied { by, is_tracked: true, .. } => {
+                let hint = "`status` says what keeps it: a suspension, a source that is in error, a rule of its manifest";
+                let message = format!("cannot be made beside {by}, which stays for now");
+                Condition::waiting("WaitingForRoom", message).hint(hint)
+            }
+            Blocked::Occupied { by, is_tracked: false, .. } => {
+                let message = format!("cannot be made beside {by}, which is somebody else's");
+                Condition::stalled("Occupied", message)
+                    .hint("delete it at the remote, or take this declaration back")
+            }
+            Blocked::NoHolder { holder, told } => Condition {
+                reason: match told.kind {
+                    // Who may let it go on is told apart by that.
+                    ConditionKind::Suspended => told.reason.clone(),
+                    _ => "WaitingForHolder".into(),
+                },
+                message: format!("waits until {holder} is made: {}", told.message).into(),
+                declared: None,
+                ..(**told).clone()
+            },
+            Blocked::Heir(address) => {
+                let message = format!(
+                    "stays until {address} can be read: that waits or failed, and may be the same thing"
+                );
+                let hint = format!(
+                    "if it takes its place, say there `reconciled/moved-from: {}`; if it is to stay whatever comes: \
+                     reconciled forget {}",
+                    step.address, step.address
+                );
+                Condition::waiting("WaitingForTwin", message).hint(hint)
+            }
+            Blocked::Mistakable(address) => {
+                let message = format!(
+                    "stays until it is known whether {address} was made: what is there may be that one"
+                );
+                Condition::waiting("WaitingForTwin", message).hint(why_of(address))
+            }
+            Blocked::Taken(address) => {
+                let message = format!(
+                    "stays, since what it was before it was replaced is {address} by now, and would go with it"
+                );
+                let hint = format!(
+                    "it is left to that one: reconciled forget {own}, give its id as reconciled/import in its manifest, \
+                     and reconciled adopt {own}; if they are two, delete by hand what it was before",
+                    own = step.address
+                );
+                Condition::stalled("TakenOver", message).hint(hint)
+            }
+            Blocked::Same(address) => {
+                let message = format!("stays, since {address} is the same thing, and would go with it");
+                let hint = format!(
+                    "that one has it from now on: reconciled forget {}; if they are two, delete this one by hand",
+                    step.address
+                );
+                Condition::stalled("SameThing", message).hint(hint)
+            }
+            Blocked::Elsewhere(there) => {
+                let Elsewhere { scope, address } = &**there;
+                let (message, hint) = match address {
+                    Some(address) => (
+                        format!("stays until {address} is in {scope}, where it is declared now"),
+                        why_of(address),
+                    ),
+                    None => (
+                        format!("stays until it is in {scope}, where a file with errors declares it"),
+                        "`status` names the files with errors".into(),
+                    ),
+                };
+                Condition::waiting("WaitingForMove", message).hint(hint)
+            }
+            Blocked::NotEmpty { kept, such_as } => {
+                let message = format!(
+                    "stays, since {kept} in it would go with it that are not deleted by this plan, such as {such_as}"
+                );
+                let hint = format!(
+                    "delete them at the remote, or declare them first so that they are adopted; to keep it all and \
+                     stop tracking it: reconciled forget {}",
+                    step.address
+                );
+                Condition::stalled("NotEmpty", message).hint(hint)
+            }
+            // It has been told as it is.
+            Blocked::Futile(told) | Blocked::UnderWay(told) => return (**told).clone(),
+            Blocked::Drift(_) => {
+                let hint = format!(
+                    "the manifest or source says `drift: warn`; to heal it once, set `drift: heal` on {}",
+                    step.address
+                );
+                Condition::stalled(DRIFTED, "it was changed by hand").hint(hint)
+            }
+            Blocked::EntryPolicy(policy) => {
+                let (word, change) = (policy.word(), step.change.word());
+                let message = format!("the entry's `policy: {word}` does not allow to {change} it");
+                let hint = match step.change {
+                    Change::Abandon => step.let_go_unwritten(),
+                    _ if step.is_undeclared() => format!(
+                        "change `policy` of the entry in the configuration of the host, or declare it again; to keep it and \
+                         let go of it: reconciled forget {}",
+                        step.address
+                    ),
+                    _ => "change `policy` of the entry in the configuration of the host, or what is declared"
+                        .into(),
+                };
+                Condition::stalled(POLICY_FORBIDS, message).hint(hint)
+            }
+            Blocked::OwnPolicy(policy) => {
+                let (word, change) = (policy.word(), step.change.word());
+                let message =
+                    format!("its manifest's `reconciled/policy: {word}` does not allow to {change} it");
+                Condition::stalled(POLICY_FORBIDS, message)
+                    .hint("change that annotation, or what is declared")
+            }
+            Blocked::Suspended(None) => {
+                let message = "its manifest says `suspend`";
+                Condition::of(ConditionKind::Suspended, BY_MANIFEST, message)
+                    .hint("to let it go on, take `suspend` out of the manifest")
+            }
+            Blocked::Suspended(Some(by)) => {
+                let (reason, message) = match by.stopped_by {
+                    StoppedBy::Window(_) => (WINDOW_CLOSED, by.reason.clone()),
+                    StoppedBy::Person => {
+                        (BY_PERSON, format!("suspended by {}: {}", by.actor, by.reason).into())
+                    }
+                };
+                let told = Condition::of(ConditionKind::Suspended, reason, message).hint(by.remedy());
+                Condition { next_try: by.until, ..told }
+            }
+            Blocked::Ambiguous(None) => {
+                let message = "an earlier create may have succeeded, and the remote cannot tell";
+                let hint = format!(
+                    "look at the remote: if it is there, give its id as `reconciled/import` in the manifest; \
+                     if it is not: reconciled forget {}",
+                    step.address
+                );
+                Condition::stalled(CREATE_UNKNOWN, message).hint(hint)
+            }
+            Blocked::Ambiguous(Some(at)) => {
+                let message = "an earlier create may have succeeded; looked for until reads must show it";
+                Condition::waiting(CREATE_UNKNOWN, message).next_try(*at)
+            }
+        };
+        told.about(step.id.clone(), step.address.clone())
+    }
+}
+
+/// What to type to see why something is not as it shall be.
+fn why(key: &ManifestKey) -> String {
+    why_of(&Address::of(key, None))
+}
+
+fn why_of(address: &Address) -> String {
+    format!("to see how that stands: reconciled explain {address}")
+}
+
+fn name(key: &ManifestKey) -> String {
+    Address::of(key, None).to_string()
+}
+
+/// Each once, however many of its outputs are meant.
+fn names(keys: &[ManifestKey]) -> String {
+    let mut names = Vec::new();
+    for name in keys.iter().map(name) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_manifest_is_named_once_however_many_of_its_outputs_are_waited_for() {
+        let key = |name| ManifestKey::new("infra", "toy", "Thing", "", name);
+        assert_eq!(names(&[key("b"), key("a"), key("b")]), "Thing/b, Thing/a");
+    }
+}
