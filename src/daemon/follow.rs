@@ -3,10 +3,11 @@
 //! Guarantees: a poll that hangs delays no source of another repository, and those of its own by [`together::TOGETHER`] at most; what
 //! moved in one repository comes into force [together] for all sources that follow it; whoever asks is answered after a poll that
 //! began after the question, and after what it found came into force. Who only hints is not answered, and is followed by a poll
-//! that began after the hint; any number of hints makes at most one poll in [`HINTS`]. Beginning
-//! needs no remote: what is in force is taken from the mirrors, and what they have that is newer keeps what it declares. Only
-//! where the state was restored nothing of a source is done before it was had since: what came into force after the backup
-//! would be taken back.
+//! that began after the hint; any number of hints makes at most one poll in [`HINTS`]. What a poll came to counts only while what it
+//! judged by is in force: else a rewind would look like none. Beginning needs no remote: what is in force is taken from the mirrors,
+//! and what they have that is newer keeps what it declares; what left a source is deleted once those of its repository that follow
+//! other refs have answered. Only where the state was restored nothing of a source is done before it was had since: what came into
+//! force after the backup would be taken back.
 
 mod in_force;
 mod polls;
@@ -83,11 +84,14 @@ struct Source {
     is_hinted: bool,
     /// When the last poll began, since the epoch.
     began: Duration,
-    /// The [round](Loop::round) of the last poll, of the last that was told what the ref is at and is concluded, and of the last
-    /// that found another commit.
+    /// The [round](Loop::round) of the last poll, and of the last that was told what the ref is at and is concluded.
     asked: u64,
     answered: u64,
+    /// The first round that began after another commit was found.
     moved: u64,
+    /// How often another commit came into force, and how often it had when the last poll began.
+    arrivals: u64,
+    judged_after: u64,
     /// A poll that came back and has not been concluded.
     back: Option<Back>,
     /// Consent to a rewind, for the next poll.
@@ -150,10 +154,10 @@ pub(super) fn follow(
 ) -> (Follower, Loop) {
     let (send, questions) = mpsc::unbounded_channel();
     let shown = Arc::<Mutex<Shown>>::default();
-    // What it moved to before still is what others of its repository may not be at.
-    let awaits = |name: &Arc<str>| {
+    // That it is ahead of none of its repository, only the instance before this one can tell.
+    let is_ahead = |name: &Arc<str>| {
         let before = bids.as_ref().and_then(|before| before.desired.sources.get(name));
-        before.is_some_and(|state| state.awaits.is_some())
+        before.is_none_or(|state| state.awaits.is_some())
     };
     let source = |config: &SourceConfig| Source {
         config: config.clone(),
@@ -166,7 +170,9 @@ pub(super) fn follow(
         began: Duration::ZERO,
         asked: 0,
         answered: 0,
-        moved: u64::from(awaits(&config.name)),
+        moved: u64::from(is_ahead(&config.name)),
+        arrivals: 0,
+        judged_after: 0,
         back: None,
         accept_rewind: None,
         rewinding: None,
@@ -369,13 +375,20 @@ impl Loop {
         let now = self.session.surveyor.cx.clock.now();
         let Some(source) = self.sources.get_mut(&name) else { return };
         source.is_polling = false;
-        let is_final = !std::mem::take(&mut source.again);
+        let is_void = source.judged_after != source.arrivals;
+        let is_final = !std::mem::take(&mut source.again) && !is_void;
         source.due = if is_final { now + spread(source) } else { Duration::ZERO };
         if std::mem::take(&mut source.is_hinted) {
             source.due = source.due.min(after_hint(source, now));
         }
         let has_answered = polled.as_ref().is_ok_and(|snapshot| snapshot.behind.is_none());
         self.session.metrics.polled(&name, has_answered);
+        if is_void {
+            source.ask_anew();
+            let nothing =
+                Back { is_final, is_loaded: has_rotated, answered: None, moved_at: None, snapshot: None };
+            return self.came_back(&name, nothing);
+        }
         let answered = is_told(&polled).then_some(source.asked);
         let (snapshot, has_news) = match polled {
             Ok(snapshot) => {

@@ -1,22 +1,28 @@
 //! Sources of one repository that are not at one commit: the other may declare by now what this one declares no longer.
 //!
 //! Guarantees: what leaves one source while another one of the same repository is not known to be as far is not deleted, whichever way
-//! that came about: it cannot be read, refuses the commit, or was not asked yet. It is told by the commits of sources that follow
-//! the same ref, so that it holds for `plan`, `apply` and the daemon alike and after a restart; of other refs the daemon says it
-//! ([`Snapshot::awaits`]), to whoever plans for it as well, as long as it knows. It deliberately keeps no declaration from counting.
+//! that came about: it cannot be read, refuses the commit, was not asked yet, or is at the commit with errors: what left may be in what
+//! cannot be read of it. It is told by the commits of sources that follow the same ref, and their errors, so that it holds for `plan`,
+//! `apply` and the daemon alike and after a restart. Of other refs it is enough that they answered since: the daemon says whether
+//! ([`Snapshot::awaits`]), to whoever plans for it as well. One that begins knows of none that has, and who has no daemon asks them. It
+//! deliberately keeps no declaration from counting.
 
 use super::{Outlook, Session, Snapshot, sources};
 use crate::config::{Config, GitRef, SourceConfig};
-use reconciled_engine::Desired;
+use reconciled_engine::{Desired, SourceState};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
 
 impl Session {
-    /// Has sources wait with what they delete for those that are behind.
+    /// Has sources wait with what they delete for those that are behind, or of which not all can be read.
     pub(super) fn await_who_is_behind(&self, outlook: &mut Outlook) {
-        let mut awaited = apart(&self.config, &outlook.snapshots);
+        let Outlook { withheld, desired, .. } = &*outlook;
+        let is_whole = |name: &Arc<str>| {
+            !withheld.contains(name) && desired.sources.get(name).is_some_and(SourceState::is_whole)
+        };
+        let mut awaited = apart(&self.config, &outlook.snapshots, is_whole);
         for snapshot in &outlook.snapshots {
             if let Some(other) = &snapshot.awaits {
                 awaited.entry(snapshot.name.clone()).or_insert_with(|| other.clone());
@@ -30,8 +36,25 @@ impl Session {
     }
 }
 
+/// Has `snapshots` wait for sources of other refs that could not be asked beside them.
+pub(super) fn await_unasked(config: &Config, snapshots: &mut [Snapshot]) {
+    let mut awaited = BTreeMap::new();
+    for (name, others) in siblings(config) {
+        let is_unasked = |other: &&Arc<str>| {
+            let may_pass = |there: &Snapshot| there.behind.as_ref().is_some_and(|error| error.may_pass());
+            follows(config, other) != follows(config, &name) && at(snapshots, other).is_none_or(may_pass)
+        };
+        if let Some(other) = others.iter().find(is_unasked) {
+            awaited.insert(name, other.clone());
+        }
+    }
+    for snapshot in snapshots.iter_mut().filter(|snapshot| !is_chosen(snapshot)) {
+        snapshot.awaits = awaited.remove(&snapshot.name);
+    }
+}
+
 /// Has `snapshots` wait for sources of other refs as a daemon has them wait, by what it has `in_force`; not for those that it will have
-/// `heard` by the time that it does what is planned.
+/// `heard` by the time that it does what is planned. Where one moved since, it asks the others as they were asked for this.
 pub fn await_alike(
     config: &Config,
     in_force: &Desired,
@@ -39,16 +62,21 @@ pub fn await_alike(
     snapshots: &mut [Snapshot],
 ) {
     for snapshot in snapshots.iter_mut().filter(|snapshot| !is_chosen(snapshot)) {
-        let awaits = in_force.sources.get(&snapshot.name).and_then(|state| state.awaits.clone());
+        let state = in_force.sources.get(&snapshot.name);
+        let has_moved = state.is_none_or(|state| state.revision != snapshot.revision);
         let is_other = |other: &Arc<str>| follows(config, other) != follows(config, &snapshot.name);
-        snapshot.awaits = awaits.filter(|other| !heard.contains(other) && is_other(other));
+        let known = state.and_then(|state| state.awaits.clone());
+        let known = known.filter(|other| !heard.contains(other) && is_other(other));
+        snapshot.awaits = known.or(snapshot.awaits.take().filter(|_| has_moved));
     }
 }
 
-/// The other sources of its repository, by source; they have a url in common.
+/// The other sources of its repository, by source; they have a url in common, or two that lead to one place on this host.
 pub fn siblings(config: &Config) -> BTreeMap<Arc<str>, BTreeSet<Arc<str>>> {
     let places = |source: &SourceConfig| -> BTreeSet<String> {
-        source.urls.iter().map(|url| sources::repository(config, url)).collect()
+        let written = source.urls.iter().map(|url| sources::repository(config, url));
+        let found = sources::local_places(config, source).into_iter();
+        written.chain(found.map(|place| place.to_string_lossy().into_owned())).collect()
     };
     let all: Vec<(&Arc<str>, BTreeSet<String>)> =
         config.sources.iter().map(|source| (&source.name, places(source))).collect();
@@ -62,14 +90,21 @@ pub fn siblings(config: &Config) -> BTreeMap<Arc<str>, BTreeSet<Arc<str>>> {
 }
 
 /// The sources that follow the same ref of the same repository as another one, the first of which is named, and have no revision in
-/// common with it. What a person named, as a folder, is where it shall be.
-fn apart(config: &Config, snapshots: &[Snapshot]) -> BTreeMap<Arc<str>, Arc<str>> {
+/// common with it, or of which that one is not whole. What a person named, as a folder, is where it shall be; what cannot be read of it
+/// may be anything all the same.
+fn apart(
+    config: &Config,
+    snapshots: &[Snapshot],
+    is_whole: impl Fn(&Arc<str>) -> bool,
+) -> BTreeMap<Arc<str>, Arc<str>> {
     let mut apart = BTreeMap::new();
     for (name, others) in siblings(config) {
-        let Some(snapshot) = at(snapshots, &name).filter(|snapshot| !is_chosen(snapshot)) else { continue };
+        let Some(snapshot) = at(snapshots, &name) else { continue };
+        let is_elsewhere =
+            |there: &Snapshot| !is_chosen(snapshot) && !is_chosen(there) && !meet(snapshot, there);
         let is_behind = |other: &&Arc<str>| {
             let is_alike = follows(config, other) == follows(config, &name);
-            is_alike && at(snapshots, other).is_none_or(|other| !is_chosen(other) && !meet(snapshot, other))
+            is_alike && (!is_whole(other) || at(snapshots, other).is_none_or(is_elsewhere))
         };
         if let Some(other) = others.iter().find(is_behind) {
             apart.insert(name, other.clone());
@@ -100,10 +135,10 @@ mod tests {
     use super::*;
     use crate::{
         config::parse,
-        source::{FolderTree, Limits},
+        source::{FolderTree, Limits, SourceError},
     };
-    use reconciled_engine::SourceState;
     use reconciled_provider::SourceFile;
+    use std::path::Path;
 
     fn config(sources: &[&str]) -> Config {
         let sources: String = sources.iter().map(|keys| format!("  - {{{keys}, allow: all}}\n")).collect();
@@ -127,13 +162,29 @@ mod tests {
             "name: d, url: [https://example.com/dns.git, /srv/infra/.git], branch: other",
             "name: e, url: https://example.com/dns",
             "name: f, url: https://example.com/else",
+            "name: g, url: https://ann@example.com/dns",
         ]);
         let siblings = siblings(&config);
         let of = |name: &str| siblings[name].iter().map(|other| &**other).collect::<Vec<_>>();
         assert_eq!(of("a"), ["b", "d"]);
-        assert_eq!(of("d"), ["a", "b", "e"]);
-        assert_eq!(of("e"), ["d"]);
+        assert_eq!(of("d"), ["a", "b", "e", "g"]);
+        assert_eq!(of("e"), ["d", "g"]);
         assert!(of("c").is_empty() && of("f").is_empty());
+    }
+
+    #[test]
+    fn a_link_to_a_repository_is_that_repository() {
+        let dir = tempfile::tempdir().unwrap();
+        let [repo, link, other] = ["repo.git", "link.git", "other.git"].map(|name| dir.path().join(name));
+        std::fs::create_dir(&repo).unwrap();
+        std::fs::create_dir(&other).unwrap();
+        std::os::unix::fs::symlink(&repo, &link).unwrap();
+        let source = |name: &str, place: &Path| format!("name: {name}, url: {}", place.display());
+        let written = [source("a", &repo), source("b", &link), source("c", &other)];
+        let siblings = siblings(&config(&written.each_ref().map(String::as_str)));
+        let of = |name: &str| siblings[name].iter().map(|other| &**other).collect::<Vec<_>>();
+        assert_eq!((of("a"), of("b")), (vec!["b"], vec!["a"]));
+        assert!(of("c").is_empty());
     }
 
     #[test]
@@ -150,11 +201,12 @@ mod tests {
             ..at(name, revision)
         };
         let named = |name: &str, revision: &str| Snapshot { is_named: true, ..at(name, revision) };
-        let check = |snapshots: Vec<Snapshot>, expect: &[(&str, &str)]| {
-            let found = apart(&config, &snapshots);
+        let check_with = |broken: &str, snapshots: Vec<Snapshot>, expect: &[(&str, &str)]| {
+            let found = apart(&config, &snapshots, |name| **name != *broken);
             let found: Vec<(&str, &str)> = found.iter().map(|(name, other)| (&**name, &**other)).collect();
             assert_eq!(found, expect);
         };
+        let check = |snapshots: Vec<Snapshot>, expect: &[(&str, &str)]| check_with("", snapshots, expect);
         // Neither other refs nor other repositories count.
         check(vec![at("a", "2"), at("b", "2"), at("tags", "1"), at("other", "3")], &[]);
         check(vec![at("a", "2"), at("b", "1")], &[("a", "b"), ("b", "a")]);
@@ -166,6 +218,37 @@ mod tests {
         // A person's choice, and a folder in place of a source.
         check(vec![named("a", "1"), at("b", "2")], &[]);
         check(vec![at("a", ""), at("b", "2")], &[]);
+        // At the same commit, and not all of it can be read.
+        let all = || vec![at("a", "2"), at("b", "2"), at("tags", "2"), at("other", "2")];
+        check_with("b", all(), &[("a", "b")]);
+        check_with("tags", all(), &[]);
+        check_with("b", vec![at("a", "2"), known("b", "1", "2")], &[("a", "b")]);
+        check_with("b", vec![named("a", "2"), named("b", "2")], &[("a", "b")]);
+    }
+
+    #[test]
+    fn who_has_no_daemon_awaits_sources_of_other_refs_that_do_not_answer() {
+        let config = config(&[
+            "name: a, url: /srv/infra.git, path: a",
+            "name: b, url: /srv/infra.git, path: b",
+            "name: tags, url: /srv/infra.git, ref: {tag: v1}",
+        ]);
+        let at = |name: &str, revision: &str| snapshot(&config, name, revision);
+        let url = || "/srv/infra.git".to_owned();
+        let behind = |error: SourceError| Snapshot { behind: Some(error.into()), ..at("tags", "1") };
+        let check = |tags: Option<Snapshot>, expect: [Option<&str>; 2]| {
+            let mut snapshots = vec![at("a", "2"), at("b", "")];
+            snapshots.extend(tags);
+            await_unasked(&config, &mut snapshots);
+            let awaits = |index: usize| snapshots[index].awaits.as_deref();
+            assert_eq!([awaits(0), awaits(1)], expect);
+        };
+        check(Some(at("tags", "1")), [None, None]);
+        // It has not answered, or was never had; a folder stands where it shall.
+        check(Some(behind(SourceError::TransferTooSlow { url: url(), seconds: 9 })), [Some("tags"), None]);
+        check(None, [Some("tags"), None]);
+        // It has, with what nobody has to believe.
+        check(Some(behind(SourceError::Empty { url: url() })), [None, None]);
     }
 
     #[test]
@@ -175,13 +258,22 @@ mod tests {
             "name: b, url: /srv/infra.git, path: b",
             "name: tags, url: /srv/infra.git, ref: {tag: v1}",
         ]);
-        let check = |awaits: &str, heard: &[&str], revision: &str, expect: Option<&str>| {
-            let state = SourceState { awaits: Some(awaits.into()), ..SourceState::default() };
+        let check_with = |own: Option<&str>,
+                          awaits: Option<&str>,
+                          heard: &[&str],
+                          revision: &str,
+                          expect: Option<&str>| {
+            let awaits = awaits.map(Arc::from);
+            let state = SourceState { revision: "1".into(), awaits, ..SourceState::default() };
             let in_force = Desired { sources: [("a".into(), state)].into(), ..Desired::default() };
             let heard = heard.iter().map(|name| Arc::from(*name)).collect();
             let mut snapshots = [snapshot(&config, "a", revision), snapshot(&config, "b", revision)];
+            snapshots[0].awaits = own.map(Arc::from);
             await_alike(&config, &in_force, &heard, &mut snapshots);
             assert_eq!(snapshots.each_ref().map(|one| one.awaits.as_deref()), [expect, None]);
+        };
+        let check = |awaits: &str, heard: &[&str], revision: &str, expect: Option<&str>| {
+            check_with(None, Some(awaits), heard, revision, expect)
         };
         check("tags", &[], "2", Some("tags"));
         check("tags", &["a", "b"], "2", Some("tags"));
@@ -190,5 +282,8 @@ mod tests {
         // Of the same ref commits tell, and a folder stands where it shall.
         check("b", &[], "2", None);
         check("tags", &[], "", None);
+        // Where it moved it asks anew, and who did not answer for the plan may not then; else it has asked.
+        check_with(Some("tags"), None, &["a", "b"], "2", Some("tags"));
+        check_with(Some("tags"), None, &["a", "b"], "1", None);
     }
 }

@@ -3,6 +3,7 @@
 use super::{
     KnownOutputs, Pins, Session, Snapshot,
     ailing::Entries,
+    apart::await_unasked,
     newest::set_aside,
     reconfigured::reconfigured,
     sources::{self, Called, Known, TreeFiles},
@@ -112,8 +113,14 @@ impl Outlook {
             }
         }
         if let Some(other) = self.desired.sources.get(name).and_then(|state| state.awaits.as_ref()) {
+            let is_unasked =
+                |one: &Snapshot| *one.name == *name && one.awaits.as_ref().is_some_and(|one| one == other);
+            let why = match self.broken.contains(other) && !self.snapshots.iter().any(is_unasked) {
+                true => "has errors",
+                false => "is not known to be as far",
+            };
             all.push(format!(
-                "note: source {name} deletes nothing while source {other} of the same repository is not known to be as far"
+                "note: source {name} deletes nothing while source {other} of the same repository {why}"
             ));
         }
         all.extend(self.pins.messages_of(name));
@@ -184,6 +191,7 @@ impl Session {
             for source in self.config.sources.iter().filter(|s| s.name != named.name) {
                 snapshots.extend(self.snapshot(source, ask, store, false, wished).await?);
             }
+            await_unasked(&self.config, &mut snapshots);
             return Ok(snapshots);
         }
         if self.config.sources.is_empty() {
@@ -197,6 +205,7 @@ impl Session {
             let is_meant = named.as_ref().is_none_or(|named| named.name == source.name);
             snapshots.extend(self.snapshot(source, ask, store, is_meant, wished).await?);
         }
+        await_unasked(&self.config, &mut snapshots);
         Ok(snapshots)
     }
 

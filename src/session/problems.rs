@@ -46,6 +46,10 @@ impl Outlook {
             (true, None) => "nothing is in force yet".into(),
             (false, _) => "the rest is applied, nothing of it is deleted".into(),
         };
+        let states = self.desired.sources.iter();
+        let awaiting = states.filter(|(_, state)| state.awaits.as_deref() == Some(name));
+        let awaiting: String =
+            awaiting.map(|(other, _)| format!(", and source {other} deletes nothing meanwhile")).collect();
         let place = first.place.as_ref().map(|place| format!("{place}: ")).unwrap_or_default();
         let more = match errors.len() {
             1 => String::new(),
@@ -53,7 +57,8 @@ impl Outlook {
         };
         let all = || "to see them all: reconciled plan".to_owned();
         let hint = first.hint.clone().filter(|_| errors.len() == 1).unwrap_or_else(all);
-        let message = format!("its manifests have errors: {follows}; {place}{}{more}", first.message);
+        let message =
+            format!("its manifests have errors: {follows}{awaiting}; {place}{}{more}", first.message);
         Some(Condition::stalled("InvalidManifests", message).hint(hint))
     }
 }

@@ -204,12 +204,13 @@ pub fn local_places(config: &Config, source: &SourceConfig) -> Vec<PathBuf> {
     paths.filter_map(|path| path.canonicalize().ok()).collect()
 }
 
-/// The repository at one of a source's urls, in one spelling: Git finds `a.git` as `a` too, and `a/.git`.
+/// The repository at one of a source's urls, in one spelling, whoever asks there: Git finds `a.git` as `a` too, and `a/.git`.
 pub(super) fn repository(config: &Config, url: &str) -> String {
     let url = absolute(config, url);
-    let local = RemoteUrl::parse(&url).ok();
-    let local = local.as_ref().and_then(RemoteUrl::local_path).map(|path| path.to_string_lossy());
-    let name = local.as_deref().unwrap_or(&url).trim_end_matches('/');
+    let parsed = RemoteUrl::parse(&url).ok();
+    let local = parsed.as_ref().and_then(RemoteUrl::local_path).map(|path| path.to_string_lossy());
+    let nameless = parsed.as_ref().map(RemoteUrl::to_string);
+    let name = local.as_deref().or(nameless.as_deref()).unwrap_or(&url).trim_end_matches('/');
     let name = name.strip_suffix("/.git").or_else(|| name.strip_suffix(".git")).unwrap_or(name);
     name.trim_end_matches('/').to_owned()
 }

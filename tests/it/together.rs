@@ -2,10 +2,17 @@
 
 use crate::{
     env::{Env, Output, WIDE_GUARD, zone},
-    push::{API, MAIL, WWW, ZONE, git, push},
+    http::Place,
+    push::{API, FTP, MAIL, WWW, ZONE, git, push},
     running::{Daemon, wait_for},
 };
-use std::{fs, net::TcpListener, os::unix::fs::PermissionsExt, process::Stdio};
+use std::{
+    fs,
+    net::{TcpListener, TcpStream},
+    os::unix::fs::PermissionsExt,
+    process::{Child, Stdio},
+    sync::{Arc, Mutex, MutexGuard},
+};
 
 /// A desk with the sources `a` and `b`, which are folders of one repository, further keys of the entry `zones`, and more lines.
 fn desk(keys: &str, more: &str) -> Env {
@@ -33,6 +40,81 @@ fn desk(keys: &str, more: &str) -> Env {
     );
     env.write("config.yaml", &text);
     env
+}
+
+/// Writes the configuration with these words in place of others.
+#[track_caller]
+fn configure(env: &Env, before: &str, after: &str) {
+    let config = fs::read_to_string(env.path("config.yaml")).unwrap();
+    assert!(config.contains(before), "{before}: {config}");
+    env.write("config.yaml", &config.replace(before, after));
+}
+
+/// A remote that answers nobody: shut, it keeps whoever asks waiting, and else sends them away.
+struct Gate {
+    url: String,
+    asking: Arc<Mutex<Asking>>,
+}
+
+#[derive(Default)]
+struct Asking {
+    is_shut: bool,
+    waiting: Vec<TcpStream>,
+}
+
+impl Gate {
+    fn start() -> Gate {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/repo.git", listener.local_addr().unwrap());
+        let gate = Gate { url, asking: Arc::default() };
+        let asking = gate.asking.clone();
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let mut asking = asking.lock().unwrap();
+                if asking.is_shut {
+                    asking.waiting.push(stream);
+                }
+            }
+        });
+        gate
+    }
+    /// Has a source of a desk ask here before it asks its repository.
+    fn before(&self, env: &Env, source: &str) {
+        let repo = env.path("repo.git");
+        let (name, repo) = (format!("name: {source}, url: "), repo.display());
+        configure(env, &format!("{name}{repo},"), &format!("{name}['{}', {repo}],", self.url));
+    }
+    fn asking(&self) -> MutexGuard<'_, Asking> {
+        self.asking.lock().unwrap()
+    }
+    fn shut(&self) {
+        self.asking().is_shut = true;
+    }
+    fn open(&self) {
+        *self.asking() = Asking::default();
+    }
+    fn is_asked(&self) -> bool {
+        !self.asking().waiting.is_empty()
+    }
+    /// Sends away who waits.
+    fn let_go(&self) {
+        self.asking().waiting.clear();
+    }
+}
+
+/// Runs the program beside the test.
+fn beside(env: &Env, args: &[&str]) -> Child {
+    let config = env.path("config.yaml");
+    let mut command = env.command(&[&["--config", config.to_str().unwrap()], args].concat());
+    command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+}
+
+/// How often a source was polled and was answered.
+fn answers(env: &Env, source: &str) -> usize {
+    let socket = Place::Socket(env.path("state/api.sock"));
+    let text = socket.ask("GET", "/metrics", &[], b"").text();
+    let name = format!("reconciled_git_polls_total{{outcome=\"answered\",source=\"{source}\"}} ");
+    text.lines().find_map(|line| line.strip_prefix(&*name)?.parse().ok()).unwrap_or_default()
 }
 
 /// The same with a repository that is pushed to.
@@ -132,6 +214,196 @@ fn what_leaves_a_source_stays_while_another_one_refuses_the_commit() {
 }
 
 #[test]
+fn what_moves_into_a_file_with_an_error_stays_until_that_is_mended() {
+    let good = set("moved", &[MAIL]);
+    let broken = [
+        good.replace("192.0.2.2", "192.0.2.300"),
+        good.replace("records: [", "records: [["),
+        good.replace("records: ", "recrds: "),
+        good.replace("kind: RecordSet", "kind: RecordSets"),
+    ];
+    let note = "note: source a deletes nothing while source b of the same repository has errors";
+    let in_part = "RecordSet/moved: files of source b with errors may declare it by now: b/moved.yaml";
+    let refused = "RecordSet/moved: source b of the same repository is not known to be as far";
+    for (on_invalid, kept) in [("partial", in_part), ("hold", refused)] {
+        let env = desk(WIDE_GUARD, "");
+        configure(&env, "path: b,", &format!("path: b, onInvalid: {on_invalid},"));
+        write(&env);
+        env.push_all();
+        env.apply();
+        for (number, text) in broken.iter().enumerate() {
+            assert_ne!(*text, good);
+            moves(&env, "a", "b");
+            let address = format!("192.0.2.{}", 10 + number);
+            let www = format!("{{name: www, type: A, values: [{address}]}}");
+            env.write("work/a/zone.yaml", &zone(ZONE, "zones", &[&www]));
+            env.push("b/moved.yaml", text);
+            env.run(&["plan"]).exits(1).says(&[note, "FROZEN", kept, "0 to delete"]);
+            env.run(&["apply", "--yes"]).exits(1).says(&[note]);
+            let found = env.zone_rrsets(ZONE);
+            assert!(found.contains_key("mail A"), "{text}: {found:?}");
+            assert_eq!(found["www A"], format!("300 {address}"), "what is no deletion goes on");
+            env.run(&["status"]).says(&["and source a deletes nothing meanwhile"]);
+
+            env.push("b/moved.yaml", &good);
+            env.apply().hides(&[note]);
+            is_handed_over_to(&env, "b");
+            moves(&env, "b", "a");
+            env.push_all();
+            env.apply();
+            is_handed_over_to(&env, "a");
+        }
+    }
+}
+
+#[test]
+fn a_daemon_says_for_whom_it_deletes_nothing_while_manifests_have_errors() {
+    let env = desk(WIDE_GUARD, "");
+    write(&env);
+    env.push_all();
+    let _daemon = Daemon::ready(&env);
+    env.run(&["sync", "--wait"]).exits(0);
+    moves(&env, "a", "b");
+    env.push("b/moved.yaml", "a: [\n");
+    let note = "note: source a deletes nothing while source b of the same repository has errors";
+    env.run(&["sync", "--wait"]).exits(1).says(&[note]);
+    env.run(&["status"]).says(&[note, "and source a deletes nothing meanwhile"]);
+    env.run(&["plan"]).exits(1).says(&[note, "FROZEN"]);
+    // All else goes on, for as long as that is.
+    env.push("a/more.yaml", &set("more", &[FTP]));
+    env.run(&["sync", "--source", "a", "--wait"]).says(&[note]);
+    let found = env.zone_rrsets(ZONE);
+    assert!(found.contains_key("ftp A") && found.contains_key("mail A"), "{found:?}");
+    env.push("b/moved.yaml", &set("moved", &[MAIL]));
+    env.run(&["sync", "--wait"]).exits(0).hides(&[note]);
+    assert_eq!(env.sql("SELECT substr(manifest, 1, 1) FROM inventory WHERE id LIKE 'mail.%'"), "b");
+    env.run(&["history"]).exits(0).hides(&["delete "]);
+}
+
+#[test]
+fn what_left_a_source_is_looked_for_in_another_one_that_answered_before() {
+    for branch in ["main", "other"] {
+        let (env, gate) = (desk(WIDE_GUARD, ""), Gate::start());
+        gate.before(&env, "a");
+        configure(&env, "name: b,", &format!("name: b, branch: {branch},"));
+        let push_to = |branch: &str| env.git(&["push", "-q", "origin", &format!("HEAD:refs/heads/{branch}")]);
+        write(&env);
+        env.push_all();
+        push_to(branch);
+        let _daemon = Daemon::ready(&env);
+        env.run(&["sync", "--wait"]).exits(0);
+
+        gate.shut();
+        let before = answers(&env, "b");
+        let mut asking = beside(&env, &["sync", "--wait"]);
+        wait_for("an answer of b alone", || gate.is_asked() && answers(&env, "b") > before);
+        // It is in `b` before it is gone from `a`.
+        moves(&env, "a", "b");
+        commit(&env);
+        push_to(branch);
+        push_to("main");
+        gate.open();
+        assert!(asking.wait().unwrap().success());
+        is_handed_over_to(&env, "b");
+    }
+}
+
+#[test]
+fn who_asks_about_a_source_is_answered_by_the_poll_after_that_whatever_others_move_to() {
+    let (env, gate) = (desk(WIDE_GUARD, ""), Gate::start());
+    gate.before(&env, "b");
+    configure(&env, "name: b,", "name: b, branch: other,");
+    write(&env);
+    env.push_all();
+    env.git(&["push", "-q", "origin", "HEAD:refs/heads/other"]);
+    let _daemon = Daemon::ready(&env);
+    env.run(&["sync", "--wait"]).exits(0);
+
+    gate.shut();
+    let mut asking = beside(&env, &["sync", "--source", "b", "--wait", "--timeout", "60s"]);
+    wait_for("b is asked", || gate.is_asked());
+    let before = answers(&env, "a");
+    env.push("a/more.yaml", &set("more", &[FTP]));
+    let mut other = beside(&env, &["sync", "--source", "a", "--wait"]);
+    wait_for("a has moved", || answers(&env, "a") > before);
+    gate.let_go();
+    assert!(asking.wait().unwrap().success(), "it was answered");
+    // What it may have on that account is looked for all the same.
+    wait_for("b is asked once more", || gate.is_asked());
+    gate.open();
+    assert!(other.wait().unwrap().success());
+    assert!(env.zone_rrsets(ZONE).contains_key("ftp A"));
+}
+
+/// A desk whose source `a` moved, waited for `b`, and came into force alone. Before it did, its branch was rewound to the first commit, and
+/// a sync of `a` began that is not answered yet.
+struct Overtaken {
+    _daemon: Daemon,
+    asking: Child,
+    gates: [Gate; 2],
+    first: String,
+    env: Env,
+}
+
+const NEW: &str = "{name: www, type: A, values: [192.0.2.9]}";
+
+/// With these options of the sync, each for the first commit.
+fn overtaken(consent: &[&str]) -> Overtaken {
+    let (env, gates) = (desk(WIDE_GUARD, ""), [Gate::start(), Gate::start()]);
+    let [a, b] = &gates;
+    a.before(&env, "a");
+    b.before(&env, "b");
+    write(&env);
+    let first = env.push_all();
+    let daemon = Daemon::ready(&env);
+    env.run(&["sync", "--wait"]).exits(0);
+
+    b.shut();
+    env.push("a/zone.yaml", &zone(ZONE, "zones", &[NEW]));
+    let mut moving = beside(&env, &["sync", "--source", "a"]);
+    wait_for("b is asked, as a has moved", || b.is_asked());
+    env.git(&["push", "-q", "--force", "origin", &format!("{first}:refs/heads/main")]);
+    a.shut();
+    let consent: Vec<&str> = consent.iter().flat_map(|option| [*option, first.as_str()]).collect();
+    let asking =
+        beside(&env, &[&["sync", "--source", "a", "--wait", "--timeout", "60s"], &consent[..]].concat());
+    wait_for("a is asked", || a.is_asked());
+    wait_for("what waited is in force", || env.zone_rrsets(ZONE)["www A"] == "300 192.0.2.9");
+    moving.wait().unwrap();
+    Overtaken { _daemon: daemon, asking, gates, first, env }
+}
+
+impl Overtaken {
+    /// How the sync ends once `a` is answered.
+    fn ends(&mut self) -> Option<i32> {
+        for gate in self.gates.iter().rev() {
+            gate.open();
+        }
+        self.asking.wait().unwrap().code()
+    }
+}
+
+#[test]
+fn a_poll_that_judged_by_what_is_in_force_no_longer_rewinds_nothing() {
+    let mut desk = overtaken(&[]);
+    assert_eq!(desk.ends(), Some(3), "it needs a person");
+    let Overtaken { env, first, .. } = &desk;
+    assert_eq!(env.zone_rrsets(ZONE)["www A"], "300 192.0.2.9");
+    let wait = ["sync", "--source", "a", "--wait", "--timeout", "60s"];
+    env.run(&wait).exits(3).says(&["was rewound", "--accept-rewind", first]);
+    env.run(&["events"]).exits(0).hides(&["source a rewound to"]);
+}
+
+#[test]
+fn consent_to_a_rewind_is_not_used_up_by_what_comes_into_force_before_it() {
+    let mut desk = overtaken(&["--accept-rewind"]);
+    assert_eq!(desk.ends(), Some(0));
+    let Overtaken { env, first, .. } = &desk;
+    assert_eq!(env.zone_rrsets(ZONE)["www A"], "300 192.0.2.1");
+    env.run(&["events"]).exits(0).says(&[&format!("source a rewound to {first}")]);
+}
+
+#[test]
 fn what_leaves_a_source_stays_while_nobody_knows_what_another_branch_is_at() {
     let env = desk(WIDE_GUARD, "");
     // Both branches are of one repository, by a url that nobody answers at. That of `b` is read at a mirror.
@@ -161,6 +433,14 @@ fn what_leaves_a_source_stays_while_nobody_knows_what_another_branch_is_at() {
     env.run(&["plan"]).says(&[note, "FROZEN", kept]);
     daemon.signal("HUP");
     wait_for("the reload", || daemon.log().contains("configuration is reloaded"));
+    env.run(&["sync", "--wait"]).says(&[note]);
+    assert_eq!(env.zone_rrsets(ZONE).len(), 3, "{:?}", env.zone_rrsets(ZONE));
+    // Killed, without it, and as it begins anew.
+    drop(daemon);
+    env.run(&["plan"]).exits(1).says(&[note, "FROZEN", kept]);
+    env.run(&["apply", "--yes"]).says(&[note]);
+    assert_eq!(env.zone_rrsets(ZONE).len(), 3, "{:?}", env.zone_rrsets(ZONE));
+    let _daemon = Daemon::ready(&env);
     env.run(&["sync", "--wait"]).says(&[note]);
     assert_eq!(env.zone_rrsets(ZONE).len(), 3, "{:?}", env.zone_rrsets(ZONE));
     fs::rename(env.path("moved.git"), env.path("mirror.git")).unwrap();

@@ -36,6 +36,7 @@ impl Polls {
     ) {
         source.is_polling = true;
         source.polls += 1;
+        source.judged_after = source.arrivals;
         tracing::debug!(source = &*source.config.name, "poll");
         let (session, writing, config) = (session.clone(), writing.clone(), source.config.clone());
         let secrets = secrets.of(&config.name);

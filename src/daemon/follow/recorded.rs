@@ -1,11 +1,12 @@
 //! What the audit trail has of sources: who consented to a rewind, who pushed what.
 //!
 //! Guarantees: of a commit that comes into force it is put down in the same transaction, where the daemon knows it by then; a
-//! push that the trail could not take is kept until it can.
+//! push that the trail could not take is kept until it can. Consent to a rewind is kept for the poll that was given it, whatever comes
+//! into force meanwhile.
 
 use super::{Loop, Source};
 use crate::{
-    daemon::wishes::What,
+    daemon::wishes::{What, Wish},
     operation::Pushed,
     session::{Snapshot, rewound},
     store::with_claim,
@@ -48,9 +49,15 @@ impl Loop {
     pub(super) fn forget_accounts(&mut self, snapshots: &[&Snapshot], moved: &BTreeSet<Arc<str>>) {
         for snapshot in snapshots.iter().filter(|snapshot| moved.contains(&snapshot.name)) {
             let Some(source) = self.sources.get_mut(&snapshot.name) else { continue };
-            source.rewinding.take().inspect(|wish| self.wishes.done(wish));
+            source.arrived();
+            let is_of = |wish: &Wish| match &wish.what {
+                What::Rewind { commit, .. } => *commit == snapshot.revision,
+                What::Push(pushed) => *pushed.commit == *snapshot.revision,
+            };
+            let rewound = source.rewinding.take_if(|wish| is_of(wish));
+            rewound.inspect(|wish| self.wishes.done(wish));
             source.pushes.retain(|wish| {
-                let is_of = matches!(&wish.what, What::Push(pushed) if *pushed.commit == *snapshot.revision);
+                let is_of = is_of(wish);
                 if is_of {
                     self.wishes.done(wish);
                 }
@@ -59,9 +66,10 @@ impl Loop {
         }
     }
 
-    /// A poll that was given consent to a rewind has been loaded: there is none for the next.
+    /// A poll that was given consent to a rewind has been loaded: there is none for the next. One that is under way has it still.
     pub(super) fn rewound(&mut self, name: &Arc<str>) {
-        let wish = self.sources.get_mut(name).and_then(|source| source.rewinding.take());
+        let source = self.sources.get_mut(name).filter(|source| !source.is_polling);
+        let wish = source.and_then(|source| source.rewinding.take());
         // An instance that ends may have loaded nothing: the next one polls with the same consent.
         if let Some(wish) = wish.filter(|_| !self.session.surveyor.cx.stop.is_set()) {
             self.wishes.done(&wish);

@@ -1,10 +1,10 @@
 //! What moved in one repository, brought into force together.
 //!
 //! Guarantees: what one commit or one push moved comes into force in one load for all sources that follow its repository, whichever was
-//! polled first, so that what leaves one of them for another is handed over, and the guard judges all of it at once. Each is polled
-//! after another one moved, and nothing waits for that longer than [`TOGETHER`]: what comes into force without the others deletes
-//! nothing that they may declare by now. What waits is no part of what is loaded meanwhile for another reason. Whoever waits for a
-//! poll is answered once it is concluded.
+//! polled first, so that what leaves one of them for another is handed over, and the guard judges all of it at once. For each a poll
+//! begins after another one was found to have moved, and nothing waits for that longer than [`TOGETHER`]: what comes into force without
+//! the others deletes nothing that they may declare by now. What waits is no part of what is loaded meanwhile for another reason.
+//! Whoever waits for a poll is answered once it is concluded, whatever others move to.
 
 use super::{Loaded, Loop, Source};
 use crate::session::Snapshot;
@@ -54,6 +54,24 @@ impl Source {
         self.config.reference == other.config.reference
     }
 
+    /// True where it was not asked since another one moved, and is elsewhere.
+    fn lags(&self, other: &Source) -> bool {
+        self.asked < other.moved && !self.is_beside(other)
+    }
+
+    /// Another commit of it came into force. What was judged by the one before counts for nothing: it need not descend from this one.
+    pub(super) fn arrived(&mut self) {
+        self.arrivals += 1;
+        if self.back.take().is_some() {
+            self.ask_anew();
+        }
+    }
+
+    /// Has it polled as if it had not been by the last poll.
+    pub(super) fn ask_anew(&mut self) {
+        (self.loaded, self.asked, self.due) = (None, self.answered, Duration::ZERO);
+    }
+
     /// True where the last poll of the other one that was told anything, and is concluded, began before this one moved.
     fn is_ahead_of(&self, other: &Source) -> bool {
         other.answered < self.moved
@@ -82,7 +100,8 @@ impl Loaded {
 }
 
 impl Loop {
-    /// A poll of a source came back. Where it moved, the others of its repository are asked that were not since.
+    /// A poll of a source came back. Where it moved, the others of its repository are asked after that: a poll that began before may have
+    /// been told what was there before, and where one is under way the next follows it at once.
     pub(super) fn came_back(&mut self, name: &Arc<str>, back: Back) {
         let now = self.session.surveyor.cx.clock.now();
         let Some(source) = self.sources.get_mut(name) else { return };
@@ -100,22 +119,25 @@ impl Loop {
             },
             None => Back { moved_at, ..back },
         });
-        if !has_moved {
-            return;
+        if has_moved {
+            source.moved = self.round + 1;
         }
-        source.moved = source.asked;
-        for other in self.unasked(name) {
-            let Some(other) = self.sources.get_mut(&other) else { continue };
-            (other.due, other.again) = (Duration::ZERO, other.is_polling);
+        for lagging in self.lagging(name) {
+            if let Some(source) = self.sources.get_mut(&lagging) {
+                source.due = Duration::ZERO;
+            }
         }
     }
 
-    /// The sources beside one that were not asked since it moved, and are elsewhere.
-    fn unasked(&self, name: &Arc<str>) -> Vec<Arc<str>> {
+    /// Of a source that came back and those beside it, the ones to ask: they [lag](Source::lags), and are not being asked.
+    fn lagging(&self, name: &Arc<str>) -> Vec<Arc<str>> {
         let Some(source) = self.sources.get(name) else { return Vec::new() };
-        let others = self.beside(name);
-        let others = others.filter(|(_, other)| !source.is_beside(other) && other.asked < source.moved);
-        others.map(|(name, _)| name.clone()).collect()
+        let others = self.beside(name).filter(|(_, other)| !other.is_polling && other.lags(source));
+        let mut lagging: Vec<Arc<str>> = others.map(|(other, _)| other.clone()).collect();
+        if self.beside(name).any(|(_, other)| source.lags(other)) {
+            lagging.push(name.clone());
+        }
+        lagging
     }
 
     /// The other sources of the repository of one.
@@ -142,9 +164,8 @@ impl Loop {
 
     /// Whether another one of its repository was not heard since a source moved to what waits.
     fn lacks(&self, name: &Arc<str>, source: &Source) -> bool {
-        let is_under_way = |other: &Source| other.is_polling || other.asked < source.moved;
-        source.moved_at().is_some()
-            && self.beside(name).any(|(_, other)| !source.is_beside(other) && is_under_way(other))
+        let is_awaited = |other: &Source| other.lags(source) || other.is_polling && !other.is_beside(source);
+        source.moved_at().is_some() && self.beside(name).any(|(_, other)| is_awaited(other))
     }
 
     /// Loads what polls came back with and waits for nothing any more, and answers.

@@ -50,11 +50,12 @@ pub fn why_frozen(key: &ManifestKey, desired: &Desired) -> String {
         Some(state) if !state.broken.is_empty() => {
             format!("files with errors may still declare it: {}", listed(&state.broken))
         }
-        Some(SourceState { awaits: Some(other), .. }) => {
-            format!(
+        Some(SourceState { awaits: Some(other), .. }) => match desired.sources.get(other) {
+            Some(state) if !state.broken.is_empty() => in_error(other, state),
+            _ => format!(
                 "source {other} of the same repository is not known to be as far, and may declare it by now"
-            )
-        }
+            ),
+        },
         Some(SourceState { newest: Some(newest), prunes: false, .. }) => {
             format!("its newest revision, {newest}, is not in force, has errors, and may still declare it")
         }
@@ -84,9 +85,7 @@ fn why_kept(source: &str, desired: &Desired) -> String {
         Some((name, other)) if other.broken.is_empty() => {
             format!("source {name} could not be read, and may declare it by now")
         }
-        Some((name, other)) => {
-            format!("files of source {name} with errors may declare it by now: {}", listed(&other.broken))
-        }
+        Some((name, other)) => in_error(name, other),
         None => match desired.sources.keys().find_map(|name| Some((name, newest(name)?))) {
             Some((name, newest)) => {
                 format!("{newest}, the newest revision of source {name}, is not in force and may declare it")
@@ -99,6 +98,10 @@ fn why_kept(source: &str, desired: &Desired) -> String {
 /// True where its values in what is shared are kept, since a revision that is not in force has them.
 fn is_shared_by_newest(key: &ManifestKey, desired: &Desired) -> bool {
     desired.shared_by_newest.values().any(|keys| keys.contains(key))
+}
+
+fn in_error(source: &str, state: &SourceState) -> String {
+    format!("files of source {source} with errors may declare it by now: {}", listed(&state.broken))
 }
 
 fn in_newest(newest: &str) -> String {
@@ -165,6 +168,10 @@ mod tests {
         let key = ManifestKey::new("infra", "dns", "Zone", "", "example.com");
         let kept = "source apps of the same repository is not known to be as far, and may declare it by now";
         assert_eq!(why_frozen(&key, &desired), kept);
+        let broken = SourceState { broken: ["moved.yaml".into()].into(), ..SourceState::default() };
+        let sources = desired.sources.into_iter().chain([("apps".into(), broken)]).collect();
+        let kept = "files of source apps with errors may declare it by now: moved.yaml";
+        assert_eq!(why_frozen(&key, &Desired { sources, ..Desired::default() }), kept);
     }
 
     #[test]
