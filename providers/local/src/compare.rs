@@ -19,12 +19,11 @@ pub(crate) fn compare(desired: &Resource, observed: &Observed) -> Option<Delta> 
     Some(Delta { fields, ..Delta::default() })
 }
 
+/// Paths and what is shown there.
+type Fields = Vec<(Arc<str>, String)>;
+
 /// As [`compare`], by the fields that `show` makes of canonical bytes. There may be none that differs.
-pub(crate) fn by_shown(
-    desired: &Resource,
-    observed: &Observed,
-    show: fn(&[u8]) -> Vec<(Arc<str>, String)>,
-) -> Option<Delta> {
+pub(crate) fn by_shown(desired: &Resource, observed: &Observed, show: fn(&[u8]) -> Fields) -> Option<Delta> {
     let bytes = desired.spec.bytes()?;
     if *bytes == observed.bytes[..] {
         return None;
