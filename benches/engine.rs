@@ -8,7 +8,7 @@
 use reconciled::store::{Db, OpenOptions};
 use reconciled_engine::{
     Desired, ManifestMeta, SourceState, Store,
-    pass::{Engine, watched},
+    pass::{Engine, Patience, watched},
     plan::{EntryPolicy, guard::GuardLimits},
     survey::{Ahead, Calls, Hurry, Judged, Recall, Rooms, SurveyOptions, Surveyor},
 };
@@ -105,7 +105,7 @@ async fn measure(scopes: usize, each: usize) -> Result<(), Box<dyn std::error::E
 
     // What is there already is adopted; then nothing is left to do.
     let options = SurveyOptions { refresh: true, ..SurveyOptions::default() };
-    let converge = engine.converge(&desired, &options, Duration::MAX).await?;
+    let converge = engine.converge(&desired, &options, &Patience::until(Duration::MAX)).await?;
     assert!(converge.round.is_in_sync(), "the first passes leave everything in sync");
     let (writes, disk) = (world.calls().1, on_disk(dir.path())?);
     let (mut memory, mut pass) = (Vec::new(), Vec::new());

@@ -11,6 +11,7 @@ mod places;
 mod terraform;
 mod verify;
 
+pub use certificates::entry_for;
 pub use host::serve_host;
 pub use reconciled_dns::foreign::Taken;
 pub use terraform::serve_plugin;
@@ -210,17 +211,48 @@ pub fn groups(entry: &ProviderEntry) -> Vec<Arc<str>> {
     }
 }
 
-fn decode<T: DeserializeOwned>(entry: &ProviderEntry, rest: &Node) -> (Option<T>, Vec<Problem>) {
+/// Decodes what of an entry is its backend's. `taken` are the keys that are read apart, such as those of secrets: they and the keys of
+/// every entry are known as well.
+fn decode<T: DeserializeOwned>(
+    entry: &ProviderEntry,
+    rest: &Node,
+    taken: &[&str],
+) -> (Option<T>, Vec<Problem>) {
     let (value, mut problems) = rest.decode(&entry.file);
-    for problem in &mut problems {
-        let word = problem.message.strip_prefix("unknown field `").and_then(|rest| rest.strip_suffix('`'));
-        // A field of all entries is none of this backend's.
-        let near = word.and_then(|word| did_you_mean(word, ProviderEntry::COMMON));
-        if let Some(near) = near.filter(|_| !problem.hint.as_ref().is_some_and(|h| h.starts_with("did you")))
-        {
-            problem.hint = Some(format!("did you mean `{near}`?"));
+    let others: Vec<&str> = taken.iter().copied().chain(ProviderEntry::COMMON).collect();
+    for (key, _) in rest.entries() {
+        let Some(word) = key.as_str() else { continue };
+        let unknown = format!("unknown field `{word}`");
+        let is_here = |problem: &&mut Problem| {
+            let place = problem.place.as_ref();
+            problem.message == unknown
+                && place.is_some_and(|place| (place.line, place.column) == (key.span.line, key.span.column))
+        };
+        let Some(problem) = problems.iter_mut().find(is_here) else { continue };
+        let hint = problem.hint.take().unwrap_or_default();
+        let near = hint.strip_prefix("did you mean `").and_then(|near| near.strip_suffix("`?"));
+        let known = hint.strip_prefix("known fields: ").unwrap_or_default();
+        let meant = did_you_mean(word, near.into_iter().chain(others.iter().copied()));
+        problem.hint = Some(match meant {
+            Some(meant) => format!("did you mean `{meant}`?"),
+            None => {
+                let known = known.split(", ").filter(|known| !known.is_empty());
+                let more = others.iter().copied().filter(|other| !["name", "type"].contains(other));
+                let mut all: Vec<&str> = Vec::new();
+                known.chain(more).for_each(|key| {
+                    if !all.contains(&key) {
+                        all.push(key);
+                    }
+                });
+                format!("known fields: {}", all.join(", "))
+            }
+        });
+        // What stands there may be the secret itself.
+        if meant.is_some_and(|meant| taken.contains(&meant)) {
+            problem.source_line = None;
         }
     }
+    Problem::hide_lines(&mut problems);
     (value, problems)
 }
 
@@ -294,11 +326,35 @@ mod tests {
 
     #[test]
     fn a_misspelt_key_is_told_once_with_what_was_meant() {
-        for text in ["type: zonefile, directory: /z, polcy: sync", "type: webhook, polcy: sync"] {
-            let shown = problems(text);
+        let key = "{file: /k}";
+        for (text, meant) in [
+            ("type: zonefile, directory: /z, polcy: sync".to_owned(), "policy"),
+            ("type: webhook, polcy: sync".into(), "policy"),
+            ("type: webhook, verfy: {}".into(), "verify"),
+            (format!("type: powerdns, url: 'http://127.0.0.1:1', apikey: {key}"), "apiKey"),
+            (format!("type: powerdns, apiKey: {key}, ulr: 'http://127.0.0.1:1'"), "url"),
+            (format!("type: cloudflare, tokn: {key}"), "token"),
+            (format!("type: rfc2136, server: 127.0.0.1, tsg: {{name: k., secret: {key}}}"), "tsig"),
+            (format!("type: route53, acessKeyId: {key}"), "accessKeyId"),
+            ("type: terraform, source: hashicorp/aws, path: /x, confg: {region: x}".into(), "config"),
+        ] {
+            let shown = problems(&text);
             assert_eq!(shown.matches("unknown field").count(), 1, "{shown}");
-            assert!(shown.contains("hint: did you mean `policy`?"), "{shown}");
+            assert!(shown.contains(&format!("hint: did you mean `{meant}`?")), "{shown}");
         }
+        assert!(!problems("type: cloudflare, tokn: S3CR3T").contains("S3CR3T"));
+    }
+
+    #[test]
+    fn what_is_like_no_key_is_told_with_all_that_there_are() {
+        let shown = problems("type: powerdns, url: 'http://127.0.0.1:1', apiKey: {file: /k}, wombat: 1");
+        let known = shown.split("known fields: ").nth(1).unwrap_or_default();
+        for key in ["url", "apiKey", "marks", "externalDns", "verify", "policy", "guard", "rate", "was"] {
+            let is_key = |word: &str| word.trim() == key;
+            assert_eq!(known.split(',').filter(|word| is_key(word)).count(), 1, "{key}: {shown}");
+        }
+        refuse("type: terraform, source: a/b, path: /x, wombat: 1", "config, env, policy, guard");
+        refuse("type: host, paths: [/etc], wombat: 1", "policy, guard");
     }
 
     #[test]

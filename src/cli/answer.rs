@@ -47,8 +47,14 @@ impl AnswerArgs {
     ) -> Result<(), Failure> {
         match self.output {
             AnswerFormat::Text => text(answer, out),
-            AnswerFormat::Json => out.data(&one_line(&Answer { format_version: "1.0", answer })?),
+            AnswerFormat::Json => object(answer, out)?,
         }
         Ok(())
     }
+}
+
+/// Writes `answer` for programs.
+pub(super) fn object(answer: &impl Serialize, out: &mut Out) -> Result<(), Failure> {
+    out.data(&one_line(&Answer { format_version: "1.0", answer })?);
+    Ok(())
 }

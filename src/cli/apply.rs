@@ -3,6 +3,7 @@
 use super::{
     Args, Exit, Host, Out,
     args::{ApplyArgs, Format},
+    ended::Ended,
     host, interrupt,
     plan::{PlanFile, ask, tell_problems, tell_warnings},
     through,
@@ -24,11 +25,14 @@ use crate::{
 };
 use reconciled_engine::{
     BY_PERSON, HealthState, Store, WINDOW_CLOSED, Write,
-    pass::{Converge, Outcomes, ScopeReport, ScopeState},
+    pass::{Converge, Outcomes, Patience, ScopeReport, ScopeState},
     store::{Approval, ConditionKind},
     survey::{ByPerson, Domain, Survey, SurveyOptions, Wanted},
 };
 use std::{collections::BTreeSet, mem, time::Duration};
+
+/// How long is waited where it ends with an error anyway.
+const SOON: Duration = Duration::from_secs(30);
 
 /// Resources that do not do their work and are named at the end.
 const NAMED: usize = 10;
@@ -94,8 +98,8 @@ pub(super) async fn run(
     }
     let nothing = unmatched(&session, reader, &outlook.desired, Some(&plan), &ask.selection).await?;
     nothing.iter().for_each(|one| out.talk(&one.warning()));
-    // Where something could not even be read there is an error to report, not progress to wait for.
-    let timeout = if plan.failures.is_empty() { timeout } else { Period(Duration::ZERO) };
+    // Where something could not even be read there is an error to report, and what was written is to be seen.
+    let timeout = if plan.failures.is_empty() { timeout } else { Period(timeout.0.min(SOON)) };
     if !consents(&plan, apply, session.clock.now() + timeout.0, out) {
         writing.db.close().await;
         return Ok(Exit::Error);
@@ -118,7 +122,7 @@ pub(super) async fn run(
 
 /// Shows the plan; false where a person was asked and does not want it. It is carried out `until` then.
 pub(super) fn consents(plan: &Document, apply: &ApplyArgs, until: Duration, out: &mut Out) -> bool {
-    let question = question(plan.has_changes(), &plan.conditions, until)
+    let question = question(plan.is_pending(), &plan.conditions, until)
         .filter(|_| !apply.yes && apply.planfile.is_none());
     let as_text = |colour| text(plan, &TextOptions { colour, ..TextOptions::default() });
     match apply.output {
@@ -180,12 +184,13 @@ async fn carry_out(
     writing.bring_into_force(&outlook.snapshots(), &outlook.desired, false, &|_, _| Vec::new()).await?;
     writing.end_pins(&outlook.pins).await?;
     writing.note_problems(outlook).await?;
-    let until = session.clock.now() + timeout.0;
-    let mut converge = writing.engine.converge_from(&outlook.desired, survey, options, until).await?;
+    let unread = survey.scopes.iter().filter(|(_, view)| view.is_err()).map(|(scope, _)| scope.clone());
+    let patience = Patience { until: session.clock.now() + timeout.0, given_up: unread.collect() };
+    let mut converge = writing.engine.converge_from(&outlook.desired, survey, options, &patience).await?;
     let stop = &session.surveyor.cx.stop;
     // What was made puts out values that others wait for.
     while !converge.timed_out && !stop.is_set() && session.renew(outlook, &*writing.db).await? {
-        let next = writing.engine.converge(&outlook.desired, options, until).await?;
+        let next = writing.engine.converge(&outlook.desired, options, &patience).await?;
         converge = converge.then(next);
     }
     // Values that came about may have mended or shown what is wrong.
@@ -300,13 +305,7 @@ fn report(
     let exit = exit_of(plan, outlook, converge, unwell);
     let lines = lines(plan, (outlook, told), converge, unwell, format);
     match format {
-        Format::Json => {
-            let outcomes: Vec<_> = converge.outcomes.all.iter().map(|((scope, change, outcome), count)| {
-                serde_json::json!({"scope": scope.to_string(), "change": change, "outcome": outcome, "count": count})
-            }).collect();
-            let value = serde_json::json!({"formatVersion": "1.0", "exit": exit.code(), "outcomes": outcomes, "messages": lines, "timedOut": converge.timed_out});
-            out.data(&value.to_string());
-        }
+        Format::Json => Ended::of(converge, lines).tell(exit, out)?,
         _ => {
             lines.iter().for_each(|line| out.talk(line));
             out.say(&summary(&converge.outcomes));
@@ -364,7 +363,7 @@ fn is_due(report: &ScopeReport) -> bool {
     matches!(report.state, ScopeState::DueAt(_) | ScopeState::DueNow)
 }
 
-/// What there is to say at the end. What the plan said is not said again as text, nor what was `told` of the sources.
+/// What there is to say at the end. As text, neither what the plan said is said again nor what was `told` of the sources.
 fn lines(
     plan: &Document,
     (outlook, told): (&Outlook, &[String]),
@@ -372,8 +371,9 @@ fn lines(
     unwell: &[(HealthState, DegradedEntry)],
     format: Format,
 ) -> Vec<String> {
-    // What came to light with the values that others waited for.
-    let messages = outlook.messages().into_iter().filter(|message| !told.contains(message));
+    // As text, what came to light with the values that others waited for.
+    let is_said = |message: &String| format == Format::Json || !told.contains(message);
+    let messages = outlook.messages().into_iter().filter(is_said);
     let mut lines: Vec<String> = messages.map(|message| message.trim_end().to_string()).collect();
     let mut is_given_up = false;
     for (scope, report) in &converge.round.scopes {

@@ -30,7 +30,7 @@ pub(super) async fn run(
     out: &mut Out,
 ) -> Result<Exit, Failure> {
     let ask = ApproveAsk { digest: approve.digest.clone(), reason: approve.reason.clone() };
-    let host = Host::find(args, &environment, out).await?;
+    let host = Host::of_state(args, &environment, out).await?;
     let approved: Approved = match &host {
         Host::Daemon(client) => client.post("/v1/approve", &ask).await?,
         Host::Alone(state) => {

@@ -15,7 +15,7 @@ use clap::{
     Args as ClapArgs, CommandFactory, Parser, Subcommand, ValueEnum,
     error::{ContextKind, ContextValue},
 };
-use std::{ffi::OsString, path::PathBuf};
+use std::{ffi::OsString, fmt, path::PathBuf};
 
 /// Makes DNS and other things outside a Kubernetes cluster match a Git repository, and keeps them so.
 #[derive(Debug, Parser)]
@@ -112,9 +112,24 @@ pub enum Command {
     Validate(super::validate::ValidateArgs),
 }
 
+/// Arguments that mean nothing, or ask for help.
+#[derive(Debug)]
+pub(super) struct Misread {
+    pub(super) error: clap::Error,
+    /// What was meant.
+    pub(super) hint: Option<String>,
+}
+
+impl fmt::Display for Misread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.error)?;
+        self.hint.as_ref().map_or(Ok(()), |hint| writeln!(f, "hint: {hint}"))
+    }
+}
+
 impl Args {
     /// Reads the arguments. For a verb that there is not, none is suggested that only other programs start.
-    pub(super) fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Args, clap::Error> {
+    pub(super) fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Args, Misread> {
         let mut arguments: Vec<OsString> = arguments.into_iter().collect();
         // `help VERB` is what others have for `VERB --help`.
         if arguments.get(1).is_some_and(|verb| verb == "help") {
@@ -127,17 +142,8 @@ impl Args {
             Ok(args) => return Ok(args),
             Err(error) => error,
         };
-        other_words(&mut error, is_apply);
-        let verbs = Args::command();
-        let hidden: Vec<&str> =
-            verbs.get_subcommands().filter(|verb| verb.is_hide_set()).map(clap::Command::get_name).collect();
-        if let Some(ContextValue::Strings(mut near)) = error.remove(ContextKind::SuggestedSubcommand) {
-            near.retain(|verb| !hidden.contains(&verb.as_str()));
-            if !near.is_empty() {
-                error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(near));
-            }
-        }
-        Err(error)
+        let near = meant(&mut error);
+        Err(Misread { hint: other_words(&error, is_apply).or(near), error })
     }
 
     /// Refuses `--server` for what no daemon elsewhere can be asked.
@@ -170,22 +176,40 @@ impl Args {
     }
 }
 
-/// What other programs call what there is here.
-fn other_words(error: &mut clap::Error, is_apply: bool) {
-    let word = |kind| match error.get(kind) {
-        Some(ContextValue::String(word)) => word.clone(),
-        _ => String::new(),
+/// Takes the tips of clap out of `error`: what they come to is a hint like all others.
+fn meant(error: &mut clap::Error) -> Option<String> {
+    let verbs = Args::command();
+    let is_hidden = |word: &str| verbs.find_subcommand(word).is_some_and(clap::Command::is_hide_set);
+    let mut near = None;
+    for kind in [ContextKind::SuggestedSubcommand, ContextKind::SuggestedArg, ContextKind::SuggestedValue] {
+        near = near.or(match error.remove(kind) {
+            Some(ContextValue::String(word)) => Some(word),
+            // The nearest comes last.
+            Some(ContextValue::Strings(words)) => words.into_iter().rfind(|word| !is_hidden(word)),
+            _ => None,
+        });
+    }
+    let other = match error.remove(ContextKind::Suggested) {
+        Some(ContextValue::StyledStrs(tips)) => tips.first().map(ToString::to_string),
+        _ => None,
     };
-    let (verb, argument) = (word(ContextKind::InvalidSubcommand), word(ContextKind::InvalidArg));
-    if ["list", "ls", "get", "show"].contains(&&*verb) {
-        error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(vec!["status".into()]));
+    near.map(|near| format!("did you mean `{near}`?")).or(other)
+}
+
+/// What other programs call what there is here.
+fn other_words(error: &clap::Error, is_apply: bool) -> Option<String> {
+    let word = |kind| match error.get(kind) {
+        Some(ContextValue::String(word)) => word.as_str(),
+        _ => "",
+    };
+    if ["list", "ls", "get", "show"].contains(&word(ContextKind::InvalidSubcommand)) {
+        return Some("did you mean `status`?".into());
     }
-    if is_apply && ["--force", "--doit", "--auto-approve", "--no-confirm", "-f"].contains(&&*argument) {
-        error.remove(ContextKind::SuggestedArg);
-        let tip =
-            "to apply without asking: 'reconciled apply --yes'; what is held waits for 'reconciled approve'";
-        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
-    }
+    let forces = ["--force", "--doit", "--auto-approve", "--no-confirm", "-f"];
+    let is_forced = is_apply && forces.contains(&word(ContextKind::InvalidArg));
+    is_forced.then(|| {
+        "to apply without asking: reconciled apply --yes; what is held waits for reconciled approve".into()
+    })
 }
 
 /// Form of output.
@@ -286,16 +310,34 @@ mod tests {
         assert_eq!(read(&["help", "sync"]), read(&["sync", "--help"]));
         for flag in ["--force", "--doit"] {
             let text = read(&["apply", flag]);
-            assert!(text.contains("apply --yes") && !text.contains("similar"), "{text}");
+            assert!(text.contains("hint: to apply without asking: reconciled apply --yes"), "{text}");
+            assert!(!text.contains("tip:") && !text.contains("did you mean"), "{text}");
         }
-        assert!(read(&["list"]).contains("'status'"), "{}", read(&["list"]));
+        assert!(read(&["list"]).contains("hint: did you mean `status`?"), "{}", read(&["list"]));
+    }
+
+    #[test]
+    fn what_is_misspelled_is_told_with_what_was_meant() {
+        let check = |words: &str, expect: &str| {
+            let words = ["reconciled"].into_iter().chain(words.split(' ')).map(OsString::from);
+            let misread = Args::read(words).unwrap_err();
+            assert_eq!(misread.hint.as_deref(), Some(expect));
+            let text = misread.to_string();
+            assert!(text.ends_with(&format!("hint: {expect}\n")) && !text.contains("tip:"), "{text}");
+        };
+        check("plan --sorce x", "did you mean `--source`?");
+        check("status --watchh", "did you mean `--watch`?");
+        check("apply --yess", "did you mean `--yes`?");
+        check("plann", "did you mean `plan`?");
+        check("state inti", "did you mean `init`?");
+        check("plan -o jsn", "did you mean `json`?");
     }
 
     #[test]
     fn what_only_programs_start_is_not_suggested_to_people() {
         let read = |verb: &str| Args::read(["reconciled", verb].map(OsString::from)).unwrap_err().to_string();
         let text = read("pln");
-        assert!(text.contains("'plan'") && !text.contains("plugin"), "{text}");
+        assert!(text.contains("hint: did you mean `plan`?") && !text.contains("plugin"), "{text}");
         let text = read("plugin-srv");
         assert!(text.contains("unrecognized subcommand") && !text.contains("plugin-serve"), "{text}");
     }

@@ -1,6 +1,9 @@
 //! `backup`, `restore`, `state init`: the state as a file.
 
-use super::{Args, Exit, Host, Out};
+use super::{
+    Args, Exit, Host, Out,
+    destination::{replaces_file, spares_own},
+};
 use crate::{
     config::Environment,
     failure::Failure,
@@ -10,12 +13,16 @@ use crate::{
 };
 use clap::{Args as ClapArgs, Subcommand};
 use reconciled_engine::{Pin, Store, Suspension};
-use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 /// Arguments of `backup`.
 #[derive(Clone, Debug, ClapArgs)]
 pub struct BackupArgs {
-    /// Where to write it; a file of that name is replaced
+    /// Where to write it, outside of the state directory; a file of that name is replaced
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
 }
@@ -58,11 +65,19 @@ pub(super) async fn run(
     out: &mut Out,
 ) -> Result<Exit, Failure> {
     let file = backup.file.display();
+    if backup.file == Path::new("-") {
+        return Err(Failure::hinted(
+            "a backup is not written to standard output",
+            "name a file, and copy it from there: reconciled backup FILE",
+        ));
+    }
     if backup.file.is_dir() {
         let hint = format!("name a file in it: reconciled backup {}", backup.file.join(DATABASE).display());
         return Err(Failure::hinted(format!("{file} is a directory"), hint));
     }
-    let host = Host::find(args, &environment, out).await?;
+    replaces_file(&backup.file)?;
+    spares_own(&backup.file, args, &environment)?;
+    let host = Host::of_state(args, &environment, out).await?;
     let (whose, beside) = match &host {
         Host::Daemon(client) => {
             let content = client.bytes("/v1/backup").await?;

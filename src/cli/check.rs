@@ -1,6 +1,9 @@
 //! `check`: everything an invocation needs, looked at one by one. Writes nothing but the mirrors of sources,
 //! and never shows a secret.
 
+mod kept;
+
+use self::kept::upkeep;
 use super::{
     Args, Exit, Out,
     answer::AnswerArgs,
@@ -15,7 +18,7 @@ use crate::{
     },
     failure::{self, Failure},
     manifest, operation,
-    session::{Session, Snapshot, SourceAsk, TreeFiles, renames},
+    session::{Session, Snapshot, SourceAsk, TreeFiles, renames, wrong_entries},
     sops::Identities,
     store::{Holder, KEY_FILE, Reader, StoreError, holder},
     telemetry::collector::{self, Collector, Protocol},
@@ -133,7 +136,11 @@ pub(super) async fn run(
         counted(config.providers.len(), "provider"),
         config.instance
     );
-    report.ok("config", &counts);
+    let wrong = wrong_entries(&config);
+    match wrong.is_empty() {
+        true => report.ok("config", &counts),
+        false => wrong.iter().for_each(|problem| report.problem(problem)),
+    }
     writable_by_others(&path, &mut report);
     credentials(&config, &environment, &mut report);
     reach(&config, &environment, &mut report);
@@ -153,6 +160,8 @@ pub(super) async fn run(
             let scopes = declared(&session, snapshots, &mut report).await;
             providers(&session, &scopes, check.timeout.0, &mut report).await;
         }
+        // Said already, of the entries.
+        Err(Failure::Problems(_)) if !wrong.is_empty() => {}
         Err(Failure::Problems(problems)) => problems.iter().for_each(|problem| report.problem(problem)),
         // Said in the check of the state already.
         Err(Failure::Store(_)) => {}
@@ -360,29 +369,6 @@ async fn socket(config: &Config, limit: Duration, report: &mut Report<'_>) {
     }
     if let Some(why) = api::barred(&config.api) {
         report.say(Verdict::Warn, "api.group", &why, Some(api::BARRED));
-    }
-}
-
-/// Where backups and the audit trail go.
-fn upkeep(config: &Config, report: &mut Report<'_>) {
-    let backup = config.backup.as_ref().map(|backup| ("backup", Some(&*backup.dir)));
-    let export = config.audit.export.as_deref().map(|file| ("audit.export", file.parent()));
-    for (what, dir) in backup.into_iter().chain(export) {
-        let Some(dir) = dir.filter(|dir| !dir.as_os_str().is_empty()) else { continue };
-        let shown = dir.display();
-        // That of backups is made when it is needed.
-        let there = match what {
-            "backup" => dir.ancestors().find(|dir| dir.exists()).unwrap_or(dir),
-            _ => dir,
-        };
-        match tempfile::tempfile_in(there) {
-            Ok(_) if there == dir => report.ok(what, &format!("{shown} can be written")),
-            Ok(_) => report.ok(what, &format!("{shown} is made with the first backup")),
-            Err(error) => {
-                let hint = format!("make it for the service's user: install -d -o USER -m 700 {shown}");
-                report.say(Verdict::Fail, what, &format!("write to {shown}: {error}"), Some(&hint));
-            }
-        }
     }
 }
 

@@ -9,14 +9,12 @@ use crate::{
 };
 use std::collections::BTreeMap;
 
-/// Asks the daemon and tells what it answers, until the end.
-///
-/// With `json` each line is passed on as it came.
+/// Asks the daemon and has `hear` told what it answers, line by line, until the end.
 pub(super) async fn follow(
     client: &Client,
     ask: &SyncAsk,
-    json: bool,
     out: &mut Out,
+    mut hear: impl FnMut(&SyncLine, &mut Out),
 ) -> Result<Exit, Failure> {
     let mut lines = client.lines::<SyncLine>("/v1/sync", ask).await?;
     let mut exit = None;
@@ -27,11 +25,7 @@ pub(super) async fn follow(
             SyncLine::Message { text } if text.starts_with("error: ") => exit = Some(Exit::Error),
             _ => {}
         }
-        if json {
-            out.data(&serde_json::to_string(&line).unwrap_or_default());
-        } else {
-            tell(&line, out);
-        }
+        hear(&line, out);
     }
     exit.ok_or_else(|| Failure::plain("the daemon ended before it said how it went"))
 }
@@ -51,14 +45,28 @@ pub(super) fn held(domain: &str, reasons: &[String], once: Option<&str>) -> Stri
     format!("held{once}: {domain}: {}", reasons.join("; "))
 }
 
-/// Tells one line to a person.
+/// Tells one line to a person: how it ended is data, all else is talk.
 pub(super) fn tell(line: &SyncLine, out: &mut Out) {
+    let mut said = words(line);
+    let ending = if matches!(line, SyncLine::End { .. }) { said.pop() } else { None };
+    said.iter().for_each(|text| out.talk(text));
+    ending.iter().for_each(|text| out.say(text));
+}
+
+/// The same beside an answer for programs, which alone is data.
+pub(super) fn tell_beside(line: &SyncLine, out: &mut Out) {
+    words(line).iter().for_each(|text| out.talk(text));
+}
+
+/// What a line says to a person; of the end, the last of it is how it ended.
+pub(super) fn words(line: &SyncLine) -> Vec<String> {
+    let mut said = Vec::new();
     match line {
-        SyncLine::Message { text } => out.talk(text),
+        SyncLine::Message { text } => said.push(text.clone()),
         SyncLine::Revision { source, label, .. } if label.is_empty() => {
-            out.talk(&format!("source {source} has no revision yet"));
+            said.push(format!("source {source} has no revision yet"));
         }
-        SyncLine::Revision { source, label, .. } => out.talk(&format!("source {source} at {label}")),
+        SyncLine::Revision { source, label, .. } => said.push(format!("source {source} at {label}")),
         SyncLine::Begun { .. } => {}
         SyncLine::Scope { scope, stance, outcomes, error, milliseconds } => {
             let did = if outcomes.is_empty() { String::new() } else { format!(": {}", counts(outcomes)) };
@@ -67,28 +75,26 @@ pub(super) fn tell(line: &SyncLine, out: &mut Out) {
                 // What was written is looked at once more before it counts as in sync.
                 let is =
                     if stance == "waiting" && !outcomes.is_empty() { "" } else { &format!(" is {stance}") };
-                out.talk(&format!("{scope}{is}{did} ({milliseconds} ms)"));
+                said.push(format!("{scope}{is}{did} ({milliseconds} ms)"));
             }
             if let Some(error) = error {
-                out.talk(&format!("error: {scope}: {error}"));
+                said.push(format!("error: {scope}: {error}"));
             }
         }
         SyncLine::Held { domain, digest, reasons, once, .. } => {
-            out.talk(&held(domain, reasons, once.as_deref()));
+            said.push(held(domain, reasons, once.as_deref()));
             let short = short_digest(digest);
-            out.talk(&format!("hint: to consent: reconciled approve {short} --reason \"…\""));
+            said.push(format!("hint: to consent: reconciled approve {short} --reason \"…\""));
         }
         SyncLine::End { outcome, outcomes, left, invalid, milliseconds, .. } => {
-            for (scope, stance) in left {
-                out.talk(&format!("{scope} is {stance}"));
-            }
+            said.extend(left.iter().map(|(scope, stance)| format!("{scope} is {stance}")));
             if !left.is_empty() {
-                out.talk("hint: to see why: reconciled status");
+                said.push("hint: to see why: reconciled status".into());
             }
             if *invalid {
-                out.talk("hint: mend the manifests that are named above, and push; to check them before: reconciled validate DIR");
+                said.push("hint: mend the manifests that are named above, and push; to check them before: reconciled validate DIR".into());
             }
-            let said = match outcome {
+            let ended = match outcome {
                 SyncOutcome::Converged => "in sync",
                 SyncOutcome::Accepted => "asked for; to follow it: reconciled sync --wait",
                 SyncOutcome::Held if is_suspended(left) => "suspended; it goes on once that is over",
@@ -100,9 +106,10 @@ pub(super) fn tell(line: &SyncLine, out: &mut Out) {
                 SyncOutcome::TimedOut => "still going; to follow it: reconciled status --watch",
             };
             let did = if outcomes.is_empty() { String::new() } else { format!("{}; ", counts(outcomes)) };
-            out.say(&format!("{did}{said} ({milliseconds} ms)"));
+            said.push(format!("{did}{ended} ({milliseconds} ms)"));
         }
     }
+    said
 }
 
 /// True where all that is left to do is suspended: by a window, or by a person, whose time may be over by itself too.

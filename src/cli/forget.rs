@@ -50,7 +50,7 @@ pub(super) async fn run(
 ) -> Result<Exit, Failure> {
     let address = if forget.all { Some("*/*".into()) } else { forget.address.clone() };
     let ask = ForgetAsk { address, source: forget.source.clone() };
-    let host = Host::find(args, &environment, out).await?;
+    let host = Host::of_state(args, &environment, out).await?;
     let rows: Vec<TrackedEntry> = match &host {
         Host::Daemon(client) => client.get("/v1/forget", &ask).await?,
         Host::Alone(state) => operation::forgettable(&state.reader_of_some().await?, &ask).await?,

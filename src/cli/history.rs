@@ -72,7 +72,7 @@ pub(super) async fn run(
 ) -> Result<Exit, Failure> {
     let since = list::since(history.since.as_deref(), SystemClock.now())?.map(Stamp);
     let ask = HistoryAsk { address: history.address.clone(), since, actor: history.actor.clone() };
-    let entries = Host::find(args, &environment, out).await?.history(&ask).await?;
+    let entries = Host::of_state(args, &environment, out).await?.history(&ask).await?;
     list::show(out, history.output, &entries, || audit::history(&entries))?;
     Ok(Exit::Good)
 }
@@ -87,7 +87,7 @@ pub(super) async fn events(
     if !events.file.is_empty() {
         return verified(&exported(&events.file)?, Trail::Exported, events.output, out);
     }
-    let host = Host::find(args, &environment, out).await?;
+    let host = Host::of_state(args, &environment, out).await?;
     if events.watch {
         return watch(&host, events.output, out).await;
     }
@@ -98,6 +98,9 @@ pub(super) async fn events(
     }
     let Some(found) = host.verify_events().await? else {
         out.talk("there is no state yet, so there is nothing to check");
+        if matches!(events.output, ListFormat::Json | ListFormat::Yaml) {
+            list::show(out, events.output, &Verification::default(), String::new)?;
+        }
         return Ok(Exit::Good);
     };
     verified(&found, Trail::OfState, events.output, out)
@@ -179,7 +182,7 @@ pub(super) async fn approvals(
     environment: Environment,
     out: &mut Out,
 ) -> Result<Exit, Failure> {
-    let found = Host::find(args, &environment, out).await?.approvals().await?;
+    let found = Host::of_state(args, &environment, out).await?.approvals().await?;
     list::show(out, approvals.output, &found, || audit::approvals(&found, SystemClock.now()))?;
     Ok(Exit::Good)
 }

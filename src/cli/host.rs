@@ -6,7 +6,7 @@ use crate::{
     config::{self, Config, Environment},
     failure::Failure,
     operation::{self, EventsAsk, HistoryAsk},
-    session::HostState,
+    session::{HostState, wrong_entries},
     store::{Approvals, EventEntry, HistoryEntry, Verification},
 };
 use std::path::Path;
@@ -28,6 +28,25 @@ impl Host {
         let host = Host::look(args, environment, out).await?;
         if let Host::Alone(state) = &host {
             out.talk(&alone(&state.config, &[]));
+        }
+        Ok(host)
+    }
+
+    /// As [`Host::find`], for who needs the state alone: what keeps entries from being used keeps it from nothing, and is said.
+    pub(super) async fn of_state(
+        args: &Args,
+        environment: &Environment,
+        out: &mut Out,
+    ) -> Result<Host, Failure> {
+        let host = Host::find(args, environment, out).await?;
+        if let Host::Alone(state) = &host {
+            let wrong = wrong_entries(&state.config);
+            if !wrong.is_empty() {
+                let wrong = Failure::Problems(wrong);
+                out.talk(&format!(
+                    "warning: nothing can be planned or applied with this configuration: {wrong}"
+                ));
+            }
         }
         Ok(host)
     }

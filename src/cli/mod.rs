@@ -11,6 +11,8 @@ mod backup;
 mod check;
 mod completions;
 mod demo;
+mod destination;
+mod ended;
 mod explain;
 mod export;
 mod follow;
@@ -47,6 +49,7 @@ mod validate;
 pub use args::{Args, Command};
 pub use out::{Exit, Out};
 
+use args::Misread;
 use host::Host;
 
 use crate::{
@@ -59,27 +62,34 @@ use tracing_subscriber::EnvFilter;
 
 /// Runs one invocation and returns its exit code.
 pub async fn main(arguments: impl IntoIterator<Item = OsString>) -> u8 {
+    let environment = Environment::of_process();
+    let mut out = Out::new(&environment);
     let args = match Args::read(arguments) {
         Ok(args) => args,
-        Err(error) => {
+        Err(Misread { error, hint }) => {
+            let printed = error.print();
             // Usage errors are 1: clap's 2 would read as "changes pending".
-            let code = if error.use_stderr() { 1 } else { 0 };
-            let _ = error.print();
-            return code;
+            if error.use_stderr() {
+                if let Some(hint) = hint {
+                    out.talk(&format!("hint: {hint}"));
+                }
+                return Exit::Error.code();
+            }
+            out.note(printed);
+            return out.end(Exit::Good.code());
         }
     };
-    let environment = Environment::of_process();
     let (filter, wrong) = filter(&args, &environment);
     let telemetry = telemetry::start(filter);
-    let mut out = Out::new(&environment);
     if let Some(error) = wrong {
         let hint = "hint: write levels, as in info,reconciled_engine=debug";
         out.talk(&format!("warning: RECONCILED_LOG has no effect: {error}\n{hint}"));
     }
-    match dispatch(&args, environment, telemetry, &mut out).await {
+    let code = match dispatch(&args, environment, telemetry, &mut out).await {
         Ok(exit) => exit.code(),
         Err(failure) => fail(&failure, &mut out),
-    }
+    };
+    out.end(code)
 }
 
 /// Runs one verb.

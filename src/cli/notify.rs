@@ -36,7 +36,7 @@ pub(super) async fn run(
 ) -> Result<Exit, Failure> {
     let NotifyCommand::Test { receiver } = &notify.what;
     let ask = NotifyTestAsk { receiver: receiver.clone() };
-    match Host::find(args, &environment, out).await? {
+    match Host::of_state(args, &environment, out).await? {
         Host::Daemon(client) => client.post::<()>("/v1/notify/test", &ask).await?,
         Host::Alone(state) => {
             // Nothing is marked here, so any key does.

@@ -3,7 +3,7 @@
 use super::progress;
 use crate::{config::Environment, session::Session, text::clean_lines};
 use std::{
-    io::{IsTerminal, Write},
+    io::{self, ErrorKind, IsTerminal, Write},
     process::Termination,
 };
 
@@ -55,7 +55,8 @@ impl Termination for Exit {
     }
 }
 
-/// The two streams. A closed pipe ends quietly: `reconciled plan | head` is no error.
+/// The two streams. A closed pipe ends quietly: `reconciled plan | head` is no error. What else keeps data from being written is
+/// one: whoever reads an empty plan takes it for "in sync".
 pub struct Out {
     /// Standard output may be coloured.
     pub colour: bool,
@@ -69,6 +70,8 @@ pub struct Out {
     pub unattended: bool,
     /// Nobody reads standard output any more.
     pub closed: bool,
+    /// What kept data from being written, where it was no closed pipe.
+    failed: Option<io::Error>,
     /// What was said since recording began; while recording, talk goes to standard output too, in order.
     recorded: Option<String>,
 }
@@ -76,12 +79,13 @@ pub struct Out {
 impl Out {
     /// Looks at the process's streams.
     pub fn new(environment: &Environment) -> Out {
-        let terminal = std::io::stdout().is_terminal();
+        let terminal = io::stdout().is_terminal();
         let plain = environment.var("NO_COLOR").is_some() || environment.var("TERM") == Some("dumb");
-        let attended = std::io::stdin().is_terminal();
-        let interactive = attended && std::io::stderr().is_terminal();
+        let attended = io::stdin().is_terminal();
+        let interactive = attended && io::stderr().is_terminal();
         let (colour, progress, unattended) = (terminal && !plain, !plain, !attended);
-        Out { colour, terminal, progress, interactive, unattended, closed: false, recorded: None }
+        let (closed, failed, recorded) = (false, None, None);
+        Out { colour, terminal, progress, interactive, unattended, closed, failed, recorded }
     }
     /// Does `work` of a session while a terminal shows what goes on.
     pub(super) async fn during<T>(&self, phase: &str, session: &Session, work: impl Future<Output = T>) -> T {
@@ -90,8 +94,8 @@ impl Out {
     }
     /// Writes talk while a verb works, in place of the line that shows what goes on.
     pub(super) fn aside(&self, text: &str) {
-        let line = if self.progress && std::io::stderr().is_terminal() { progress::CLEAR } else { "" };
-        let _ = writeln!(std::io::stderr().lock(), "{line}{}", clean_lines(text));
+        let line = if self.progress && io::stderr().is_terminal() { progress::CLEAR } else { "" };
+        let _ = writeln!(io::stderr().lock(), "{line}{}", clean_lines(text));
     }
     /// Begins to record.
     pub(super) fn record(&mut self) {
@@ -107,15 +111,32 @@ impl Out {
             recorded.push_str(text);
             recorded.push('\n');
         }
-        let mut stdout = std::io::stdout().lock();
+        let mut stdout = io::stdout().lock();
         let end: &[u8] = if text.ends_with('\n') || text.is_empty() { b"" } else { b"\n" };
         let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.write_all(end));
-        self.closed |= written.and_then(|()| stdout.flush()).is_err();
+        self.note(written.and_then(|()| stdout.flush()));
     }
-    /// Writes data; false when nobody reads it any more.
+    /// Writes data; false when nobody reads it any more, or it cannot be written.
     pub fn offer(&mut self, text: &str) -> bool {
-        let mut stdout = std::io::stdout().lock();
-        writeln!(stdout, "{}", text.trim_end_matches('\n')).and_then(|()| stdout.flush()).is_ok()
+        let mut stdout = io::stdout().lock();
+        self.note(writeln!(stdout, "{}", text.trim_end_matches('\n')).and_then(|()| stdout.flush()))
+    }
+    /// Takes down how writing data ended; false when it did not succeed.
+    pub(super) fn note(&mut self, written: io::Result<()>) -> bool {
+        let Err(error) = written else { return true };
+        self.closed = true;
+        if error.kind() != ErrorKind::BrokenPipe {
+            self.failed.get_or_insert(error);
+        }
+        false
+    }
+    /// The code for the process: as the verb ended, unless its data could not be written, which is an error and told as one.
+    pub(super) fn end(&mut self, code: u8) -> u8 {
+        let Some(error) = self.failed.take() else { return code };
+        // What is recorded goes where nothing can be written.
+        self.recorded = None;
+        self.talk(&format!("error: standard output cannot be written, so what it has is not all: {error}"));
+        Exit::Error.code()
     }
     /// Writes data for people, with words of others in it: nothing of them steers a terminal.
     pub fn say(&mut self, text: &str) {
@@ -130,14 +151,14 @@ impl Out {
         if self.recorded.is_some() {
             return self.data(text);
         }
-        let _ = writeln!(std::io::stderr().lock(), "{text}");
+        let _ = writeln!(io::stderr().lock(), "{text}");
     }
     /// Asks a yes-or-no question.
     pub fn ask(&mut self, question: &str) -> bool {
-        let _ = write!(std::io::stderr().lock(), "{} [y/N] ", clean_lines(question));
-        let _ = std::io::stderr().flush();
+        let _ = write!(io::stderr().lock(), "{} [y/N] ", clean_lines(question));
+        let _ = io::stderr().flush();
         let mut answer = String::new();
-        let read = std::io::stdin().read_line(&mut answer);
+        let read = io::stdin().read_line(&mut answer);
         read.is_ok() && matches!(answer.trim().to_lowercase().as_str(), "y" | "yes")
     }
 }
@@ -145,6 +166,23 @@ impl Out {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_keeps_data_from_being_written_is_an_error_and_a_closed_pipe_is_none() {
+        let ends = |errors: &[ErrorKind]| {
+            let mut out = Out::new(&Environment::default());
+            assert!(out.note(Ok(())));
+            for kind in errors {
+                assert!(!out.note(Err((*kind).into())), "{kind}");
+            }
+            assert_eq!(out.closed, !errors.is_empty());
+            out.end(Exit::Changes.code())
+        };
+        assert_eq!(ends(&[]), 2);
+        assert_eq!(ends(&[ErrorKind::BrokenPipe]), 2);
+        assert_eq!(ends(&[ErrorKind::StorageFull]), 1);
+        assert_eq!(ends(&[ErrorKind::StorageFull, ErrorKind::BrokenPipe]), 1);
+    }
 
     #[test]
     fn the_worst_exit_wins_in_the_published_order() {

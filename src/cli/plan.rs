@@ -3,6 +3,7 @@
 use super::{
     Args, Exit, Host, Out,
     args::{Format, PlanArgs, SelectionArgs},
+    destination::spares_own,
     host,
 };
 use crate::{
@@ -40,6 +41,9 @@ pub(super) async fn run(
             "a plan file is not written to standard output, where the plan is shown",
             "name a file: --out FILE; for programs: reconciled plan -o json",
         ));
+    }
+    if let Some(file) = &plan.out {
+        spares_own(file, args, &environment)?;
     }
     let host = Host::look(args, &environment, out).await?;
     let is_daemon = matches!(host, Host::Daemon(_));
@@ -112,7 +116,7 @@ fn show(document: &Document, plan: &PlanArgs, consent: Consent, out: &mut Out) {
 
 fn exit(document: &Document, has_errors: bool, detailed: bool) -> Exit {
     let mut exit = Exit::Good;
-    if detailed && document.has_changes() {
+    if detailed && document.is_pending() {
         exit = exit.worst(Exit::Changes);
         if document.is_stopped() {
             exit = exit.worst(Exit::Person);

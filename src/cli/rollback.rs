@@ -1,7 +1,11 @@
 //! `rollback`: resources are kept as an earlier revision declares them.
 
 use super::{
-    Args, Exit, Host, Out, answer::AnswerArgs, apply::actor, follow::follow, plan::tell_warnings,
+    Args, Exit, Host, Out,
+    answer::AnswerArgs,
+    apply::actor,
+    follow::{self, follow, tell_beside},
+    plan::tell_warnings,
     suspend::period,
 };
 use crate::{
@@ -74,7 +78,8 @@ pub(super) async fn run(
         wait: Some(FOLLOWED),
         ..SyncAsk::default()
     };
-    follow(&client, &ask, rollback.answer.is_json(), out).await
+    let hear = if rollback.answer.is_json() { tell_beside } else { follow::tell };
+    follow(&client, &ask, out, hear).await
 }
 
 async fn alone(

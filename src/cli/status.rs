@@ -69,7 +69,7 @@ pub(super) async fn run(
     environment: Environment,
     out: &mut Out,
 ) -> Result<Exit, Failure> {
-    let host = Host::find(args, &environment, out).await?;
+    let host = Host::of_state(args, &environment, out).await?;
     loop {
         if status.watch && out.terminal {
             out.data("\u{1b}[H\u{1b}[2J");
@@ -115,8 +115,12 @@ async fn once(
                     answer.messages.extend(operation::without_revision(&state.config, &sources));
                 }
                 if wide {
-                    let session = Session::open(config, environment.clone()).await?;
-                    operation::add_facts(&session, &mut answer, ask.quick).await;
+                    match Session::open(config, environment.clone()).await {
+                        Ok(session) => operation::add_facts(&session, &mut answer, ask.quick).await,
+                        // What is wrong was said, and what is known without the remotes is still shown.
+                        Err(Failure::Problems(_)) => {}
+                        Err(failure) => return Err(failure),
+                    }
                 }
                 answer
             }

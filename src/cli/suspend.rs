@@ -90,7 +90,7 @@ pub(super) async fn run(
         reason: suspend.reason.clone(),
         period: suspend.period.as_deref().map(period).transpose()?,
     };
-    let suspended: Suspended = match Host::find(args, &environment, out).await? {
+    let suspended: Suspended = match Host::of_state(args, &environment, out).await? {
         Host::Daemon(client) => client.post("/v1/suspend", &ask).await?,
         Host::Alone(state) => {
             let db = state.writer().await?;
@@ -100,15 +100,19 @@ pub(super) async fn run(
             result?
         }
     };
+    if let Some(address) = suspend.address.as_ref().filter(|_| suspended.tracked == 0) {
+        out.talk(&format!(
+            "warning: nothing that is tracked has the address `{address}`, so nothing is stopped that was written before"
+        ));
+        out.talk("hint: to see all that is tracked: reconciled status '*/*'");
+        out.talk("what has it later is not written, and what is there and an exclusive zone would delete is left alone");
+    }
     suspend.answer.tell(&suspended, out, |Suspended { suspension, tracked, .. }, out| {
         let until = suspension.until.as_ref().map(|until| format!(" until {until}")).unwrap_or_default();
         // Only a plan knows which manifests have the labels; what is declared no longer counts as meant.
         let most = if suspend.meant.selector.is_empty() { "" } else { "at most " };
         out.say(&format!("{} {} suspended{until}, {most}{tracked} tracked", suspension.id, suspension.what));
     })?;
-    if suspended.tracked == 0 && suspend.address.is_some() {
-        out.talk("warning: nothing that is tracked has such an address; what is there all the same and an exclusive zone would delete is left alone, and what is made later and has it is not written either");
-    }
     if suspended.is_writing {
         out.talk("what was sent before is still being answered; nothing new is sent");
     }
@@ -124,7 +128,7 @@ pub(super) async fn resume(
     out: &mut Out,
 ) -> Result<Exit, Failure> {
     let ask = ResumeAsk { meant: resume.meant.meant(resume.address.as_ref()), reason: resume.reason.clone() };
-    let host = Host::find(args, &environment, out).await?;
+    let host = Host::of_state(args, &environment, out).await?;
     let resumed: Resumed = match &host {
         Host::Daemon(client) => client.post("/v1/resume", &ask).await?,
         Host::Alone(state) => {

@@ -3,18 +3,18 @@
 use super::{
     Args, Exit, Host, Out,
     apply::actor,
-    follow::follow,
-    plan::{tell_problems, tell_warnings},
+    follow::{follow, tell},
+    plan::tell_warnings,
 };
 use crate::{
     config::{Environment, Period},
     failure::Failure,
-    operation::SyncAsk,
-    session::{Ask, Session, Snapshot, rewound},
+    operation::{SyncAsk, SyncLine},
+    session::{Ask, Session, Snapshot, Writing, rewound},
     text::time::span,
 };
 use clap::Args as ClapArgs;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 /// How long a daemon may take to say that it is there: whoever waits for less waits for no daemon that hangs.
 const MOMENT: Duration = Duration::from_secs(1);
@@ -88,7 +88,11 @@ pub(super) async fn run(
                 rev: sync.rev.as_ref().map(|commit| commit.to_lowercase()),
                 request: sync.request.clone(),
             };
-            return follow(&client, &ask, sync.json, out).await;
+            let hear = |line: &SyncLine, out: &mut Out| match sync.json {
+                true => out.data(&serde_json::to_string(line).unwrap_or_default()),
+                false => tell(line, out),
+            };
+            return follow(&client, &ask, out, hear).await;
         }
         Host::Alone(state) => state,
     };
@@ -106,13 +110,8 @@ pub(super) async fn run(
     let actor = actor(&environment);
     let session = Session::open(args.config.as_deref(), environment).await?;
     tell_warnings(&session, out);
-    let ask = Ask {
-        source: Some(source.clone()),
-        accept_rewind: Some((source.as_str().into(), accept_rewind.into())),
-        ..Ask::default()
-    };
     let writing = session.writer().await?;
-    let result = accept(&session, &writing, &ask, &actor, out).await;
+    let result = accept(&session, &writing, &source.into(), &accept_rewind.into(), &actor, out).await;
     writing.db.close().await;
     result
 }
@@ -125,32 +124,52 @@ pub(super) fn timeout(text: &str) -> Result<u64, Failure> {
     Ok(u64::try_from(period.0.as_millis()).unwrap_or(u64::MAX))
 }
 
+/// Brings `source` into force at the `commit` to which it was rewound. What is wrong with others is theirs: who accepts the rewinds of
+/// several, one after the other, begins with one of them.
 async fn accept(
     session: &Session,
-    writing: &crate::session::Writing,
-    ask: &Ask,
+    writing: &Writing,
+    source: &Arc<str>,
+    commit: &Arc<str>,
     actor: &str,
     out: &mut Out,
 ) -> Result<Exit, Failure> {
-    let outlook = session.outlook(ask, &*writing.db).await?;
-    tell_problems(&outlook, out);
-    let moved_path = outlook.desired.sources.values().any(|source| source.path_changed);
-    if moved_path {
+    let ask = Ask {
+        source: Some(source.to_string()),
+        accept_rewind: Some((source.clone(), commit.clone())),
+        ..Ask::default()
+    };
+    let outlook = session.outlook(&ask, &*writing.db).await?;
+    outlook.messages_of(source).iter().for_each(|message| out.talk(message));
+    if outlook.desired.sources.get(source).is_some_and(|state| state.path_changed) {
         return Err(Failure::hinted(
-            "the source's `path` or `ignore` changed too, which is held on its own",
+            format!(
+                "the rewind of source {source} is not accepted: its `path` or `ignore` changed too, which is held \
+                 on its own"
+            ),
             "put back what it was until the rewind is in force",
         ));
     }
-    let invalid = outlook.is_invalid();
-    if invalid || outlook.snapshots.iter().any(|snapshot| snapshot.behind.is_some()) {
+    let had = outlook.snapshots.iter().find(|snapshot| snapshot.name == *source);
+    let Some(snapshot) = had.filter(|one| one.behind.is_none() && !outlook.withheld.contains(source)) else {
+        out.talk(&format!("error: the rewind of source {source} is not accepted, for what is said above"));
         return Ok(Exit::Error);
+    };
+    if snapshot.revision != *commit {
+        out.talk(&format!(
+            "note: nothing was rewound: source {source} is at {}, and not at {commit}\n\
+             hint: name the commit that is meant to be there: git rev-parse COMMIT",
+            snapshot.revision
+        ));
+        return Ok(Exit::Good);
     }
     let consented = |snapshot: &Snapshot, at| vec![rewound(snapshot, actor, at)];
-    writing.bring_into_force(&outlook.snapshots(), &outlook.desired, false, &consented).await?;
-    for snapshot in &outlook.snapshots {
-        let subject = snapshot.commit.as_ref().map_or("", |commit| commit.subject.as_str());
-        out.say(&format!("source {} is in force at {}: {subject}", snapshot.name, snapshot.label));
+    writing.bring_into_force(&[snapshot], &outlook.desired, false, &consented).await?;
+    let subject = snapshot.commit.as_ref().map_or("", |commit| commit.subject.as_str());
+    out.say(&format!("source {source} is in force at {}: {subject}", snapshot.label));
+    for other in outlook.snapshots.iter().filter(|one| one.name != *source && one.behind.is_some()) {
+        out.talk(&format!("note: source {} stays at {}: reconciled plan says why", other.name, other.label));
     }
     out.talk("now: reconciled plan, then reconciled apply");
-    Ok(Exit::Good)
+    Ok(if outlook.broken.contains(source) { Exit::Error } else { Exit::Good })
 }

@@ -4,7 +4,8 @@ use super::{
     Exit, Out,
     apply::{consents, same},
     args::{ApplyArgs, Format, SelectionArgs},
-    follow::follow,
+    ended::Ended,
+    follow::{follow, tell},
     plan::{PlanFile, selected},
 };
 use crate::{
@@ -68,7 +69,13 @@ pub(super) async fn apply(
         wait: Some(u64::try_from(timeout.0.as_millis()).unwrap_or(u64::MAX)),
         ..SyncAsk::default()
     };
-    follow(client, &ask, json, out).await
+    if !json {
+        return follow(client, &ask, out, tell).await;
+    }
+    let mut ended = Ended::default();
+    let exit = follow(client, &ask, out, |line, _| ended.hear(line)).await?;
+    ended.tell(exit, out)?;
+    Ok(exit)
 }
 
 /// Where the plan changes something, and where something keeps it from being in sync: how that ends is what is asked.

@@ -5,7 +5,9 @@ use super::{
     guard::{GuardLimits, RawGuard},
     values::{Period, Rate},
 };
-use reconciled_provider::{EntryPolicy, Node, Problem, SourceFile, Span, yaml::NodeValue};
+use reconciled_provider::{
+    EntryPolicy, Node, Problem, SourceFile, Span, problem::did_you_mean, yaml::NodeValue,
+};
 use serde::Deserialize;
 use std::{sync::Arc, time::Duration};
 
@@ -73,7 +75,21 @@ pub(super) fn read(
     let is_common = |key: &Node| key.as_str().is_some_and(|word| ProviderEntry::COMMON.contains(&word));
     let (common, rest): (Vec<_>, Vec<_>) = entries.iter().cloned().partition(|(key, _)| is_common(key));
     let part = |entries| Node { span: node.span, value: NodeValue::Map(entries) };
-    let raw = decode_all::<RawProvider>(&part(common), file, problems)?;
+    let known = problems.len();
+    let raw = decode_all::<RawProvider>(&part(common), file, problems);
+    for key in ["name", "type"] {
+        let missing = format!("field `{key}` is missing");
+        let Some(problem) = problems[known..].iter_mut().find(|problem| problem.message == missing) else {
+            continue;
+        };
+        // It is there, under a word that would be taken for one of the backend's.
+        let mut words = rest.iter().filter_map(|(node, _)| Some((node.as_str()?, node.span)));
+        if let Some((word, span)) = words.find(|(word, _)| did_you_mean(word, [key]).is_some()) {
+            let told = Problem::error(format!("unknown field `{word}`")).at(file, span);
+            *problem = told.hint(format!("did you mean `{key}`?"));
+        }
+    }
+    let raw = raw?;
     Some(ProviderEntry {
         name: raw.name.into(),
         type_name: raw.r#type.into(),

@@ -66,6 +66,21 @@ fn common_keys_are_taken_from_an_entry_and_the_rest_is_left_for_its_backend() {
 }
 
 #[test]
+fn a_name_or_type_under_another_word_is_told_by_that() {
+    let check = |text: &str, place: &str, message: &str, hint: &str| {
+        let said = problems(&format!("providers:\n- {text}\n"));
+        let begins = format!("error: {message}\n  --> config.yaml:{place}\n");
+        assert!(said.starts_with(&begins) && said.contains(hint), "{said}");
+        assert_eq!(said.matches("error: ").count(), 1, "{said}");
+    };
+    let of_type = "hint: did you mean `type`?";
+    check("{name: z, typ: zonefile}", "2:13", "unknown field `typ`", of_type);
+    check("name: z\n  tpye: zonefile\n  policy: sync", "3:3", "unknown field `tpye`", of_type);
+    check("{nmae: z, type: zonefile}", "2:4", "unknown field `nmae`", "hint: did you mean `name`?");
+    check("{name: z, directory: /z}", "2:3", "field `type` is missing", "");
+}
+
+#[test]
 fn times_that_are_none_and_an_empty_name_are_refused_where_they_stand() {
     let check = |text: &str, place: &str, expect: &str| {
         let said = problems(text);

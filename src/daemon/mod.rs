@@ -42,7 +42,9 @@ pub use instance::{Instance, Options};
 pub(crate) use sync::{approved, asked_for, consented, pushed, sync};
 pub(crate) use unseen::add_unseen;
 pub(crate) use unwritten::unwritten;
-pub(crate) use upkeep::{UPKEEP, add_upkeep, failing as failing_upkeep, tried as tried_upkeep};
+pub(crate) use upkeep::{
+    UPKEEP, add_upkeep, failing as failing_upkeep, look_at_export, tried as tried_upkeep,
+};
 
 use crate::{
     api,

@@ -10,6 +10,8 @@
 mod backups;
 mod export;
 
+pub(crate) use export::look_at as look_at_export;
+
 use super::Instance;
 use crate::{
     config::Config,

@@ -170,6 +170,14 @@ macro_rules! forward_observer {
             fn shared_names(&self) -> Option<&'static str> {
                 self.inner.shared_names()
             }
+            fn hides(
+                &self,
+                scope: &reconciled_provider::Scope,
+                other: &reconciled_provider::Scope,
+                id: &reconciled_provider::ResourceId,
+            ) -> bool {
+                self.inner.hides(scope, other, id)
+            }
             fn points_at(&self, scope: &reconciled_provider::Scope) -> Option<String> {
                 self.inner.points_at(scope)
             }
@@ -181,6 +189,14 @@ macro_rules! forward_observer {
             }
             fn takes_marks_away(&self, id: &reconciled_provider::ResourceId) -> bool {
                 self.inner.takes_marks_away(id)
+            }
+            fn remains<'s>(
+                &self,
+                scope: &reconciled_provider::Scope,
+                id: &reconciled_provider::ResourceId,
+                seen: &'s reconciled_provider::Observation,
+            ) -> Option<&'s reconciled_provider::Observed> {
+                self.inner.remains(scope, id, seen)
             }
             fn is_owned_whole(&self, observed: &reconciled_provider::Observed) -> bool {
                 self.inner.is_owned_whole(observed)

@@ -38,10 +38,10 @@ pub(super) fn assemble(
     let refused = allowed::check_rules(&mut loading, &taken);
     let (mut scopes, shared) = by_scope(&loading, &taken, &mut cache.lists);
     let unit_of = unit_by_index(&loading);
-    let (losers, contested) =
+    let (mut losers, mut contested) =
         twice::check_duplicates(&mut loading, &scopes, &shared, &cache.policies, &unit_of, &taken);
     share_policies(&loading, &mut scopes, &shared, &mut cache.policies, &unit_of);
-    twice::check_remotes(&mut loading, &taken);
+    twice::check_remotes(&mut loading, &taken, &mut losers, &mut contested);
     lint::look(&mut loading, &scopes, &taken, &unit_of, &refused, cache);
     let withheld: BTreeSet<Arc<str>> = loading
         .sides

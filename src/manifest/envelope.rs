@@ -280,7 +280,14 @@ impl Reader<'_> {
     /// Names stand in addresses, identities and on terminals.
     fn name(&mut self, metadata: &Node, key: &str) -> Option<Arc<str>> {
         let Some(node) = metadata.get(key) else {
-            self.error(metadata.span, format!("`metadata.{key}` is missing"), "give the manifest a name");
+            // Other programs read YAML of the same head without it.
+            let hint = match metadata.entries().is_empty() {
+                true => {
+                    "write `metadata: {name: NAME}`; if this is no manifest, name the file in .reconciledignore"
+                }
+                false => "give the manifest a name",
+            };
+            self.error(metadata.span, format!("`metadata.{key}` is missing"), hint);
             return None;
         };
         // Numbers and booleans are names too: a reverse zone may be called `10`.

@@ -7,7 +7,7 @@ use super::{
 use reconciled_provider::{Kind, Kinds, problem::did_you_mean};
 use serde_json::{Map, Value, json};
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     fmt::Write as _,
 };
 
@@ -34,7 +34,12 @@ pub fn explain(kinds: &Kinds, name: &str) -> Result<String, String> {
         let near = did_you_mean(kind, kinds.0.iter().map(|kind| &*kind.name));
         return Err(match near {
             Some(near) => format!("there is no kind `{kind}`\nhint: did you mean `{near}`?"),
-            None => format!("there is no kind `{kind}`"),
+            None => {
+                let names: BTreeSet<&str> = kinds.0.iter().map(|kind| &*kind.name).collect();
+                let names = names.into_iter().collect::<Vec<_>>().join(", ");
+                let others = "those of a Terraform provider are known where an entry of it is configured";
+                format!("there is no kind `{kind}`\nhint: known: {names}; {others}")
+            }
         });
     };
     if !path.is_empty() && path != "spec" {

@@ -350,7 +350,7 @@ pub struct Loaded {
     /// Sources with something that was not checked here: files that could not be read, and manifests that other hosts
     /// make something of as well.
     pub unchecked: BTreeSet<Arc<str>>,
-    /// What more than one source declares. Who tracks it owns it; with [`Request::owners`] loading again tells.
+    /// What more than one source declares, also by names of their own. Who tracks it owns it; with [`Request::owners`] loading again tells.
     pub contested: BTreeSet<(Scope, ResourceId)>,
     /// What manifests share (`merge: true`) that do not count.
     pub shared_aside: BTreeMap<(Scope, ResourceId), BTreeSet<ManifestKey>>,

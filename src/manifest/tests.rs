@@ -136,6 +136,16 @@ fn check_broken(text: &str, expect: &[&str]) {
 }
 
 #[test]
+fn who_has_the_head_of_a_manifest_and_no_metadata_is_told_how_to_be_left_out() {
+    let ignore = "if this is no manifest, name the file in .reconciledignore";
+    let kustomization =
+        "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [a.yaml]\n";
+    check_broken(kustomization, &["`metadata.name` is missing", ignore]);
+    let nameless = "apiVersion: test/v1\nkind: Thing\nmetadata: {labels: {a: b}}\n";
+    check_broken(nameless, &["hint: give the manifest a name"]);
+}
+
+#[test]
 fn annotations_that_say_nothing_where_they_stand_are_errors() {
     let check = |metadata: &str, expect: &str| {
         let name = "metadata:\n  name: a\n";

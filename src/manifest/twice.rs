@@ -100,44 +100,86 @@ pub(super) fn check_duplicates(
     (losers, contested)
 }
 
-/// Reports manifests that give one thing of a remote, or of this host, two names: both would write it.
-pub(super) fn check_remotes(loading: &mut Loading<'_>, taken: &[Taken]) {
-    // By entry, none for what is of this host, and name there: the manifest that was first, and its resource.
-    type First<'a> = (usize, (&'a Scope, &'a ResourceId));
-    let mut first: BTreeMap<(Option<&str>, &str), First<'_>> = BTreeMap::new();
-    let mut found = Vec::new();
+/// One name of a thing of a remote: the unit that gives it, and its resource.
+struct Named<'a> {
+    unit: usize,
+    scope: &'a Scope,
+    id: &'a ResourceId,
+}
+
+/// Reports manifests that give one thing of a remote, or of this host, two names: both would write it. Those that lose to another
+/// source are put to `losers`, and who tracks what several sources have a name for is to be asked.
+pub(super) fn check_remotes(
+    loading: &mut Loading<'_>,
+    taken: &[Taken],
+    losers: &mut HashSet<Loser>,
+    contested: &mut BTreeSet<(Scope, ResourceId)>,
+) {
+    // By entry, none for what is of this host, and name there.
+    let mut all: BTreeMap<(Option<&str>, &str), Vec<Named<'_>>> = BTreeMap::new();
     for taken in taken {
         let of_entry = taken.product.remotes.iter().map(|one| (Some(&*one.0.provider), one));
         let of_host = taken.product.on_host.iter().map(|one| (None, one));
         for (entry, (scope, id, remote)) in of_entry.chain(of_host) {
-            let key = (entry, &**remote);
-            let this = (&**scope, id);
-            let (other, first) = *first.entry(key).or_insert((taken.unit, this));
+            all.entry((entry, &**remote)).or_default().push(Named { unit: taken.unit, scope, id });
+        }
+    }
+    let mut found = Vec::new();
+    for ((_, remote), names) in all.iter().filter(|(_, names)| names.len() > 1) {
+        let source = |one: &Named<'_>| loading.units[one.unit].source;
+        let tracks = |one: &&Named<'_>| {
+            let tracked = loading.request.owners.get(&(one.scope.clone(), one.id.clone()));
+            tracked.is_some_and(|name| *loading.units[one.unit].key.source() == **name)
+        };
+        let across = names.iter().any(|one| source(one) != source(&names[0]));
+        // A push to one source takes nothing from another one, whatever their order.
+        let tracking = names.iter().filter(|_| across).find(tracks);
+        let first = || names.iter().min_by_key(|one| source(one));
+        let owner = tracking.or_else(first).unwrap_or(&names[0]);
+        if across {
+            contested.extend(names.iter().map(|one| (one.scope.clone(), one.id.clone())));
+        }
+        for one in names {
             // What is one resource already is declared twice, and told as that.
-            if other == taken.unit || first == this || may_be_on_other_hosts(loading, other, taken.unit) {
+            let is_same = one.unit == owner.unit || (one.scope, one.id) == (owner.scope, owner.id);
+            if is_same || may_be_on_other_hosts(loading, owner.unit, one.unit) {
                 continue;
             }
-            let (unit, owner) = (&loading.units[taken.unit], &loading.units[other]);
-            let text = format!("{} and {} are one resource, {remote}", unit.address, owner.address);
-            let file = path(loading, owner).clone();
-            let place = Place { file, line: owner.document.span.line, column: 0 };
+            let (unit, owning) = (&loading.units[one.unit], &loading.units[owner.unit]);
+            let across = unit.source != owning.source;
+            // Either has a thing in the state. Whose this one is, its provider tells.
+            if across && tracks(&one) {
+                continue;
+            }
+            let file = path(loading, owning).clone();
+            let place = Place { file, line: owning.document.span.line, column: 0 };
+            let text = format!("{} and {} are one resource, {remote}", unit.address, owning.address);
             let hint = match unit.document.annotations.contains_key("reconciled/import") {
                 true => "give each its own `reconciled/import`, or remove one of the manifests",
                 false => "give each its own, or remove one of the manifests",
             };
-            let problem =
-                Problem::error(text).hint(hint).related(place, format!("{} is here", owner.address));
+            let is_there = match across {
+                true => format!("{} of source `{}` keeps it", owning.address, owning.key.source()),
+                false => format!("{} is here", owning.address),
+            };
+            let problem = Problem::error(text).hint(hint).related(place, is_there);
             let problem = at_line(loading, unit, problem, first_column(unit.document.span.line));
-            found.push((taken.unit, other, problem));
+            if across {
+                let index = unit.index.expect("only numbered manifests are offered");
+                losers.insert((one.scope.clone(), one.id.clone(), index));
+            }
+            found.push((one.unit, owner.unit, problem));
         }
     }
     for (number, other, problem) in found {
         let (source, theirs) = (loading.units[number].source, loading.units[other].source);
-        loading.sides[source].report(problem);
-        if source == theirs {
-            let path = path(loading, &loading.units[other]).clone();
-            loading.sides[source].mark_broken(&path);
+        if source != theirs {
+            loading.sides[source].report_loss(problem);
+            continue;
         }
+        loading.sides[source].report(problem);
+        let path = path(loading, &loading.units[other]).clone();
+        loading.sides[source].mark_broken(&path);
     }
 }
 

@@ -13,6 +13,7 @@ use super::{
 };
 use crate::{
     failure::Failure,
+    registry::entry_for,
     session::{FROZEN, Session},
     store::{
         ConditionEntry, DriftEntry, HistoryEntry, HistoryFilter, HoldEntry, Parts, PinEntry, Reader,
@@ -184,7 +185,9 @@ pub async fn explain(
     let known = reader.suspensions().await.map_err(Failure::Remote)?;
     let suspends = |s: &&Suspension| tracked.iter().any(|row| means(s, row));
     let suspensions = known.iter().chain(outside).filter(suspends).map(SuspensionEntry::from).collect();
-    let mut elsewhere = look.map_or(status.elsewhere, |(_, desired)| UnassignedManifest::of(desired));
+    let mut elsewhere = look.map_or(status.elsewhere, |(session, desired)| {
+        UnassignedManifest::of(desired, |key| entry_for(&session.config, key))
+    });
     elsewhere.retain(|one| is_meant_here(&meant, &one.address));
     let mut answer = Explanation {
         elsewhere,

@@ -28,8 +28,9 @@ use crate::{
     config::Approver,
     consent,
     failure::Failure,
+    registry::entry_for,
     session::{Ask, Outlook, Session, Snapshot, await_alike},
-    store::{Reader, ScopeStatus},
+    store::{Reader, ScopeStatus, UnassignedManifest},
 };
 use reconciled_engine::{
     Desired, Store,
@@ -272,6 +273,7 @@ pub fn document(session: &Session, survey: &Survey, outlook: &Outlook, form: &Fo
     let options =
         Options { problems: &problems, show_foreign: form.show_foreign, details, configured: Some(&names) };
     let mut document = Document::of(survey, desired, &|entry| session.observer(entry), &options);
+    document.unassigned_manifests = UnassignedManifest::of(desired, |key| entry_for(&session.config, key));
     // `adopt` reads the configured sources alone.
     if !desired.sources.keys().all(|name| names.contains(name)) {
         let conflicts = document.conditions.iter_mut().filter(|condition| &*condition.reason == "Conflict");

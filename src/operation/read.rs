@@ -120,12 +120,19 @@ pub(super) async fn near(
     let manifests = desired.map(|desired| &*desired.manifests).unwrap_or_default();
     let declared = manifests.iter().map(|manifest| manifest.address.to_string());
     let all: BTreeSet<String> = known.chain(declared).collect();
+    Ok(nearest(text, &all).map(str::to_owned))
+}
+
+/// The address of `all` that `text` may mean.
+fn nearest<'a>(text: &str, all: &'a BTreeSet<String>) -> Option<&'a str> {
     // Who asks for a manifest means one.
-    let candidates = all.iter().map(|address| match text.contains('#') {
-        true => address.as_str(),
-        false => address.split('#').next().unwrap_or(address),
-    });
-    Ok(did_you_mean(text, candidates).map(str::to_owned))
+    if !text.contains('#') {
+        return did_you_mean(text, all.iter().map(|address| address.split('#').next().unwrap_or(address)));
+    }
+    // A name without its type may have several: a shorter one is no nearer.
+    let goes_on = |address: &&String| address.strip_prefix(text).is_some_and(|rest| rest.starts_with('/'));
+    let longer = all.iter().find(goes_on).map(String::as_str);
+    longer.or_else(|| did_you_mean(text, all.iter().map(String::as_str)))
 }
 
 /// Answers [`StatusAsk`].
@@ -431,6 +438,17 @@ pub async fn approvals(reader: &Reader) -> Result<Approvals, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_part_lacks_is_its_type_before_it_is_another_name() {
+        let known = ["#@/A", "#www/CNAME", "#www2/A", ""].map(|part| format!("Zone/example.com{part}"));
+        let known = BTreeSet::from(known);
+        let check = |text: &str, expect: &str| assert_eq!(nearest(text, &known), Some(expect), "{text}");
+        check("Zone/example.com#www", "Zone/example.com#www/CNAME");
+        check("Zone/example.com#wwww/CNAME", "Zone/example.com#www/CNAME");
+        check("Zone/exampel.com", "Zone/example.com");
+        check("Zone/exampel.com#@/A", "Zone/example.com#@/A");
+    }
 
     #[test]
     fn the_next_try_is_the_schedulers_where_that_of_the_condition_is_over() {

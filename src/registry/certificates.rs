@@ -1,8 +1,8 @@
 //! Entries of `type: certificates`.
 
-use super::{at_entry, authority, decode, place::Helped};
+use super::{at_entry, authority, decode, place::Helped, types};
 use crate::config::{Config, ProviderEntry};
-use reconciled_provider::{Problem, Provider};
+use reconciled_provider::{Kind, ManifestKey, Node, Problem, Provider};
 use std::{path::Path, sync::Arc};
 
 /// How an entry is called that a host implies.
@@ -12,7 +12,7 @@ const IMPLIED: &str = "certificates";
 ///
 /// Errors: every problem of the entry at its place.
 pub(super) fn build(entry: &ProviderEntry, config: &Config) -> Result<Arc<dyn Provider>, Vec<Problem>> {
-    let (decoded, problems) = decode::<authority::Config>(entry, &entry.rest);
+    let (decoded, problems) = decode::<authority::Config>(entry, &entry.rest, &[]);
     let Some(decoded) = decoded.filter(|_| problems.is_empty()) else { return Err(problems) };
     let own = [config.state_dir.as_path(), Path::new(&*entry.file.path)];
     let place = match &decoded.helper {
@@ -46,6 +46,24 @@ fn former(entry: &ProviderEntry, config: &Config) -> Vec<String> {
     names.filter(|name| !is_taken(name)).map(String::from).collect()
 }
 
+/// Which entry to write for a manifest that no entry of `config` takes, where it is of certificates and the files of a host are
+/// managed: below another root than that of this machine no entry is implied.
+pub fn entry_for(config: &Config, manifest: &ManifestKey) -> Option<String> {
+    let is_group = |version: &Arc<str>| version.split('/').next() == Some(manifest.group());
+    let is_its = |kind: &Kind| *kind.name == *manifest.kind() && kind.api_versions.iter().any(is_group);
+    let ours = types().iter().find(|one| one.name == authority::INFO.type_name)?;
+    let root = |entry: &ProviderEntry| entry.rest.get("root").and_then(Node::as_str).map(String::from);
+    let mut hosts = config.providers.iter().filter(|entry| *entry.type_name == *"host");
+    let (host, root) = hosts.find_map(|entry| Some((entry, root(entry).filter(|root| root != "/")?)))?;
+    ours.kinds.0.iter().any(is_its).then(|| {
+        format!(
+            "the root of entry `{}` is {root}, so it stands for no certificates of this machine; write an entry with the \
+             directories that they may be put into: {{name: {IMPLIED}, type: {IMPLIED}, paths: [/etc/ssl]}}",
+            host.name
+        )
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -59,6 +77,25 @@ mod tests {
         assert_eq!(problems, []);
         let config = config.unwrap();
         former(config.providers.iter().find(|entry| &*entry.name == name).unwrap(), &config)
+    }
+
+    #[test]
+    fn where_another_root_implies_no_entry_one_is_told_of() {
+        let check = |providers: &str, group: &str, kind: &str| {
+            let text = format!("providers:\n{providers}");
+            let config = parse(Arc::new(SourceFile::new("config.yaml", text)), &Environment::default()).0;
+            entry_for(&config.unwrap(), &ManifestKey::new("infra", group, kind, "", "web"))
+        };
+        let below = "- {name: box, type: host, root: /srv/box, paths: [/etc]}\n";
+        for (group, kind) in
+            [("cert", "Certificate"), ("cert", "Issuer"), ("cert-manager.io", "ClusterIssuer")]
+        {
+            let hint = check(below, group, kind).unwrap();
+            assert!(hint.contains("`box` is /srv/box") && hint.contains("type: certificates"), "{hint}");
+        }
+        assert_eq!(check(below, "acme", "Certificate"), None);
+        assert_eq!(check(below, "aws", "SqsQueue"), None);
+        assert_eq!(check("- {name: zones, type: zonefile, directory: /z}\n", "cert", "Issuer"), None);
     }
 
     #[test]

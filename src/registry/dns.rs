@@ -1,11 +1,14 @@
 //! Entries of servers and services of DNS.
 
-use super::{at_entry, decode, secret, take, types};
+use super::{at_entry, secret, take, types};
 use crate::config::{ProviderEntry, SecretPlace, beside};
 use reconciled_dns::{family::Options, route53::Login};
 use reconciled_provider::{Node, Problem, Provider, problem::did_you_mean, yaml::NodeValue};
-use serde::Deserialize;
+use serde::{Deserialize, de::DeserializeOwned};
 use std::{path::Path, sync::Arc};
+
+/// Keys of every entry of DNS that are read before those of its backend.
+const SHARED: [&str; 3] = ["marks", "externalDns", "verify"];
 
 type Built = Result<Arc<dyn Provider>, Vec<Problem>>;
 
@@ -32,6 +35,15 @@ pub(super) fn build(entry: &ProviderEntry, instance: &str, options: Options) -> 
     }
 }
 
+/// As [`super::decode`], without the keys `taken` and those that are [`SHARED`].
+fn decode<T: DeserializeOwned>(
+    entry: &ProviderEntry,
+    rest: &Node,
+    taken: &[&str],
+) -> (Option<T>, Vec<Problem>) {
+    super::decode(entry, rest, &[taken, &SHARED].concat())
+}
+
 /// What was read, where nothing is wrong with it.
 fn whole<T>(read: Option<T>, problems: Vec<Problem>) -> Result<T, Vec<Problem>> {
     read.filter(|_| problems.is_empty()).ok_or(problems)
@@ -46,7 +58,7 @@ fn powerdns(entry: &ProviderEntry, instance: &str, options: Options) -> Built {
     use reconciled_dns::powerdns::{Config, connect};
     let mut rest = entry.rest.clone();
     let key = take(&mut rest, "apiKey");
-    let (config, mut problems) = decode::<Config>(entry, &rest);
+    let (config, mut problems) = decode::<Config>(entry, &rest, &["apiKey"]);
     let key = secret(entry, key, "apiKey", &mut problems);
     let (config, key) = whole(config.zip(key), problems)?;
     let config = Config { marks: has_marks(config.marks, &options), options, ..config };
@@ -57,7 +69,7 @@ fn rfc2136(entry: &ProviderEntry, options: Options) -> Built {
     use reconciled_dns::rfc2136::{Config, Keys, connect};
     let mut rest = entry.rest.clone();
     let (update, transfer) = (take(&mut rest, "tsig"), take(&mut rest, "transferTsig"));
-    let (config, mut problems) = decode::<Config>(entry, &rest);
+    let (config, mut problems) = decode::<Config>(entry, &rest, &["tsig", "transferTsig"]);
     if update.is_none() {
         let hint = "write tsig: {name: reconciled., secret: {file: /path/of/the/secret}}";
         let message = format!("`{}` needs `tsig`", entry.name);
@@ -86,20 +98,22 @@ fn cloudflare(entry: &ProviderEntry, instance: &str, options: Options) -> Built 
     use reconciled_dns::cloudflare::{Config, connect};
     let mut rest = entry.rest.clone();
     let token = take(&mut rest, "token");
-    let (config, mut problems) = decode::<Config>(entry, &rest);
+    let (config, mut problems) = decode::<Config>(entry, &rest, &["token"]);
     let token = secret(entry, token, "token", &mut problems);
     let (config, token) = whole(config.zip(token), problems)?;
     let config = Config { marks: has_marks(config.marks, &options), options, ..config };
     connect(&entry.name, instance, config, token).map_err(|error| at_entry(entry, &error))
 }
 
+/// Keys that say where an entry gets its key of AWS.
+const LOGIN: [&str; 4] = ["credentials", "accessKeyId", "secretAccessKey", "sessionToken"];
+
 fn route53(entry: &ProviderEntry, options: Options) -> Built {
     use reconciled_dns::route53::{Config, connect};
     let mut rest = entry.rest.clone();
-    let places = ["accessKeyId", "secretAccessKey", "sessionToken"].map(|key| take(&mut rest, key));
-    let login = take(&mut rest, "credentials");
-    let (config, mut problems) = decode::<Config>(entry, &rest);
-    let login = aws_login(entry, login, places, &mut problems);
+    let [login, id, key, token] = LOGIN.map(|key| take(&mut rest, key));
+    let (config, mut problems) = decode::<Config>(entry, &rest, &LOGIN);
+    let login = aws_login(entry, login, [id, key, token], &mut problems);
     let (config, login) = whole(config.zip(login), problems)?;
     let config = Config { options, ..config };
     connect(&entry.name, config, login).map_err(|error| at_entry(entry, &error))
@@ -107,14 +121,14 @@ fn route53(entry: &ProviderEntry, options: Options) -> Built {
 
 fn webhook(entry: &ProviderEntry, options: Options) -> Built {
     use reconciled_dns::webhook::{Config, connect};
-    let (config, problems) = decode::<Config>(entry, &entry.rest);
+    let (config, problems) = decode::<Config>(entry, &entry.rest, &[]);
     let config = Config { options, ..whole(config, problems)? };
     connect(&entry.name, config).map_err(|error| at_entry(entry, &error))
 }
 
 fn zonefile(entry: &ProviderEntry, instance: &str, options: Options) -> Built {
     use reconciled_dns::zonefile::{Config, open};
-    let (config, problems) = decode::<Config>(entry, &entry.rest);
+    let (config, problems) = decode::<Config>(entry, &entry.rest, &[]);
     let config = whole(config, problems)?;
     let config = Config {
         directory: beside(Some(Path::new(&*entry.file.path)), &config.directory),

@@ -15,7 +15,7 @@ const IDLE: Duration = Duration::from_secs(60);
 
 /// Builds the provider of one entry.
 pub(super) fn build(entry: &ProviderEntry, config: &Config) -> Result<Arc<dyn Provider>, Vec<Problem>> {
-    let (decoded, problems) = decode::<reconciled_local::Config>(entry, &entry.rest);
+    let (decoded, problems) = decode::<reconciled_local::Config>(entry, &entry.rest, &[]);
     let Some(decoded) = decoded.filter(|_| problems.is_empty()) else { return Err(problems) };
     // Beside the configuration are the keys and secrets that it names. Where files of that directory, or below it, are to be
     // managed, it is the file alone; a helper says itself what is out of reach.
@@ -30,7 +30,7 @@ pub(super) fn build(entry: &ProviderEntry, config: &Config) -> Result<Arc<dyn Pr
     // The entry that comes later is told of both.
     let earlier = config.providers.iter().take_while(|other| other.name != entry.name);
     for other in earlier.filter(|other| other.type_name == entry.type_name) {
-        let Some(theirs) = decode::<reconciled_local::Config>(other, &other.rest).0 else { continue };
+        let Some(theirs) = decode::<reconciled_local::Config>(other, &other.rest, &[]).0 else { continue };
         if let Some(both) = decoded.overlap(&theirs) {
             let message = format!("`{}` and `{}` would both manage {both}", other.name, entry.name);
             let problem = Problem::error(message).at(&entry.file, entry.span);

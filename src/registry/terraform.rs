@@ -70,7 +70,7 @@ pub(super) fn entries(config: &Config) -> BTreeMap<Arc<str>, reconciled_cloud::C
 fn read(entry: &ProviderEntry, config: &Config) -> Result<reconciled_cloud::Config, Vec<Problem>> {
     let mut rest = entry.rest.clone();
     let (own, env) = (super::take(&mut rest, "config"), super::take(&mut rest, "env"));
-    let (raw, mut problems) = super::decode::<Raw>(entry, &rest);
+    let (raw, mut problems) = super::decode::<Raw>(entry, &rest, &["config", "env"]);
     let mut environment = Vec::new();
     if let Some(env) = env {
         if !matches!(env.value, NodeValue::Map(_)) {

@@ -201,7 +201,8 @@ pub fn for_others(list: &[UnassignedManifest]) -> Vec<String> {
             Some(provider) => format!("provider `{}` is not configured on this host", clean(provider)),
             None => "no provider that is configured on this host knows its kind".into(),
         };
-        format!("  {address}  of source {source}\n    {why}\n")
+        let hint = one.hint.as_ref().map(|hint| format!("    hint: {}\n", clean(hint))).unwrap_or_default();
+        format!("  {address}  of source {source}\n    {why}\n{hint}")
     })
 }
 

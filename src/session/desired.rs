@@ -236,7 +236,7 @@ impl Session {
     }
 
     /// Polls one source. One that is not meant is read for what it declares; where it was never had, also since the state
-    /// was restored, what it declares is not known.
+    /// was restored, or cannot be had while a rewind of another is accepted, what it declares is not known.
     async fn snapshot(
         &self,
         source: &SourceConfig,
@@ -252,7 +252,9 @@ impl Session {
         let accept_rewind = accept.map(|(_, commit)| commit.clone());
         let known = Known { accept_rewind, rev, wished: Some(wished), ..before };
         let polled = self.poll(source, known).await;
-        if never && !is_meant { Ok(polled.ok()) } else { polled.map(Some) }
+        // One whose mirror was lost keeps nobody from accepting the rewind of another.
+        let may_lack = never || ask.accept_rewind.is_some();
+        if may_lack && !is_meant { Ok(polled.ok()) } else { polled.map(Some) }
     }
 
     /// Polls one source, or takes what is in force from its mirror.

@@ -32,7 +32,7 @@ pub(crate) use sources::oid;
 pub use sources::{
     Called, Snapshot, TreeFiles, is_at, judge_pushed, local_places, reach, reference, tree_limits, verify,
 };
-pub use state::HostState;
+pub use state::{HostState, wrong_entries};
 pub use suspended::{by_files, by_windows, outside};
 pub(crate) use writer::rewound;
 pub use writer::{Accounts, Brought, Writing};

@@ -9,6 +9,7 @@
 use super::{Outlook, Writing};
 use crate::{
     failure::Failure,
+    registry::entry_for,
     store::{ConditionEntry, Notice, TrackedEntry, UnassignedManifest},
 };
 use reconciled_engine::{Store, Write, store::Condition};
@@ -168,9 +169,8 @@ impl Writing {
             self.config.sources.iter().any(|source| source.name == one.source) && !read.contains(&one.source)
         };
         let mut elsewhere: Vec<UnassignedManifest> = status.elsewhere.iter().filter(stays).cloned().collect();
-        elsewhere.extend(
-            UnassignedManifest::of(&outlook.desired).into_iter().filter(|one| !is_folder(&one.source)),
-        );
+        let unassigned = UnassignedManifest::of(&outlook.desired, |key| entry_for(&self.config, key));
+        elsewhere.extend(unassigned.into_iter().filter(|one| !is_folder(&one.source)));
         elsewhere.sort();
         if elsewhere != status.elsewhere {
             self.db.note(vec![Notice::UnassignedManifests(elsewhere)]).await?;

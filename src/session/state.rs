@@ -5,9 +5,10 @@ use crate::{
     clock::SystemClock,
     config::{self, Config, Environment},
     failure::Failure,
+    registry,
     store::{self, DATABASE, Db, Init, KEY_FILE, OpenOptions, Reader, StoreError},
 };
-use reconciled_provider::Clock;
+use reconciled_provider::{Clock, Problem};
 use std::{path::Path, sync::Arc};
 
 /// Where the state is, and how to open it.
@@ -73,6 +74,12 @@ impl HostState {
             Failure::hinted(none_yet(&self.config.state_dir), "`reconciled apply` or a daemon makes it")
         })
     }
+}
+
+/// What keeps entries of `config` from being used, such as an unknown key: no session is opened with it. What belongs to a
+/// backend is read with its provider only, so that the rest of a configuration can be right. Reaches no remote.
+pub fn wrong_entries(config: &Config) -> Vec<Problem> {
+    config.providers.iter().filter_map(|entry| registry::build(entry, config).err()).flatten().collect()
 }
 
 fn none_yet(dir: &Path) -> String {

@@ -172,10 +172,28 @@ fn rename(from: &Path, to: &Path) -> Result<()> {
     }
 }
 
+/// A name beside `file` for a database that leaves its place, with the second in it, and a number where something has that name: it may
+/// be the only copy of a state.
+fn unused(file: &Path, why: &str, now: Duration) -> Result<PathBuf> {
+    let mut number = 1;
+    loop {
+        let again = if number == 1 { String::new() } else { format!("-{number}") };
+        let name = beside(file, &format!(".{why}-{}{again}", now.as_secs()))?;
+        let mut is_used = false;
+        for suffix in ["", "-wal", "-shm"] {
+            is_used |= fs::symlink_metadata(beside(&name, suffix)?).is_ok();
+        }
+        if !is_used {
+            return Ok(name);
+        }
+        number += 1;
+    }
+}
+
 /// Moves the database and its WAL out of the way, without looking into them. The caller holds the lock.
 pub(super) fn put_aside(dir: &Path, now: Duration) -> Result<PathBuf> {
     let file = dir.join(DATABASE);
-    let aside = beside(&file, &format!(".lost-{}", now.as_secs()))?;
+    let aside = unused(&file, "lost", now)?;
     // The WAL goes first: a database without its WAL is an older state, a WAL without its database nothing.
     for suffix in ["-wal", "-shm", ""] {
         rename(&beside(&file, suffix)?, &beside(&aside, suffix)?)?;
@@ -187,8 +205,8 @@ pub(super) fn put_aside(dir: &Path, now: Duration) -> Result<PathBuf> {
 /// Replaces the database in `dir` by a backup.
 ///
 /// The backup is checked, migrated and given an epoch beyond both before anything is replaced; the database it
-/// replaces stays as `state.db.replaced`. What persons suspended, resumed, rolled back and forgot since counts, where that one can be
-/// read.
+/// replaces stays as `state.db.replaced-TIME`, and so does each that one before it replaced: which of them is the one to go back to only
+/// a person knows. What persons suspended, resumed, rolled back and forgot since counts, where that one can be read.
 pub async fn restore(dir: &Path, backup: &Path, clock: &dyn Clock) -> Result<Restored> {
     // SQLite says of a directory that the disk is broken.
     if !fs::metadata(backup).map_err(StoreError::file("read", backup))?.is_file() {
@@ -200,7 +218,7 @@ pub async fn restore(dir: &Path, backup: &Path, clock: &dyn Clock) -> Result<Res
     let new = dir.join("state.db.restoring");
     let restored = async {
         let restored = prepare(dir, backup, &new, clock).await?;
-        let replaced = exchange(&file, &new)?;
+        let replaced = exchange(&file, &new, clock.now())?;
         Ok(Restored { replaced, ..restored })
     };
     let restored = restored.await;
@@ -378,11 +396,10 @@ async fn check_key(conn: &mut SqliteConnection, dir: &Path) -> Result<()> {
 }
 
 /// Puts `new` in the place of `file`; whoever looks sees the one or the other.
-fn exchange(file: &Path, new: &Path) -> Result<Option<PathBuf>> {
-    let replaced = beside(file, ".replaced")?;
+fn exchange(file: &Path, new: &Path, now: Duration) -> Result<Option<PathBuf>> {
+    let replaced = unused(file, "replaced", now)?;
     let is_there = file.exists();
     if is_there {
-        remove(&replaced)?;
         fs::hard_link(file, &replaced).map_err(StoreError::file("keep", file))?;
     }
     // SQLite would read a WAL that stayed behind as part of the new database.

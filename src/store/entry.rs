@@ -125,16 +125,20 @@ pub struct UnassignedManifest {
     /// Name of the entry; none where the manifest names none and no entry knows its kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider: Option<Arc<str>>,
+    /// Which entry to write, where one is expected here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<Arc<str>>,
 }
 
 impl UnassignedManifest {
-    /// What of `desired` is for entries that are not configured here.
-    pub fn of(desired: &Desired) -> Vec<UnassignedManifest> {
+    /// What of `desired` is for entries that are not configured here; `hint` says of what no entry knows which one to write.
+    pub fn of(desired: &Desired, hint: impl Fn(&ManifestKey) -> Option<String>) -> Vec<UnassignedManifest> {
         let of_source = |(source, state): (&Arc<str>, &SourceState)| -> Vec<UnassignedManifest> {
             let one = |(key, provider): &(ManifestKey, Arc<str>)| UnassignedManifest {
                 address: Address::of(key, None).to_string().into(),
                 source: source.clone(),
                 provider: (!provider.is_empty()).then(|| provider.clone()),
+                hint: if provider.is_empty() { hint(key).map(Arc::from) } else { None },
             };
             state.elsewhere.iter().map(one).collect()
         };

@@ -4,7 +4,8 @@ use crate::{
     env::{Env, zone},
     running::Daemon,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
+use std::fs;
 
 fn json(env: &Env, args: &[&str]) -> Value {
     let text = env.run(args).exits(0).stdout;
@@ -46,6 +47,64 @@ fn each_is_one_object_with_a_version() {
     env.push("zone.yaml", &www("192.0.2.3"));
     let adopted = json(&env, &["adopt", address, "--yes", "-o", "json"]);
     assert_eq!(adopted["found"][0]["address"], address, "{adopted}");
+}
+
+#[test]
+fn apply_and_rollback_answer_in_one_form_alone_and_through_a_daemon() {
+    let env = Env::zonefile();
+    let config = fs::read_to_string(env.path("config.yaml")).unwrap();
+    // The daemon asks its repository only when it is told to.
+    env.write("config.yaml", &config.replace("repo.git}", "repo.git, interval: 1h}"));
+    let first = env.push("zone.yaml", &www("192.0.2.1"));
+    let apply = ["apply", "--yes", "-o", "json"];
+    let rollback = ["rollback", first.as_str(), "--reason", "it was better", "-o", "json"];
+    env.apply();
+    env.push("zone.yaml", &www("192.0.2.2"));
+    let applied = json(&env, &apply);
+    assert_eq!(
+        applied,
+        json!({
+            "formatVersion": "1.0",
+            "exit": 0,
+            "outcomes": [{"scope": "zones/example.com", "change": "update", "outcome": "done", "count": 1}],
+            "messages": [],
+            "timedOut": false,
+        })
+    );
+    let back = json(&env, &rollback);
+    env.run(&["resume", "Zone/example.com#www/A"]).exits(0);
+
+    let daemon = Daemon::ready(&env);
+    env.push("zone.yaml", &www("192.0.2.3"));
+    assert_eq!(json(&env, &apply), applied);
+    let through = json(&env, &rollback);
+    let keys = |answer: &Value| answer.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    assert_eq!((keys(&through), &through["pins"][0]["address"]), (keys(&back), &back["pins"][0]["address"]));
+    daemon.stop();
+}
+
+#[test]
+fn what_is_wrong_with_manifests_is_in_the_answer_of_apply_alone_and_through_a_daemon() {
+    let env = Env::zonefile();
+    env.write("work/bad.yaml", "a: [\n");
+    env.push("zone.yaml", &www("192.0.2.1"));
+    let check = || {
+        let told = env.run(&["apply", "--yes", "-o", "json"]).exits(1);
+        let answer: Value = serde_json::from_str(&told.stdout).unwrap();
+        let message = answer["messages"][0].as_str().unwrap_or_default();
+        assert!(message.starts_with("error: ") && message.contains("bad.yaml:1:"), "{answer}");
+    };
+    check();
+    let daemon = Daemon::ready(&env);
+    check();
+    daemon.stop();
+}
+
+#[test]
+fn an_audit_trail_that_is_not_there_is_checked_in_the_form_that_is_asked_for() {
+    let env = Env::zonefile();
+    let found = json(&env, &["events", "--verify", "-o", "json"]);
+    assert_eq!(found, json!({"checked": 0, "first": null, "broken": null}));
 }
 
 #[test]

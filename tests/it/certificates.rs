@@ -77,6 +77,18 @@ pub(crate) fn make_regular(env: &Env, name: &str) {
 pub(crate) const SELF: &str = "selfSigned: {}";
 
 #[test]
+fn below_another_root_the_entry_that_is_missing_is_told_of() {
+    let env = Env::host("host: {labels: {role: web}}");
+    env.push("own.yaml", &manifest("Issuer", "own", SELF));
+    let hint = "hint: the root of entry `host` is DIR/machine, so it stands for no certificates of this machine; \
+                write an entry with the directories that they may be put into: {name: certificates, type: certificates";
+    env.run(&["plan"]).exits(0).says(&["UNASSIGNED", "Issuer/own: for providers", hint]);
+    env.apply();
+    env.run(&["status"]).exits(0).says(&["UNASSIGNED (1)", "Issuer/own  of source infra", hint]);
+    env.run(&["plan"]).exits(0).says(&[hint]);
+}
+
+#[test]
 fn a_self_signed_certificate_is_what_was_declared_and_then_nothing_is_left_to_plan() {
     let env = desk();
     let issuer = manifest("Issuer", "own", SELF);

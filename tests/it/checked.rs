@@ -22,6 +22,38 @@ fn a_group_that_is_not_there_fails() {
 }
 
 #[test]
+fn an_unknown_key_of_an_entry_fails_and_keeps_nobody_from_the_state() {
+    let env = desk(str::to_owned);
+    env.apply();
+    let good = fs::read_to_string(env.path("config.yaml")).unwrap();
+    env.write("config.yaml", &good.replace("type: zonefile,", "type: zonefile, polcy: observe,"));
+    let found = env.run(&["check"]).exits(1);
+    assert_eq!(found.stdout.matches("  config: ").count(), 1, "{}", found.all());
+    found.says(&["FAIL  config: DIR/config.yaml:", "unknown field `polcy`", "hint: did you mean `policy`?"]);
+    let told = ["warning: nothing can be planned or applied", "config.yaml:", "did you mean `policy`?"];
+    let verbs: [&[&str]; 10] = [
+        &["status"],
+        &["status", "-o", "json"],
+        &["status", "Zone/example.com#www/A", "-o", "json"],
+        &["history"],
+        &["events"],
+        &["approvals"],
+        &["suspend", "--all", "--reason", "x"],
+        &["resume", "--all"],
+        &["backup", "b"],
+        &["forget", "Zone/example.com"],
+    ];
+    for verb in verbs {
+        let said = env.run(verb).exits(0);
+        assert!(!said.stdout.contains("polcy"), "{}", said.all());
+        said.says(&told);
+    }
+    for verb in [&["plan"][..], &["apply", "--yes"]] {
+        env.run(verb).exits(1).says(&["error: unknown field `polcy`"]).hides(&["warning: "]);
+    }
+}
+
+#[test]
 fn a_file_of_variables_that_is_not_there_fails() {
     let env = desk(|config| config.replace("{name: infra,", "{name: infra, vars: [nosuch.yaml],"));
     env.run(&["check"]).exits(1).says(&["FAIL  source infra: nosuch.yaml", "hint: correct `vars`"]);

@@ -149,3 +149,34 @@ fn what_the_host_denies_a_source_it_cannot_delete_by_leaving_it_out() {
     env.run(&["apply", "--yes"]).exits(0);
     assert_eq!(server.rrsets(ZONE), rrsets(&[("h00 A", "300 192.0.2.0"), ("secret A", "300 198.51.100.1")]));
 }
+
+/// Who takes the word out of `guard.always` has not seen what goes by it.
+#[test]
+fn what_nobody_declared_goes_from_a_zone_the_first_time_by_a_persons_word_whatever_the_guard_says() {
+    let server = Pdns::start();
+    let env = Env::pdns(&server);
+    env.config(&env.pdns_entry(&server.url, "guard: {always: [zone-delete]}"));
+    server.create(ZONE);
+    let shared = zone_of("pdns", 1);
+    let exclusive = shared.replace("  ttl: 300\n", "  ttl: 300\n  exclusive: true\n");
+    let ours = ("h00 A", "300 192.0.2.0");
+    // Also once it is exclusive for the second time.
+    for address in ["198.51.100.1", "198.51.100.2"] {
+        env.push("zone.yaml", &shared);
+        env.apply();
+        server.set(ZONE, "first", "A", address);
+        let first = format!("300 {address}");
+        env.push("zone.yaml", &exclusive);
+        for _ in 0..2 {
+            env.run(&["apply", "--yes"]).exits(3).says(&["1 × `foreign-delete`, the first here"]);
+            assert_eq!(server.rrsets(ZONE), rrsets(&[ours, ("first A", first.as_str())]));
+        }
+        consent(&env);
+        env.apply();
+        assert_eq!(server.rrsets(ZONE), rrsets(&[ours]));
+        // From then on the guard's word counts.
+        server.set(ZONE, "next", "A", "198.51.100.3");
+        env.apply().says(&["1 deleted"]);
+        assert_eq!(server.rrsets(ZONE), rrsets(&[ours]));
+    }
+}

@@ -124,6 +124,13 @@ fn suspending_works_alone_and_means_what_it_names() {
     ] {
         env.run(&[&["suspend", "--reason", "x"], args].concat()).exits(1).says(&[says]);
     }
+    env.run(&["suspend", "*/File/*", "--reason", "x"])
+        .exits(0)
+        .says(&["warning: nothing that is tracked has the address `*/File/*`", "0 tracked"]);
+    env.run(&["resume", "*/File/*"]).exits(0);
+    let every = env.run(&["suspend", "*/Zone/*", "--reason", "x"]).exits(0);
+    every.says(&["2 tracked"]).hides(&["warning: "]);
+    env.run(&["resume", "*/Zone/*"]).exits(0);
     env.run(&["suspend", "Zone/example.com#www/*", "--reason", "mine", "--for", "2h"])
         .exits(0)
         .says(&["Zone/example.com#www/* suspended until", "1 tracked"]);

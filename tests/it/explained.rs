@@ -39,6 +39,15 @@ fn explain(env: &Env, address: &str, words: &[&str]) -> Output {
 }
 
 #[test]
+fn a_kind_that_is_not_known_is_told_with_those_that_are() {
+    let env = Env::new();
+    let known = "hint: known: Certificate, ClusterIssuer, ";
+    let others = "those of a Terraform provider are known where an entry of it is configured";
+    env.run(&["explain", "SqsQueue"]).exits(1).says(&["there is no kind `SqsQueue`", known, others]);
+    env.run(&["explain", "Zne"]).exits(1).says(&["hint: did you mean `Zone`?"]).hides(&[others]);
+}
+
+#[test]
 fn a_conflict_that_no_pass_has_met_yet() {
     let env = desk("www 300 IN A 192.0.2.77");
     env.push("zone.yaml", &zone(ZONE, "zones", &[WWW, MAIL]));

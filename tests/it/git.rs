@@ -4,6 +4,7 @@ use crate::{
     env::{Env, rrsets, zone},
     http::Place,
     running::{Daemon, wait_for},
+    shared::{other_source, push_other},
 };
 use std::{
     fs,
@@ -147,6 +148,73 @@ fn a_rewind_is_consented_to_although_what_is_in_force_is_nowhere_any_more() {
     env.run(&["sync", "--accept-rewind", &offered]).exits(0);
     env.apply();
     assert_eq!(env.zone_rrsets(ZONE), rrsets(&[("www A", "300 192.0.2.66")]));
+}
+
+#[test]
+fn the_rewind_of_one_source_is_accepted_whatever_is_wrong_with_others() {
+    let env = Env::zonefile();
+    other_source(&env);
+    let config = fs::read_to_string(env.path("config.yaml")).unwrap();
+    let infra = format!("  - {{name: infra, url: {}, allow: all}}\n", env.path("repo.git").display());
+    assert!(config.contains(&infra), "{config}");
+    let source = |name: &str| infra.replace("name: infra,", &format!("name: {name}, path: {name},"));
+    env.write("config.yaml", &config.replace(&infra, &(source("a") + &source("b"))));
+    let of = |name: &str, value: &str| {
+        let www = format!("{{name: www, type: A, values: [{value}]}}");
+        zone(&format!("{name}.example"), "zones", &[&www])
+    };
+    let push = |value: &str| {
+        env.write("work/a/zone.yaml", &of("a", value));
+        env.push("b/zone.yaml", &of("b", value))
+    };
+    let have = |values: [&str; 2]| {
+        for (zone, value) in ["a.example", "b.example"].iter().zip(values) {
+            assert_eq!(env.zone_rrsets(zone), rrsets(&[("www A", &format!("300 {value}"))]));
+        }
+    };
+    let first = push("192.0.2.1");
+    push_other(&env, &of("c", "192.0.2.1"));
+    env.apply();
+    push("192.0.2.2");
+    env.apply();
+    env.git(&["reset", "-q", "--hard", &first]);
+    env.git(&["push", "-q", "--force", "origin", "HEAD:main"]);
+
+    let accept = |source: &str| env.run(&["sync", "--source", source, "--accept-rewind", &first]);
+    // One has an error, and the other was rewound as well.
+    push_other(&env, "a: [\n");
+    accept("a").exits(0).says(&["source a is in force at", "source b stays at"]).hides(&["error:"]);
+    env.run(&["apply", "--yes"]).exits(1).says(&["source b was rewound", "--accept-rewind"]);
+    have(["192.0.2.1", "192.0.2.2"]);
+    // Nothing is left of one, not even what was in force.
+    fs::rename(env.path("other.git"), env.path("away.git")).unwrap();
+    fs::remove_dir_all(env.path("state/git")).unwrap();
+    accept("b").exits(0).says(&["source b is in force at"]).hides(&["error:", "stays at"]);
+    fs::rename(env.path("away.git"), env.path("other.git")).unwrap();
+    push_other(&env, &of("c", "192.0.2.1"));
+    env.apply();
+    have(["192.0.2.1", "192.0.2.1"]);
+}
+
+#[test]
+fn a_rewind_to_what_may_not_come_into_force_is_not_accepted_and_says_so() {
+    let env = Env::zonefile();
+    let config = fs::read_to_string(env.path("config.yaml")).unwrap();
+    env.write("config.yaml", &config.replace("{name: infra,", "{name: infra, onInvalid: hold,"));
+    let bad = env.push("bad.yaml", "apiVersion: ''\nkind: Zone\n");
+    env.push_without("bad.yaml");
+    let good = env.push("zone.yaml", &www("192.0.2.1"));
+    env.apply();
+    env.git(&["reset", "-q", "--hard", &bad]);
+    env.git(&["push", "-q", "--force", "origin", "HEAD:main"]);
+    let told = env.run(&["sync", "--accept-rewind", &bad]).exits(1);
+    told.says(&["the last good one stays", "the rewind of source infra is not accepted"])
+        .hides(&["in force at"]);
+    // What is no rewind is not accepted as one.
+    env.git(&["reset", "-q", "--hard", &good]);
+    let newer = env.push("zone.yaml", &www("192.0.2.2"));
+    let nothing = format!("nothing was rewound: source infra is at {newer}, and not at {bad}");
+    env.run(&["sync", "--accept-rewind", &bad]).exits(0).says(&[&nothing]).hides(&["in force at"]);
 }
 
 #[test]

@@ -191,9 +191,11 @@ fn what_a_value_should_be_is_said_with_what_it_is_not() {
         "{path: /etc/a, content: {file: x}}",
         &[
             "field `secret` is missing",
-            "hint: there is no `file` here; write text, or a mapping with `secret`",
+            "hint: there is no `file` here; write text, `{secret: NAME}` or `{sops: PATH, key: KEY}`",
         ],
     );
+    let sops = "hint: write both, and nothing else: `{sops: PATH, key: KEY}`";
+    check("{path: /etc/a, content: {sops: x.yaml}}", &["field `secret` is missing", sops]);
     check("{path: /etc/a, content: {secrte: x}}", &["hint: did you mean `secret`?"]);
     check(
         "{path: /etc/a, template: true, content: \"{{ vars.x }}\"}",
@@ -301,28 +303,8 @@ fn a_bad_configuration_is_told_with_its_place_and_what_was_meant() {
         .hides(&["error: warning"]);
 }
 
-#[test]
-fn a_plan_file_goes_to_a_file_that_can_be_written() {
-    let env = applied();
-    env.run(&["plan", "--out", "-"]).exits(1).says(&["standard output", "-o json"]);
-    assert!(!env.path("-").exists());
-    env.run(&["plan", "--out", "nosuch/x"])
-        .exits(1)
-        .says(&["write the plan file nosuch/x", "hint: make its folder"]);
-    // A file that is called so does not stand for standard input.
-    env.write("-", "");
-    env.write("in", &zone(ZONE, "zones", &["{name: www, type: A, values: [192.0.2.9]}"]));
-    let piped = |args: &[&str]| {
-        let config = env.path("config.yaml");
-        let mut command = env.command(&[&["--config", config.to_str().unwrap()], args].concat());
-        command.stdin(fs::File::open(env.path("in")).unwrap());
-        env.finish(command)
-    };
-    piped(&["plan", "--dir", "-", "--out", "p.plan"]).exits(0);
-    piped(&["apply", "p.plan"]).exits(0).says(&["1 updated"]);
-}
-
-fn applied() -> Env {
+/// One record, applied to a zone file.
+pub(crate) fn applied() -> Env {
     let env = Env::zonefile();
     env.push("zone.yaml", &zone(ZONE, "zones", &["{name: www, type: A, values: [192.0.2.1]}"]));
     env.apply();

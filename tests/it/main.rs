@@ -62,6 +62,7 @@ mod loop_;
 mod machine;
 mod newest;
 mod notify;
+mod output;
 mod over;
 mod ownership;
 mod pdns;

@@ -142,6 +142,31 @@ fn marks_in_txt_records_bring_a_lost_state_back_and_delete_nothing() {
 }
 
 #[test]
+fn the_mark_of_what_somebody_removed_goes_once_nothing_declares_it() {
+    let env = env(", marks: {type: txt, prefix: 'own-'}");
+    let keep = "{name: keep, type: A, values: [192.0.2.1]}";
+    let www = "{name: www, type: A, values: [192.0.2.5]}";
+    env.push("zone.yaml", &zone("a.example", "zones", &[keep, www]));
+    env.apply();
+    let marked = text(&env);
+    assert!(marked.contains("\nown-a-www "), "{marked}");
+    let without: Vec<&str> = marked.lines().filter(|line| !line.starts_with("www ")).collect();
+    env.write("zones/a.example.zone", &(without.join("\n") + "\n"));
+    env.push("zone.yaml", &zone("a.example", "zones", &[keep]));
+    env.run(&["plan"]).exits(0).says(&["- Zone/a.example#www/A", "heritage="]);
+    env.apply();
+    let after = text(&env);
+    assert!(!after.contains("own-a-www") && after.contains("\nown-a-keep "), "{after}");
+    env.in_sync();
+
+    // What somebody else puts there is theirs, also where Git declares it later.
+    env.write("zones/a.example.zone", &format!("{after}www 300 IN A 203.0.113.9\n"));
+    env.push("zone.yaml", &zone("a.example", "zones", &[keep, www]));
+    env.run(&["apply", "--yes"]).exits(3).says(&["it exists, differs from the manifest, and is not tracked"]);
+    assert!(text(&env).contains("203.0.113.9"));
+}
+
+#[test]
 fn what_a_zone_ignores_is_neither_pruned_nor_listed_and_challenges_stay() {
     let env = env("");
     env.write("zones/a.example.zone", SHARED);

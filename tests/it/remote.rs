@@ -6,6 +6,7 @@ use crate::{
     pdns::Pdns,
     proxy::{Damage, Proxy},
 };
+use std::time::{Duration, Instant};
 
 const ZONE: &str = "example.com";
 const WWW: &str = "{name: www, type: A, values: [192.0.2.1]}";
@@ -54,6 +55,26 @@ fn a_server_that_is_down_is_named_with_a_hint() {
     env.run(&["apply", "--yes", "--timeout", "2s"])
         .exits(1)
         .says(&["no connection", "hint: is the server running"]);
+}
+
+#[test]
+fn what_was_written_is_looked_at_although_another_entry_cannot_be_read_and_nobody_waits_for_that() {
+    let env = Env::zonefile();
+    env.write("key", "x");
+    let zones = format!(
+        "  - {{name: zones, type: zonefile, directory: {}, nameservers: [ns1.example.net.]}}",
+        env.path("zones").display()
+    );
+    env.config(&format!("{zones}\n{}", env.pdns_entry("http://127.0.0.1:1", "")));
+    env.push(
+        "a.yaml",
+        &format!("{}---\n{}", zone(ZONE, "zones", &[WWW]), zone("example.org", "pdns", &[WWW])),
+    );
+    let began = Instant::now();
+    env.run(&["apply", "--yes"]).exits(1).says(&["no connection", "Applied: 2 created"]);
+    // Far less than what it waits for by itself.
+    assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
+    env.run(&["status"]).says(&["2 well"]).hides(&["not yet seen"]);
 }
 
 #[test]

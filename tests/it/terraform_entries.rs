@@ -8,7 +8,7 @@ use crate::{
 use std::{fs, os::unix::fs::PermissionsExt};
 
 /// A desk with a second entry of the same provider, which keeps its things in `other/`.
-fn two() -> (Env, String) {
+pub(crate) fn two() -> (Env, String) {
     let env = desk("");
     fs::create_dir(env.path("other")).unwrap();
     let own = fs::read_to_string(env.path("config.yaml")).unwrap();

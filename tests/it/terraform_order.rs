@@ -4,6 +4,7 @@ use crate::{
     env::Env,
     running::wait_for,
     terraform::{desk, state, thing, things},
+    terraform_entries::two,
 };
 use std::process::Stdio;
 
@@ -77,4 +78,33 @@ fn of_two_that_were_replaced_the_one_that_the_other_stood_on_stays_until_that_is
     assert!(child.wait().unwrap().success());
     assert_eq!(things(&env), ["thing-3.json", "thing-4.json", "thing-5.json"]);
     env.in_sync();
+}
+
+/// Later rounds look at what is due alone, and what came to nothing three times is not tried again.
+#[test]
+fn who_comes_after_what_could_not_be_made_anew_is_not_made_in_the_one_before() {
+    for entry in ["toy", "second"] {
+        let (env, _) = two();
+        let own = |name: &str, spec: &str| thing(name, "reconciled/provider: toy", spec);
+        let all = |spec: &str| {
+            let before = "lifecycle: {createBeforeDestroy: true}";
+            let between = own("m", &format!("name: \"m of ${{Thing/a:status.id}}\", {before}"));
+            format!("{}{between}", own("a", &format!("{spec}, {before}")))
+        };
+        env.push("a.yaml", &all("name: one"));
+        env.apply();
+        let provider = format!("reconciled/provider: {entry}");
+        let last = thing("c", &provider, "name: \"c of ${Thing/m:status.id}\"");
+        let other = thing("z", &provider, "name: z");
+        env.push("a.yaml", &[&*all("name: two, fault: refuse"), &*last, &*other].concat());
+        env.run(&["apply", "--yes", "--timeout", "60s"]).exits(3).says(&[
+            "waiting: until Thing/a is ready",
+            "no such thing can be",
+            "Applied: 1 created, 0 updated, 0 replaced",
+        ]);
+        // It goes on once that is mended.
+        env.push("a.yaml", &[&*all("name: two"), &*last, &*other].concat());
+        env.apply().says(&["1 created", "2 replaced"]);
+        env.in_sync();
+    }
 }

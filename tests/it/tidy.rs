@@ -102,7 +102,7 @@ fn commands_are_run_in_one_place_that_both_sides_may_depend_on() {
     assert_eq!(places(others, &[concat!("tokio::process", "::Command")]), [""; 0]);
     let names = needed_by("reconciled-command");
     let ours: Vec<_> = names.iter().filter(|name| name.starts_with("reconciled")).collect();
-    assert_eq!(ours, ["reconciled-command"]);
+    assert_eq!(ours, ["reconciled-command", "reconciled-provider"]);
 }
 
 /// The names of a package and of all that it needs.

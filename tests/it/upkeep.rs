@@ -146,6 +146,37 @@ fn a_file_that_was_moved_away_or_emptied_goes_on_after_a_restart() {
 }
 
 #[test]
+fn check_finds_what_keeps_the_daemon_from_going_on_with_an_export_and_changes_nothing() {
+    let env = Env::zonefile();
+    let config = fs::read_to_string(env.path("config.yaml")).unwrap();
+    let file = env.path("audit.jsonl");
+    env.write("config.yaml", &format!("{config}\naudit: {{export: {}}}\n", file.display()));
+    env.push("zone.yaml", &zone(ZONE, "zones", &[WWW]));
+    for (text, why) in [("mine\n", "its last line is no event"), ("mine", "what it ends with is no event")] {
+        fs::write(&file, text).unwrap();
+        let failed = env.run(&["check"]).exits(1);
+        failed.says(&["FAIL  audit.export: DIR/audit.jsonl is no audit trail: ", why, "hint: name another"]);
+        let daemon = Daemon::ready(&env);
+        wait_for("the daemon says so", || daemon.log().contains(why));
+        daemon.stop();
+        assert_eq!(fs::read_to_string(&file).unwrap(), text);
+    }
+    fs::remove_file(&file).unwrap();
+    let pipe = Command::new("mkfifo").arg(&file).status().unwrap();
+    assert!(pipe.success());
+    env.run(&["check"]).exits(1).says(&["FAIL  audit.export: ", "it is no file"]);
+    fs::remove_file(&file).unwrap();
+    let daemon = Daemon::ready(&env);
+    wait_for("what happened is exported", || !exported(&env).is_empty());
+    daemon.stop();
+    // As a crash in the middle of a line leaves it.
+    fs::File::options().append(true).open(&file).unwrap().write_all(b"{\"number\": 99").unwrap();
+    let before = fs::read(&file).unwrap();
+    env.run(&["check"]).exits(0).says(&["ok    audit.export: DIR/audit.jsonl can be written"]);
+    assert_eq!(fs::read(&file).unwrap(), before);
+}
+
+#[test]
 fn every_event_is_exported_once_also_across_a_kill() {
     let env = Env::zonefile();
     let config = fs::read_to_string(env.path("config.yaml")).unwrap();

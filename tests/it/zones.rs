@@ -68,8 +68,10 @@ fn a_record_waits_for_its_zone_and_says_what_keeps_that() {
     let into = "---\napiVersion: dns/v1\nkind: RecordSet\nmetadata: {name: more}\nspec: {zone: example.org, records: [{name: more, type: A, values: [192.0.2.2]}]}\n";
     let waits = "waits until Zone/example.org is made: its manifest says `suspend`";
     env.push("other.yaml", &format!("{other}{into}"));
-    env.run(&["plan"]).exits(0).says(&[waits, "0 to create", "3 suspended"]);
+    // That is as Git wants it: neither a change that is pending, nor anything for a person.
+    env.run(&["plan", "--detailed-exitcode"]).exits(0).says(&[waits, "0 to create", "3 suspended"]);
     env.run(&["apply", "--yes"]).exits(0);
+    env.run(&["status", "--exit-code"]).exits(0);
     env.run(&["status"]).exits(0).says(&["RecordSet/more#more/A", waits]);
     let other = zone("example.org", "zones", &[www]);
     env.push("other.yaml", &format!("{other}{into}"));
@@ -465,5 +467,34 @@ fn a_record_that_is_declared_in_another_zone_stays_until_it_is_there() {
     env.apply().says(&["2 created", "1 deleted"]);
     assert_eq!(env.zone_rrsets(ZONE), rrsets(&both[1..]));
     assert!(fs::read_to_string(inner.join("sub.example.com.zone")).unwrap().contains("192.0.2.7"));
+    env.in_sync();
+}
+
+#[test]
+fn a_record_that_goes_to_the_outer_zone_stays_while_the_inner_one_hides_it() {
+    let env = Env::zonefile();
+    let inner = "sub.example.com";
+    let outer_records =
+        ["{name: www, type: A, values: [192.0.2.1]}", "{name: a.sub, type: A, values: [192.0.2.7]}"];
+    let inner_records =
+        ["{name: b, type: A, values: [192.0.2.8]}", "{name: a, type: A, values: [192.0.2.7]}"];
+    env.write("work/s.yaml", &zone(inner, "zones", &inner_records));
+    env.push("z.yaml", &zone(ZONE, "zones", &outer_records[..1]));
+    env.apply();
+    env.write("work/s.yaml", &zone(inner, "zones", &inner_records[..1]));
+    env.push("z.yaml", &zone(ZONE, "zones", &outer_records));
+    let stays = "stays, since zones/sub.example.com is still there and hides Zone/example.com#a.sub/A of \
+                 zones/example.com";
+    env.run(&["plan"]).says(&[stays]).hides(&["WaitingForMove"]);
+    env.run(&["apply", "--yes"]).exits(3).says(&["1 created", "StillHides"]);
+    let both = rrsets(&[("a A", "300 192.0.2.7"), ("b A", "300 192.0.2.8")]);
+    assert_eq!(env.zone_rrsets(inner), both);
+    env.run(&["status"]).says(&[stays]);
+    // Back where it is seen, it goes from where it was not.
+    env.write("work/s.yaml", &zone(inner, "zones", &inner_records));
+    env.push("z.yaml", &zone(ZONE, "zones", &outer_records[..1]));
+    env.apply().says(&["1 deleted"]);
+    assert_eq!(env.zone_rrsets(inner), both);
+    assert_eq!(env.zone_rrsets(ZONE), rrsets(&[("www A", "300 192.0.2.1")]));
     env.in_sync();
 }

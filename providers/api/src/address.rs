@@ -60,13 +60,16 @@ impl FromStr for Address {
             None => (text, None),
         };
         let (first, rest) = path.split_once('/').ok_or_else(error)?;
-        // Kinds begin with a capital, namespaces never do; a name may hold slashes (RFC 2317 zones).
-        let is_kind = first.starts_with(|c: char| c.is_ascii_uppercase() || c == '*' || c == '?');
-        let (namespace, kind, name) = if is_kind {
-            (None, first, rest)
-        } else {
-            let (kind, name) = rest.split_once('/').ok_or_else(error)?;
-            (Some(first), kind, name)
+        // Kinds begin with a capital, namespaces never do; a name may hold slashes (RFC 2317 zones), and none of those begins
+        // like a kind. A wildcard may begin either.
+        let is_wild = |text: &str| text.starts_with(['*', '?']);
+        let is_kind = |text: &str| text.starts_with(|c: char| c.is_ascii_uppercase()) || is_wild(text);
+        let (namespace, kind, name) = match rest.split_once('/') {
+            Some((kind, name)) if !is_kind(first) || is_wild(first) && is_kind(kind) => {
+                (Some(first), kind, name)
+            }
+            _ if is_kind(first) => (None, first, rest),
+            _ => return Err(error()),
         };
         let (kind, group) = match kind.split_once('.') {
             Some((kind, group)) => (kind, Some(group)),
@@ -233,6 +236,26 @@ mod tests {
         assert!(deny.matches(&"Zone/a.example#@/NS".parse().unwrap(), "dns"));
         assert!(!deny.matches(&"Zone/a.example#@/A".parse().unwrap(), "dns"));
         assert!(!deny.matches(&"Zone/a.example".parse().unwrap(), "dns"));
+    }
+
+    #[test]
+    fn a_wildcard_before_a_kind_means_every_namespace() {
+        let check = |pattern: &str, address: &str, is_meant: bool| {
+            let meant: Pattern = pattern.parse().unwrap();
+            assert_eq!(meant.matches(&address.parse().unwrap(), "local"), is_meant, "{pattern} {address}");
+            assert_eq!(meant.0.to_string(), pattern);
+        };
+        for pattern in ["*/File/f", "*/File/*", "*/*/*", "*/F*/f", "*/?ile.local/f"] {
+            check(pattern, "a/File/f", true);
+            check(pattern, "File/f", true);
+        }
+        check("?/File/f", "a/File/f", true);
+        check("?/File/f", "File/f", false);
+        check("*/File/f", "a/Unit/f", false);
+        // The name of a zone below a delegated part of a network (RFC 2317) is no kind.
+        check("*/0/25.2.0.192.in-addr.arpa", "Zone/0/25.2.0.192.in-addr.arpa", true);
+        check("*/f", "a/File/f", true);
+        check("F*/f", "a/File/f", true);
     }
 
     #[test]

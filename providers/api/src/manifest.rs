@@ -163,8 +163,8 @@ pub struct Normalized {
     /// Scopes to which it contributes and that only an absent manifest declares, with that ([`Inputs::absent`]): what is tracked
     /// of it there fares as what that one tracked. It is no problem of this one.
     pub absent: Vec<(Scope, ManifestKey)>,
-    /// Resources that it declares, and of which it is not known in which scope ([`Inputs::may_hide`]), with each that may be: none
-    /// of them is made, and what is tracked of them stays as it is.
+    /// Resources that it declares, and of which it is not known in which scope ([`Inputs::may_hide`]), with each that may be, or what
+    /// they shall be, for the problems they have: none of them is made, and what is tracked of them stays as it is.
     pub unsettled: Vec<(Arc<Scope>, ResourceId)>,
     /// What is wrong with it; one bad record is one problem, the others stand.
     pub problems: Vec<Problem>,

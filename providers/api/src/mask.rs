@@ -34,22 +34,34 @@ impl Mask {
     pub fn of<'a>(secrets: impl IntoIterator<Item = &'a str>) -> Mask {
         let mut forms: Vec<Zeroizing<String>> = Vec::new();
         for secret in secrets {
-            let quoted = quoted(secret);
-            forms.extend(
-                [secret.to_owned(), one_line(secret), quoted.replace('/', "\\/")].map(Zeroizing::new),
-            );
-            forms.push(quoted);
+            forms.extend(whole(secret));
             forms.extend(secret.lines().map(|line| Zeroizing::new(line.trim().to_owned())));
-            // Short ones in another spelling are in any text.
-            if secret.len() >= ENCODED {
-                forms.extend(encoded(secret).into_iter().map(Zeroizing::new));
-            }
         }
+        Mask::with(forms)
+    }
+
+    /// The same without their lines: each of these is in a text only where all of a secret is.
+    pub fn of_whole<'a>(secrets: impl IntoIterator<Item = &'a str>) -> Mask {
+        Mask::with(secrets.into_iter().flat_map(whole).collect())
+    }
+
+    fn with(mut forms: Vec<Zeroizing<String>>) -> Mask {
         forms.retain(|form| form.len() >= SHORTEST);
         // The longest first, so that none leaves the rest of a longer one behind.
         forms.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
         forms.dedup();
         Mask(forms)
+    }
+
+    /// True when one of them is in the text.
+    ///
+    /// ```
+    /// use reconciled_provider::Mask;
+    /// let mask = Mask::of_whole(["BEGIN KEY\np@ss word"]);
+    /// assert!(mask.finds("?key=BEGIN%20KEY%0Ap%40ss%20word") && !mask.finds("BEGIN KEY"));
+    /// ```
+    pub fn finds(&self, text: &str) -> bool {
+        self.0.iter().any(|form| text.contains(form.as_str()))
     }
 
     /// The text without any of them.
@@ -74,6 +86,19 @@ impl std::fmt::Debug for Mask {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Mask({})", self.0.len())
     }
+}
+
+/// A secret as it is, on one line, and in all spellings.
+fn whole(secret: &str) -> Vec<Zeroizing<String>> {
+    let quoted = quoted(secret);
+    let mut forms =
+        Vec::from([secret.to_owned(), one_line(secret), quoted.replace('/', "\\/")].map(Zeroizing::new));
+    forms.push(quoted);
+    // Short ones in another spelling are in any text.
+    if secret.len() >= ENCODED {
+        forms.extend(encoded(secret).into_iter().map(Zeroizing::new));
+    }
+    forms
 }
 
 /// As JSON writes it, without the quotes.

@@ -241,6 +241,14 @@ pub trait Observer: Send + Sync + fmt::Debug {
         None
     }
 
+    /// True where nobody sees what `other` has by this id as long as `scope` is there, as a server that has a zone and one within it
+    /// answers from the inner one: what was declared in `scope` and is declared in `other` now stays in `scope`, or its name would
+    /// mean nothing. Both are of this entry; asked only where names are [shared](Observer::shared_names). Default: no scope hides
+    /// another. Pure.
+    fn hides(&self, _scope: &Scope, _other: &Scope, _id: &ResourceId) -> bool {
+        false
+    }
+
     /// What the configuration of the entry says of where a scope is, without credentials: the address of a server, a directory.
     /// What is tracked was made there. Once the entry says something else, what has the same name may be somebody else's, and is
     /// not changed on the word of the inventory alone. No I/O.
@@ -269,6 +277,15 @@ pub trait Observer: Send + Sync + fmt::Debug {
     /// Default: a mark stays on what is abandoned.
     fn takes_marks_away(&self, _id: &ResourceId) -> bool {
         false
+    }
+
+    /// What is left in `seen` of `id`, which is not there itself any more: our mark, where that stands beside what it is of. It is
+    /// deleted when the inventory lets go of `id`, or it would say later of what somebody else puts there that it is ours. Asked
+    /// only where all of the scope was seen. No I/O.
+    ///
+    /// Default: a mark is a part of what it is of.
+    fn remains<'s>(&self, _scope: &Scope, _id: &ResourceId, _seen: &'s Observation) -> Option<&'s Observed> {
+        None
     }
 
     /// True where whoever marked `observed` writes all of it, and takes out what others put beside its values: then consent is

@@ -1,12 +1,17 @@
 //! Values that nobody may see: what an entry and a manifest name as secrets, and what a schema calls so, in clear.
 //!
-//! *Guarantees*: a text that holds one of them is told, and an error is written without them, however the provider has
-//! broken its lines. *Caveats*: three letters or fewer are too few to be looked for inside other texts. What a schema alone
-//! calls secret is looked for only where it is more than a word: a level of `3` or `true` would hide everything.
+//! *Guarantees*: a text that holds one of them is told, also as addresses, headers and JSON have it, and an error is
+//! written without them, however the provider has broken its lines. *Caveats*: three letters or fewer are too few to be
+//! looked for inside other texts. What a schema alone calls secret is looked for only where it is more than a word: a level
+//! of `3` or `true` would hide everything.
 
 use crate::cty::Value;
 use reconciled_provider::Mask;
-use std::{collections::BTreeSet, fmt, sync::Arc};
+use std::{
+    collections::BTreeSet,
+    fmt,
+    sync::{Arc, OnceLock},
+};
 
 /// Shorter ones are parts of everything.
 const SHORTEST: usize = 4;
@@ -18,11 +23,28 @@ const DIGITS: usize = 5;
 #[derive(Clone, Default)]
 pub struct Hidden {
     /// Named as secrets.
-    named: Vec<Arc<str>>,
+    named: Vec<Arc<Secret>>,
     /// Called so by a schema, as they are looked for elsewhere.
-    copied: Vec<Arc<str>>,
+    copied: Vec<Arc<Secret>>,
     /// What is in Git as it is: shown, whatever of `copied` it holds.
     open: BTreeSet<Arc<str>>,
+}
+
+struct Secret {
+    text: Arc<str>,
+    /// Made when it is first looked for: most never are.
+    spellings: OnceLock<Mask>,
+}
+
+impl Secret {
+    fn new(text: Arc<str>) -> Arc<Secret> {
+        Arc::new(Secret { text, spellings: OnceLock::new() })
+    }
+
+    /// True when the text is this one, or holds it in any spelling.
+    fn is_in(&self, text: &str) -> bool {
+        *self.text == *text || self.spellings.get_or_init(|| Mask::of_whole([&*self.text])).finds(text)
+    }
 }
 
 impl fmt::Debug for Hidden {
@@ -41,7 +63,7 @@ impl Hidden {
     /// These and those.
     pub fn and(&self, more: impl IntoIterator<Item = Arc<str>>) -> Hidden {
         let mut all = self.clone();
-        all.named.extend(more.into_iter().filter(|secret| !secret.is_empty()));
+        all.named.extend(more.into_iter().filter(|secret| !secret.is_empty()).map(Secret::new));
         all
     }
 
@@ -52,34 +74,25 @@ impl Hidden {
         open: BTreeSet<Arc<str>>,
     ) -> Hidden {
         let mut all = self.clone();
-        all.copied.extend(of_schema.into_iter().filter(|secret| is_telling(secret)));
+        all.copied.extend(of_schema.into_iter().filter(|secret| is_telling(secret)).map(Secret::new));
         all.open.extend(open);
         all
     }
 
     /// Each of them.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<str>> {
-        self.named.iter().chain(&self.copied)
+        self.named.iter().chain(&self.copied).map(|secret| &secret.text)
     }
 
     /// True when the text is one of them, or holds one.
     pub fn hides(&self, text: &str) -> bool {
-        let is_named =
-            |secret: &Arc<str>| **secret == *text || secret.len() >= SHORTEST && text.contains(&**secret);
-        let holds_copy = || self.copied.iter().any(|secret| text.contains(&**secret));
-        self.named.iter().any(is_named) || holds_copy() && !self.open.contains(text)
+        let holds_copy = || self.copied.iter().any(|secret| secret.is_in(text));
+        self.named.iter().any(|secret| secret.is_in(text)) || holds_copy() && !self.open.contains(text)
     }
 
     /// True when a part of the value is one of them, or holds one.
     pub fn hides_in(&self, value: &Value) -> bool {
-        match value {
-            Value::String(text) => self.hides(text),
-            Value::Number(number) => self.hides(number.as_str()),
-            Value::Seq(all) => all.iter().any(|one| self.hides_in(one)),
-            Value::Map(all) => all.iter().any(|(key, one)| self.hides(key) || self.hides_in(one)),
-            Value::Dynamic(inner) => self.hides_in(&inner.1),
-            Value::Null | Value::Unknown | Value::Bool(_) => false,
-        }
+        any_text(value, &|text| self.hides(text))
     }
 
     /// True when a key of a map is one of them, or holds one: where it stands must not be told either.
@@ -89,8 +102,8 @@ impl Hidden {
 
     /// Those named as secrets that a part of the value is, or holds.
     pub fn within(&self, value: &Value) -> Vec<Arc<str>> {
-        let is_there = |secret: &&Arc<str>| Hidden::from_iter([(*secret).clone()]).hides_in(value);
-        self.named.iter().filter(is_there).cloned().collect()
+        let is_there = |secret: &&Arc<Secret>| any_text(value, &|text| secret.is_in(text));
+        self.named.iter().filter(is_there).map(|secret| secret.text.clone()).collect()
     }
 
     /// The text on one line and without any of them.
@@ -99,8 +112,22 @@ impl Hidden {
     }
 }
 
+/// True when `is_it` of a text in the value, or of the key of a map.
+fn any_text(value: &Value, is_it: &dyn Fn(&str) -> bool) -> bool {
+    match value {
+        Value::String(text) => is_it(text),
+        Value::Number(number) => is_it(number.as_str()),
+        Value::Seq(all) => all.iter().any(|one| any_text(one, is_it)),
+        Value::Map(all) => all.iter().any(|(key, one)| is_it(key) || any_text(one, is_it)),
+        Value::Dynamic(inner) => any_text(&inner.1, is_it),
+        Value::Null | Value::Unknown | Value::Bool(_) => false,
+    }
+}
+
 /// False for what is in many a text by chance.
 fn is_telling(secret: &str) -> bool {
+    // It is looked for on one line as well.
+    let secret = secret.trim();
     let is_truth = ["true", "false"].iter().any(|word| secret.eq_ignore_ascii_case(word));
     let is_small = secret.len() <= DIGITS && secret.bytes().all(|byte| byte.is_ascii_digit());
     secret.len() >= SHORTEST && !is_truth && !is_small
@@ -134,9 +161,32 @@ mod tests {
     }
 
     #[test]
+    fn a_secret_is_told_as_addresses_headers_and_json_have_it() {
+        let secret: Arc<str> = "P@ss/w+rd&9\"canary".into();
+        let named = Hidden::from_iter([secret.clone()]);
+        let copied = Hidden::default().and_copies([secret.clone()], BTreeSet::new());
+        for text in [
+            "db://u:P%40ss%2Fw%2Brd%269%22canary@h",
+            "db://u:P%40ss%2fw%2brd%269%22canary@h",
+            "Basic dTpQQHNzL3crcmQmOSJjYW5hcnk=",
+            r#"{"password":"P@ss/w+rd&9\"canary"}"#,
+        ] {
+            assert!(named.hides(text) && copied.hides(text), "{text}");
+            assert_eq!(named.within(&Value::text(text)), std::slice::from_ref(&secret));
+        }
+        assert!(!named.hides("db://u:P%40ss@h") && !copied.hides("canary"));
+        // One line of several says nothing: many a file begins like that.
+        let key = Hidden::from_iter(["-----BEGIN CERTIFICATE-----\nMIIBkT\n".into()]);
+        assert!(
+            !key.hides("-----BEGIN CERTIFICATE-----\nother\n")
+                && key.hides("x MIIBkT -----BEGIN CERTIFICATE----- MIIBkT")
+        );
+    }
+
+    #[test]
     fn what_a_schema_calls_secret_is_looked_for_where_it_is_more_than_a_word() {
         let open: BTreeSet<Arc<str>> = ["db://u:made-by-it@h", "other"].map(Arc::from).into();
-        let of_schema = ["made-by-it", "a", "abc", "true", "False", "3", "5432"].map(Arc::from);
+        let of_schema = ["made-by-it", "a", "abc", "true", "False", "true\n", "3", "5432"].map(Arc::from);
         let hidden = Hidden::from_iter(["key-of-it".into()]).and_copies(of_schema, open);
         for (text, expect) in [
             ("db://u:made-by-it@other", true),
@@ -149,6 +199,7 @@ mod tests {
             ("False", false),
             ("3", false),
             ("5432", false),
+            ("yes true", false),
             ("key-of-it", true),
         ] {
             assert_eq!(hidden.hides(text), expect, "{text}");

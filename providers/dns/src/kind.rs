@@ -2,7 +2,7 @@
 
 use reconciled_provider::{
     At, Deletion, Drift, Each, Kind, Kinds, Span,
-    yaml::{TextListOr, TextOr, TextOrList},
+    yaml::{TextListOr, TextOr, TextOrList, flag},
 };
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -200,7 +200,8 @@ pub struct RecordSpec {
     #[serde(default)]
     pub protect: bool,
     /// These values are ours, other values at the same name and type stay.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "flag")]
+    #[schemars(schema_with = "flag_schema")]
     pub merge: bool,
     /// Of A and AAAA: also declare the PTR records, in the reverse zones that are declared at the same provider.
     #[serde(default)]
@@ -212,7 +213,8 @@ pub struct RecordSpec {
     /// Whether an existing record may be taken over: `true`, `externaldns/OWNER`, `octodns` or `never`.
     pub adopt: Option<Box<At<String>>>,
     /// No writes; observing goes on.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "flag")]
+    #[schemars(schema_with = "flag_schema")]
     pub suspend: bool,
     /// The hosts that it is for, as `role=web,env!=staging`; on others it is not declared. Default: all that the manifest is for.
     pub hosts: Option<Box<At<String>>>,
@@ -225,6 +227,12 @@ pub struct RecordSpec {
     pub cloudflare: Option<Box<At<CloudflareSpec>>>,
     /// What only providers of type `route53` know; others refuse it.
     pub route53: Option<Box<At<Route53Spec>>>,
+}
+
+/// A yes or no as [`flag`] reads it. That it may stand in quotes is for programs: `explain` tells nobody.
+fn flag_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    let quoted = ["true", "false"];
+    schemars::json_schema!({"anyOf": [{"type": "boolean"}, {"enum": quoted, "x-otherwise": true}]})
 }
 
 /// What only Route 53 knows of a record, in place of `values`.
@@ -408,6 +416,17 @@ mod tests {
                 assert!(is_explained, "{}.{field}: {schema}", kind.name);
             }
             assert!(["dns", "externaldns.k8s.io"].contains(&kind.group()));
+        }
+    }
+
+    #[test]
+    fn a_yes_or_no_that_is_also_an_annotation_fits_its_schema_in_quotes() {
+        let schema = schemars::schema_for!(RecordSpec);
+        for field in ["merge", "suspend"] {
+            let property = &schema.as_value()["properties"][field];
+            assert_eq!(property["anyOf"][0]["type"], "boolean", "{property}");
+            assert_eq!(property["anyOf"][1]["enum"][0], "true", "{property}");
+            assert_eq!(property["default"], false, "{property}");
         }
     }
 

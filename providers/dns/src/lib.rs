@@ -7,7 +7,7 @@
 //! Code map: [`name`] and [`text`] know DNS names and character strings, [`rdata`] the record types,
 //! [`record`] ids and canonical bytes, [`mod@normalize`] and [`mod@export`] manifests, [`lint`] what is bad practice,
 //! [`foreign`] files of other programs, [`mod@merge`] values of several owners, [`ownership`] whose records are,
-//! [`ignore`] what others manage, `strings` where texts are cut, `batch` takes a batch apart and sends it, `http` calls HTTP APIs, `hidden` masks their
+//! [`ignore`] what others manage, `strings` where texts are cut, `serial` counts serials by days, `batch` takes a batch apart and sends it, `http` calls HTTP APIs, `hidden` masks their
 //! secrets; [`powerdns`],
 //! [`rfc2136`], [`cloudflare`], [`route53`], [`webhook`] and [`zonefile`] are the backends.
 
@@ -33,6 +33,7 @@ pub mod rdata;
 pub mod record;
 pub mod rfc2136;
 pub mod route53;
+mod serial;
 pub mod served;
 mod strings;
 pub mod text;

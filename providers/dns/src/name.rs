@@ -283,6 +283,14 @@ pub(crate) fn international(text: &str) -> Result<String, NameError> {
     Ok(labels?.join("."))
 }
 
+/// What somebody tells as it is read, as DNS holds it; the text as it is where that is no international name.
+pub(crate) fn in_ascii(text: &str) -> Cow<'_, str> {
+    if text.is_ascii() {
+        return text.into();
+    }
+    international(text).map_or(Cow::Borrowed(text), Cow::Owned)
+}
+
 #[derive(Clone, Copy, PartialEq)]
 enum Strictness {
     /// A person wrote it: blanks and stray stars are mistakes.
@@ -497,6 +505,18 @@ mod tests {
         for text in ["a\u{2488}", "\u{ad}", "ü\\.b", "\u{1f4a9}\u{200d}"] {
             let error = refuse(text);
             assert!(error.hint().unwrap().contains("xn--bcher-kva"), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn what_is_told_as_it_is_read_becomes_the_name_that_dns_holds() {
+        for (told, name) in [
+            ("Bücher.example.com.", "xn--bcher-kva.example.com."),
+            ("*.中文.example", "*.xn--fiq228c.example"),
+            ("WWW.example.com", "WWW.example.com"),
+            ("ü\\.b.example.com.", "ü\\.b.example.com."),
+        ] {
+            assert_eq!(in_ascii(told), name);
         }
     }
 

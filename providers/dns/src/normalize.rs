@@ -269,8 +269,25 @@ fn decoded<T: DeserializeOwned>(manifest: &Manifest) -> (Option<T>, Vec<included
             (spec, included, found)
         }
     };
-    problems.extend(found);
+    problems.extend(found.into_iter().map(no_field));
     (spec, included, problems)
+}
+
+/// Annotations of manifests that records have no fields of.
+const ANNOTATIONS: [&str; 7] =
+    ["provider", "depends-on", "wave", "import", "moved-from", "policy", "interval"];
+
+/// What is wrong with a field says so, where its name is that of an annotation: as fields of a record some of them are known.
+fn no_field(problem: Problem) -> Problem {
+    let word = problem.message.strip_prefix("unknown field `").and_then(|rest| rest.strip_suffix('`'));
+    let flat = |word: &str| word.replace('-', "").to_ascii_lowercase();
+    let known = word.and_then(|word| ANNOTATIONS.into_iter().find(|known| flat(known) == flat(word)));
+    let (Some(word), Some(known)) = (word, known) else { return problem };
+    let message = format!("`{word}` is no field here, but an annotation of the manifest");
+    let hint = format!(
+        "write `reconciled/{known}` under `metadata.annotations`; it is for all that the manifest declares"
+    );
+    Problem { message, hint: Some(hint), ..problem }
 }
 
 /// The zones that hold `name`, have a name of at least `length` octets, and may be declared where nothing can be read.

@@ -67,9 +67,12 @@ impl Source {
         }
     }
 
-    /// Has it polled as if it had not been by the last poll.
+    /// Has it polled as if it had not been by the last poll, with the consent to a rewind that this was given.
     pub(super) fn ask_anew(&mut self) {
         (self.loaded, self.asked, self.due) = (None, self.answered, Duration::ZERO);
+        if !self.is_polling {
+            self.accept_rewind = self.accept_rewind.take().or_else(|| self.rewinding.take());
+        }
     }
 
     /// True where the last poll of the other one that was told anything, and is concluded, began before this one moved.

@@ -4,7 +4,7 @@ use super::{about, blocking};
 use crate::{daemon::Instance, failure::Failure, store::Exported};
 use std::{
     fs::{self, File, OpenOptions},
-    io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write},
+    io::{self, BufRead, Read, Seek, SeekFrom, Write},
     os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
 };
@@ -93,29 +93,73 @@ fn opened(path: &Path) -> Result<File, Failure> {
     options.open(path).map_err(about("open", path))
 }
 
+/// Looks at the file of an export as it is looked at before the export goes on, and changes nothing; false where there is none.
+///
+/// Errors: it cannot be written, or is no audit trail.
+pub(crate) fn look_at(path: &Path) -> Result<bool, Failure> {
+    let Some(file) = open_existing(path)? else { return Ok(false) };
+    end(&file, path)?;
+    Ok(true)
+}
+
 /// The last whole event in a file; what a crash left of another is cut off.
 fn tail(path: &Path) -> Result<Option<Exported>, Failure> {
-    let mut file = match File::options().read(true).write(true).open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(about("open", path)(error)),
+    let Some(file) = open_existing(path)? else { return Ok(None) };
+    let End { last, whole, length } = end(&file, path)?;
+    if whole < length {
+        file.set_len(whole).map_err(about("write", path))?;
+    }
+    Ok(last)
+}
+
+fn open_existing(path: &Path) -> Result<Option<File>, Failure> {
+    match File::options().read(true).write(true).open(path) {
+        Ok(file) => Ok(Some(file)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(about("open", path)(error)),
+    }
+}
+
+/// How a file ends.
+struct End {
+    /// The last whole event.
+    last: Option<Exported>,
+    /// How long it is up to the end of that line, and altogether.
+    whole: u64,
+    length: u64,
+}
+
+fn end(mut file: &File, path: &Path) -> Result<End, Failure> {
+    let none = |what: &str| {
+        Failure::hinted(
+            format!("{} is no audit trail: {what}", path.display()),
+            "name another file in `audit.export`, or move this one away",
+        )
     };
-    let length = file.metadata().map_err(about("read", path))?.len();
+    let metadata = file.metadata().map_err(about("read", path))?;
+    // To read from a pipe would last until somebody writes.
+    if !metadata.is_file() {
+        return Err(none("it is no file"));
+    }
+    let length = metadata.len();
     let from = length.saturating_sub(TAIL);
     let mut text = Vec::new();
     file.seek(SeekFrom::Start(from)).map_err(about("read", path))?;
-    BufReader::new(&file).read_to_end(&mut text).map_err(about("read", path))?;
+    file.read_to_end(&mut text).map_err(about("read", path))?;
     let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-    if whole < text.len() {
-        file.set_len(from + whole as u64).map_err(about("write", path))?;
+    // What a crash left begins as an event does, or with zeros where the disk had not got it yet. All else is somebody's.
+    if text[whole..].first().is_some_and(|first| !matches!(first, b'{' | 0)) {
+        return Err(none("what it ends with is no event"));
     }
-    let Some(line) = text[..whole].lines().last() else { return Ok(None) };
-    let line = line.map_err(about("read", path))?;
-    let event = serde_json::from_str(&line).map_err(|error| {
-        Failure::hinted(
-            format!("the last line of {} is no event: {error}", path.display()),
-            "name another file in `audit.export`, or move this one away",
-        )
-    })?;
-    Ok(Some(event))
+    let last = match text[..whole].lines().last() {
+        Some(line) => {
+            let line = line.map_err(about("read", path))?;
+            Some(
+                serde_json::from_str(&line)
+                    .map_err(|error| none(&format!("its last line is no event: {error}")))?,
+            )
+        }
+        None => None,
+    };
+    Ok(End { last, whole: from + whole as u64, length })
 }

@@ -28,4 +28,4 @@ pub use health::HealthState;
 pub use pin::Pin;
 pub use selector::{Selector, SelectorError};
 pub use store::{Row, RowState, Store, Write};
-pub use suspension::{BY_PERSON, Extent, Heals, Passes, StoppedBy, Suspension, WINDOW_CLOSED};
+pub use suspension::{BY_MANIFEST, BY_PERSON, Extent, Heals, Passes, StoppedBy, Suspension, WINDOW_CLOSED};

@@ -91,6 +91,35 @@ fn what_two_scopes_would_both_write_names_both_places_also_from_two_sources() {
 }
 
 #[test]
+fn what_two_sources_would_both_write_stays_with_the_one_that_tracks_it_in_either_order() {
+    let kept = thing("a", "{records: [{name: x, remote: the unit web}]}");
+    let late = thing("b", "{records: [{name: x, remote: the unit web}, {name: y}]}");
+    for names in [["infra", "apps"], ["apps", "infra"]] {
+        let mut setup = Setup::new(&[]);
+        let text = |name: &str| if name == "infra" { &kept } else { &late };
+        setup.sources = names
+            .map(|name| (name, folder(&[("a.yaml", text(name).as_str())]), SourceRules::default()))
+            .into();
+        let contested = setup.once().contested;
+        let of = |scope: &str, source: &'static str| {
+            let keys: Vec<_> = contested.iter().filter(|(one, _)| &*one.name == scope).collect();
+            assert_eq!(keys.len(), 1, "{contested:?}");
+            (keys[0].clone(), Arc::<str>::from(source))
+        };
+        setup.owners = [of("a", "infra")].into();
+        let loaded = setup.once();
+        let told: Vec<&str> = loaded.problems.iter().map(|reported| &*reported.source).collect();
+        assert_eq!(told, ["apps"], "{names:?}");
+        assert!(shown(&loaded).contains("Thing/a of source `infra` keeps it"), "{names:?}");
+        // Nor does it say anything against the rest of the file.
+        assert_eq!(resources(&loaded), "one/a x = 3600 \none/b y = 3600 ", "{names:?}");
+        // Each may have had another one until now, and nobody knows here which of them moved.
+        setup.owners = [of("a", "infra"), of("b", "apps")].into();
+        assert_eq!(good(&setup), "one/a x = 3600 \none/b x = 3600 \none/b y = 3600 ", "{names:?}");
+    }
+}
+
+#[test]
 fn a_file_copied_whole_shows_a_few_duplicates_and_counts_the_rest() {
     let records: String = (0..50).map(|i| format!("{{name: h{i}}},")).collect();
     let text = |name: &str| thing(name, &format!("{{zone: z, records: [{records}]}}"));

@@ -7,7 +7,7 @@ use super::{
     frozen::frozen,
     warnings::{cautions, followers, moves},
 };
-use crate::{render::problems, store::UnassignedManifest, text::time};
+use crate::{render::problems, text::time};
 use reconciled_engine::{
     Desired,
     plan::{self, ScopePlan, Step},
@@ -94,7 +94,6 @@ impl Document {
         document.warnings.extend(formers(survey, show));
         document.warnings.extend(cautions(survey));
         document.unassigned = unassigned(survey, options);
-        document.unassigned_manifests = UnassignedManifest::of(desired);
         document.frozen = frozen(survey, desired, options);
         document.problems = options.problems.iter().map(problem).collect();
         document.state = state(&document);

@@ -5,7 +5,7 @@
 //! added within a `formatVersion` of the same major number; readers ignore those they do not know.
 
 use crate::store::UnassignedManifest;
-use reconciled_engine::{BY_PERSON, store};
+use reconciled_engine::{BY_MANIFEST, BY_PERSON, store};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, sync::Arc};
@@ -511,6 +511,13 @@ impl Document {
     pub fn has_changes(&self) -> bool {
         !self.resource_changes.is_empty()
     }
+
+    /// True when any of that is to come. What its own manifest suspends is as it is wished for: nobody and nothing is waited for.
+    pub fn is_pending(&self) -> bool {
+        let is_otherwise = |c: &Condition| c.kind == ConditionKind::Suspended && &*c.reason != BY_MANIFEST;
+        self.has_changes() && (!self.summary.is_suspended() || self.conditions.iter().any(is_otherwise))
+    }
+
     /// JSON, indented, with a line feed at its end.
     pub fn json(&self) -> String {
         // Invariant: string keys and finite numbers only, so there is nothing that JSON cannot hold.
@@ -555,5 +562,10 @@ impl Summary {
             } += 1;
         }
         summary
+    }
+
+    /// True where all there is was switched off.
+    fn is_suspended(&self) -> bool {
+        self.suspended > 0 && *self == Summary { suspended: self.suspended, ..Summary::default() }
     }
 }

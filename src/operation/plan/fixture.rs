@@ -161,6 +161,7 @@ pub(crate) fn view(scope: &Scope, steps: Vec<Step>) -> View {
             unanswered: Vec::new(),
             looked: Vec::new(),
             place: None,
+            exclusive: plan::Exclusive::default(),
         },
         offered: Default::default(),
         skipped: false,

@@ -8,7 +8,7 @@ use crate::{
     store::UnassignedManifest,
     text::{clean, counted, cut},
 };
-use std::{borrow::Cow, sync::Arc};
+use std::{borrow::Cow, collections::BTreeSet, sync::Arc};
 
 /// Most lines of a long value that are shown on each side.
 const LINES: usize = 20;
@@ -39,7 +39,10 @@ pub(super) fn unassigned(document: &Document) -> Vec<String> {
         };
         format!("{scope}  {} tracked; no {who} is configured here", one.tracked)
     };
-    named.into_iter().chain(document.unassigned.iter().map(line)).collect()
+    let hints: BTreeSet<&Arc<str>> =
+        document.unassigned_manifests.iter().filter_map(|one| one.hint.as_ref()).collect();
+    let hints = hints.into_iter().map(|hint| format!("hint: {}", clean(hint)));
+    named.into_iter().chain(hints).chain(document.unassigned.iter().map(line)).collect()
 }
 
 /// What nobody declared here, where that was asked for.

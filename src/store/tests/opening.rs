@@ -276,6 +276,35 @@ async fn a_restore_brings_back_the_backup_and_fences_who_knew_the_old_state() {
     assert_eq!(db.reader().verify_events().await.unwrap().broken, None);
 }
 
+/// How much is tracked in the database at `file`.
+async fn tracked(file: &Path) -> i64 {
+    let mut conn = open::connect(file).await.unwrap();
+    sqlx::query_scalar("SELECT count(*) FROM inventory").fetch_one(&mut conn).await.unwrap()
+}
+
+#[tokio::test]
+async fn each_state_that_was_replaced_or_put_aside_stays_also_of_one_second() {
+    let (dir, db) = new().await;
+    let file = dir.path().join("backup.db");
+    db.reader().backup(&file).await.unwrap();
+    db.commit(vec![Write::Rows(vec![row("a"), row("b")].into())]).await.unwrap();
+    db.close().await;
+    let mut replaced = Vec::new();
+    for _ in 0..3 {
+        replaced.push(restore(dir.path(), &file, &At(NOW)).await.unwrap().replaced.unwrap());
+    }
+    for (file, expect) in replaced.iter().zip([2, 0, 0]) {
+        assert_eq!(tracked(file).await, expect, "{}", file.display());
+    }
+    let db = Db::open_writer(dir.path(), existing()).await.unwrap();
+    db.commit(vec![Write::Rows(vec![row("a")].into())]).await.unwrap();
+    db.close().await;
+    for expect in [1, 0] {
+        let aside = init(dir.path(), Init::Recover, Arc::new(At(NOW))).await.unwrap().unwrap();
+        assert_eq!(tracked(&aside).await, expect, "{}", aside.display());
+    }
+}
+
 /// What is suspended by id, and what is kept at an earlier revision.
 async fn words(db: &Db) -> (Vec<Arc<str>>, Vec<ResourceId>) {
     let suspensions = db.suspensions().await.unwrap().into_iter().map(|one| one.id);

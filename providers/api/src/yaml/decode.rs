@@ -5,7 +5,7 @@
 use super::{
     node::{Node, NodeValue, ScalarKind, SourceFile, Span},
     scalar::{Resolved, resolve},
-    typed::{AT, TEXT_LIST_OR, TEXT_OR, TEXT_OR_LIST, UNSHOWN},
+    typed::{AT, FLAG, TEXT_LIST_OR, TEXT_OR, TEXT_OR_LIST, UNSHOWN},
 };
 use crate::{
     problem::{Problem, did_you_mean},
@@ -142,6 +142,9 @@ impl de::Error for DecodeError {
 
 /// How a list is written where text stands.
 const LIST: &str = "a list is written `[A, B]`, and one of a single element `[A]`";
+
+/// How a secret of a file is named; what names one whole was put in place before.
+const SOPS: &str = "write both, and nothing else: `{sops: PATH, key: KEY}`";
 
 fn unknown(field: &str) -> String {
     format!("unknown field `{field}`")
@@ -332,6 +335,10 @@ impl<'de> Deserializer<'de> for Decoder<'_> {
                 let other = entries.iter().find_map(|(key, _)| key.as_str());
                 let hint = error.missing.zip(other).map(|(field, key)| match did_you_mean(key, [field]) {
                     Some(near) => format!("did you mean `{near}`?"),
+                    None if field == "secret" && key == "sops" => SOPS.to_owned(),
+                    None if field == "secret" => {
+                        format!("there is no `{key}` here; write text, `{{secret: NAME}}` or `{{sops: PATH, key: KEY}}`")
+                    }
                     None => format!("there is no `{key}` here; write text, or a mapping with `{field}`"),
                 });
                 DecodeError { hint: hint.or(error.hint.clone()), ..error }
@@ -343,6 +350,12 @@ impl<'de> Deserializer<'de> for Decoder<'_> {
             NodeValue::Scalar(..) if [TEXT_OR, TEXT_OR_LIST, TEXT_LIST_OR].contains(&name) => {
                 self.deserialize_str(visitor)
             }
+            NodeValue::Scalar(text, ScalarKind::Str)
+                if name == FLAG && matches!(&**text, "true" | "false") =>
+            {
+                visitor.visit_bool(&**text == "true")
+            }
+            _ if name == FLAG => self.deserialize_bool(visitor),
             _ if name == UNSHOWN => self.deserialize_unshown(visitor),
             _ if name == TEXT_OR_LIST => Err(self.wrong("text or a list of texts")),
             _ if name == TEXT_OR => Err(self.wrong("text or a mapping")),

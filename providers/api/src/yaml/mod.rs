@@ -16,4 +16,4 @@ mod typed;
 pub use node::{Node, NodeValue, ScalarKind, SourceFile, Span};
 pub use parse::{Limits, Parsed, parse, parse_all};
 pub use scalar::quoted;
-pub use typed::{At, Each, TextListOr, TextOr, TextOrList, unshown};
+pub use typed::{At, Each, TextListOr, TextOr, TextOrList, flag, unshown};

@@ -13,6 +13,7 @@ pub(super) const TEXT_OR: &str = "$reconciled::TextOr";
 pub(super) const TEXT_OR_LIST: &str = "$reconciled::TextOrList";
 pub(super) const TEXT_LIST_OR: &str = "$reconciled::TextListOr";
 pub(super) const UNSHOWN: &str = "$reconciled::Unshown";
+pub(super) const FLAG: &str = "$reconciled::Flag";
 
 /// Reads with `visitor` what is no secret but has one in its place when it is written wrongly: whatever is wrong with it, the
 /// problem says what was expected, and repeats neither the value nor its line.
@@ -48,6 +49,35 @@ pub fn unshown<'de, D: Deserializer<'de>, V: Visitor<'de>>(
     visitor: V,
 ) -> Result<V::Value, D::Error> {
     deserializer.deserialize_newtype_struct(UNSHOWN, visitor)
+}
+
+/// Reads a yes or no that may also stand in quotes: as a value of an annotation it has to, and who writes the same word as a field
+/// writes it alike.
+///
+/// ```
+/// use reconciled_provider::yaml::{flag, parse, Limits, SourceFile};
+/// #[derive(serde::Deserialize)]
+/// struct Record { #[serde(default, deserialize_with = "flag")] suspend: bool }
+/// let suspends = |text: &str| {
+///     let file = SourceFile::new("z.yaml", text);
+///     parse(&file, Limits::default()).unwrap()[0].decode::<Record>(&file).0.map(|record| record.suspend)
+/// };
+/// assert_eq!(suspends("suspend: true"), Some(true));
+/// assert_eq!(suspends("suspend: 'false'"), Some(false));
+/// assert_eq!(suspends("suspend: 'yes'"), None);
+/// ```
+pub fn flag<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
+    struct FlagVisitor;
+    impl Visitor<'_> for FlagVisitor {
+        type Value = bool;
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("`true` or `false`")
+        }
+        fn visit_bool<E>(self, flag: bool) -> Result<bool, E> {
+            Ok(flag)
+        }
+    }
+    deserializer.deserialize_newtype_struct(FLAG, FlagVisitor)
 }
 
 /// A value and where it was written, with the references in it that are not known yet.

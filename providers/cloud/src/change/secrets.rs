@@ -19,7 +19,7 @@ const TELLING: usize = 8;
 /// The texts of all secrets in a value: they must not get into an error that a provider writes.
 pub fn secrets(block: &Block, value: &Value) -> Vec<Arc<str>> {
     let mut out = Vec::new();
-    of_block(block, value, &|_| true, &mut out);
+    of_block(block, value, &Meant::All, &mut out);
     out
 }
 
@@ -35,17 +35,7 @@ pub fn secrets_in(block: &Block, json: &Json) -> Vec<Arc<str>> {
 /// nor is what the provider tells in an attribute that it does not call sensitive.
 pub fn made(block: &Block, state: &Value, declared: Option<&Json>) -> Hidden {
     let mut made = Vec::new();
-    let is_said = |name: &str| declared.is_none_or(|declared| !declared[name].is_null());
-    for (name, attribute) in &block.attributes {
-        let is_said = is_said(name);
-        of_attribute(attribute, state.get(name), &|one| !(is_said && one.is_declarable()), &mut made);
-    }
-    for (name, nested) in &block.blocks {
-        let is_said = is_said(name);
-        each(nested.nesting, state.get(name), &mut |one: &Value| {
-            of_block(&nested.block, one, &|one| !(is_said && one.is_declarable()), &mut made);
-        });
-    }
+    of_block(block, state, &Meant::Made(declared.map(|declared| vec![declared])), &mut made);
     let mut open = Vec::new();
     for (name, attribute) in &block.attributes {
         // An id may be made of what is secret, and says nothing of that.
@@ -59,45 +49,89 @@ pub fn made(block: &Block, state: &Value, declared: Option<&Json>) -> Hidden {
     Hidden::default().and_copies(made, written)
 }
 
-fn of_block(block: &Block, value: &Value, is_meant: &dyn Fn(&Attribute) -> bool, out: &mut Vec<Arc<str>>) {
-    of_attributes(&block.attributes, value, is_meant, out);
+/// Which secrets of a value are meant.
+#[derive(Clone)]
+enum Meant<'a> {
+    All,
+    /// Those that nobody gave, by what is declared in their place: of elements that nothing tells apart, what is declared of any.
+    /// None where that is not known.
+    Made(Option<Vec<&'a Json>>),
+}
+
+impl<'a> Meant<'a> {
+    /// Those of a part, which `part` finds in a declaration.
+    fn below(&self, part: impl Fn(&'a Json) -> Vec<&'a Json>) -> Meant<'a> {
+        match self {
+            Meant::Made(Some(said)) => Meant::Made(Some(said.iter().copied().flat_map(part).collect())),
+            other => other.clone(),
+        }
+    }
+
+    /// Those of what is called so.
+    fn of(&self, name: &str) -> Meant<'a> {
+        // What is not known yet stands for all of it.
+        self.below(|json| vec![if json.get(canonical::UNKNOWN).is_some() { json } else { &json[name] }])
+    }
+
+    /// Whether that is the whole of this attribute.
+    fn is_whole(&self, attribute: &Attribute) -> bool {
+        let is_given = match self {
+            Meant::All => return true,
+            Meant::Made(None) => true,
+            Meant::Made(Some(said)) => !said.is_empty() && said.iter().all(|json| !json.is_null()),
+        };
+        !(is_given && attribute.is_declarable())
+    }
+}
+
+fn of_block(block: &Block, value: &Value, meant: &Meant<'_>, out: &mut Vec<Arc<str>>) {
+    of_attributes(&block.attributes, value, meant, out);
     for (name, nested) in block.blocks.iter().filter(|(_, nested)| nested.block.has_secret()) {
-        each(nested.nesting, value.get(name), &mut |one: &Value| of_block(&nested.block, one, is_meant, out));
+        each(nested.nesting, value.get(name), &meant.of(name), &mut |one, meant| {
+            of_block(&nested.block, one, meant, out);
+        });
     }
 }
 
 fn of_attributes(
     attributes: &BTreeMap<Arc<str>, Attribute>,
     value: &Value,
-    is_meant: &dyn Fn(&Attribute) -> bool,
+    meant: &Meant<'_>,
     out: &mut Vec<Arc<str>>,
 ) {
-    for (name, attribute) in attributes {
-        of_attribute(attribute, value.get(name), is_meant, out);
-    }
-}
-
-fn of_attribute(
-    attribute: &Attribute,
-    value: &Value,
-    is_meant: &dyn Fn(&Attribute) -> bool,
-    out: &mut Vec<Arc<str>>,
-) {
-    if attribute.is_secret() {
-        if is_meant(attribute) {
-            texts(value, out);
+    for (name, attribute) in attributes.iter().filter(|(_, attribute)| attribute.has_secret()) {
+        let (value, meant) = (value.get(name), meant.of(name));
+        match &attribute.nested {
+            Some(nested) if !attribute.is_secret() => {
+                each(nested.nesting, value, &meant, &mut |one, meant| {
+                    of_attributes(&nested.attributes, one, meant, out);
+                })
+            }
+            _ if meant.is_whole(attribute) => texts(value, out),
+            _ => {}
         }
-    } else if let Some(nested) = attribute.nested.as_ref().filter(|_| attribute.has_secret()) {
-        each(nested.nesting, value, &mut |one: &Value| of_attributes(&nested.attributes, one, is_meant, out));
     }
 }
 
-/// Each of what is held.
-fn each(nesting: Nesting, value: &Value, one: &mut dyn FnMut(&Value)) {
+/// Each of what is held, and which of its secrets are meant.
+fn each<'a>(nesting: Nesting, value: &Value, meant: &Meant<'a>, one: &mut dyn FnMut(&Value, &Meant<'a>)) {
     match value {
-        Value::Seq(all) => all.iter().for_each(one),
-        Value::Map(all) if nesting == Nesting::Map => all.values().for_each(one),
-        Value::Map(_) => one(value),
+        Value::Seq(all) => {
+            for (at, value) in all.iter().enumerate() {
+                let meant = meant.below(|json| match json {
+                    Json::Array(said) if nesting == Nesting::List && said.len() == all.len() => {
+                        vec![&said[at]]
+                    }
+                    Json::Array(said) => said.iter().collect(),
+                    json => vec![json],
+                });
+                one(value, &meant);
+            }
+        }
+        Value::Map(all) if nesting == Nesting::Map => {
+            all.iter().for_each(|(key, value)| one(value, &meant.of(key)));
+        }
+        Value::Map(_) => one(value, meant),
         _ => {}
     }
 }
@@ -232,6 +266,15 @@ mod tests {
             ("x-user-of-a", false),
         ] {
             assert_eq!(hidden.hides(text), expect, "{text}");
+        }
+        // Beside what is given of the same block, or of the same element.
+        let hidden = made(&state(), Some(&json!({ "login": [{ "user": "x" }] })));
+        assert!(hidden.hides("x-password-of-c") && hidden.hides("x-password-of-d"));
+        let given = json!({ "password": { "$secret": "x", "$mark": "y" } });
+        let declared = json!({ "auth": { "a": given, "b": { "user": "x" } }, "login": [{}, given] });
+        let hidden = made(&state(), Some(&declared));
+        for (of, expect) in [("a", false), ("b", true), ("c", true), ("d", false)] {
+            assert_eq!(hidden.hides(&format!("x-password-of-{of}")), expect, "{of}");
         }
         let hidden = made(&state(), Some(&json!({ "key": "web-key-of-it" })));
         assert!(!hidden.hides("db://web-key-of-it@h") && hidden.hides("x-password-of-a"));

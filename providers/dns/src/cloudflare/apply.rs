@@ -27,6 +27,7 @@ use crate::{
         zone_done,
     },
     merge,
+    ownership::MarkAfter,
     record::{self, RrSet},
 };
 use async_trait::async_trait;
@@ -125,7 +126,7 @@ impl<'b> Run<'b> {
         now: &ZoneRead,
     ) -> Result<Option<Changes>, Error> {
         let instance = self.backend.config.marks.then_some(&*self.backend.instance);
-        let writer = Writer { instance, plan: now.zone.plan };
+        let writer = Writer { instance, after: MarkAfter::of(action), plan: now.zone.plan };
         let now = now.sets.get(&(name.to_owned(), kind.to_owned()));
         let now = now.map(Vec::as_slice).unwrap_or_default();
         if now.iter().any(|record| record.is_system) {

@@ -10,7 +10,10 @@ use super::{
     mark::{self, Marked},
     zones::Plan,
 };
-use crate::record::{self, RrSet};
+use crate::{
+    ownership::MarkAfter,
+    record::{self, RrSet},
+};
 use reconciled_provider::{Error, Owner};
 use serde_json::{Map, Value, json};
 
@@ -131,6 +134,8 @@ impl Changes {
 pub(crate) struct Writer<'a> {
     /// The mark; none where marks are turned off.
     pub(crate) instance: Option<&'a str>,
+    /// What becomes of the marks of the set.
+    pub(crate) after: MarkAfter,
     /// What the plan of the zone allows.
     pub(crate) plan: Plan,
 }
@@ -190,7 +195,8 @@ impl Writer<'_> {
         }
         out.deletes.extend(olds.map(|(record, _)| record.id.clone()));
         let is_ours = |instance| now.iter().all(|record| record.marked.owner.as_deref() == Some(instance));
-        if out.count() == 0 && self.instance.is_some_and(|instance| !is_ours(instance)) {
+        let is_marked = self.after != MarkAfter::Ours || self.instance.is_none_or(is_ours);
+        if out.count() == 0 && !is_marked {
             // Somebody wants it written although nothing differs: for the mark.
             for ((record, _), _) in &kept {
                 let patch = self.patch(record, desired.ttl, &wanted, true);
@@ -217,11 +223,22 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Comment and tags as they shall be, with our mark if `with_mark`.
+    /// The mark of a record that is written and now has that of `before`.
+    fn mark<'m>(&'m self, before: Option<&'m str>) -> Option<&'m str> {
+        match self.after {
+            MarkAfter::Ours => self.instance,
+            MarkAfter::AsSeen => before,
+            MarkAfter::NotOurs => before.filter(|mark| Some(*mark) != self.instance),
+        }
+    }
+
+    /// Comment and tags as they shall be, with the mark if `with_mark`. What another owner wrote beside its mark stays with that.
     fn notes(&self, before: &Marked, wanted: &Extra, with_mark: bool) -> (String, Vec<String>) {
-        let comment = wanted.comment.as_deref().unwrap_or(&before.comment);
-        let tags = wanted.tags.as_deref().unwrap_or(&before.tags);
-        match self.instance.filter(|_| with_mark) {
+        let owner = self.mark(before.owner.as_deref()).filter(|_| with_mark);
+        let is_theirs = owner.is_some() && owner != self.instance;
+        let comment = wanted.comment.as_deref().filter(|_| !is_theirs).unwrap_or(&before.comment);
+        let tags = wanted.tags.as_deref().filter(|_| !is_theirs).unwrap_or(&before.tags);
+        match owner {
             Some(instance) => {
                 mark::join(comment, tags, instance, self.plan.longest_comment, self.plan.has_tags)
             }

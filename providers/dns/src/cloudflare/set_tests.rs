@@ -14,8 +14,12 @@ fn noted(id: &str, value: &str, comment: &str) -> Seen {
 }
 
 fn changes(plan: Plan, now: &[Seen], desired: &[u8]) -> Result<Changes, Error> {
+    changes_after(MarkAfter::Ours, plan, now, desired)
+}
+
+fn changes_after(after: MarkAfter, plan: Plan, now: &[Seen], desired: &[u8]) -> Result<Changes, Error> {
     let desired = RrSet::decode(desired).unwrap();
-    Writer { instance: Some("dns1"), plan }.changes("www.example.com.", "A", now, Some(&desired))
+    Writer { instance: Some("dns1"), after, plan }.changes("www.example.com.", "A", now, Some(&desired))
 }
 
 fn text(view: &View) -> String {
@@ -101,6 +105,32 @@ fn a_write_without_a_difference_is_there_for_the_mark() {
     let theirs = [noted("1", "192.0.2.1", "note (reconciled=dns2)")];
     let taken = changes(FREE, &theirs, b"300\n192.0.2.1").unwrap();
     assert_eq!(taken.patches, [json!({"id": "1", "comment": "note (reconciled=dns1)"})]);
+}
+
+#[test]
+fn what_is_shared_stays_under_the_mark_of_the_other() {
+    let theirs = noted("1", "192.0.2.1", "web (reconciled=dns2)");
+    let both = b"60 {\"cloudflare\":{\"comment\":\"mine\"}}\n192.0.2.1\n192.0.2.2";
+    let joined = changes_after(MarkAfter::AsSeen, FREE, std::slice::from_ref(&theirs), both).unwrap();
+    assert_eq!(joined.patches, [json!({"id": "1", "ttl": 60})], "neither mark nor comment");
+    let post = json!({"name": "www.example.com", "type": "A", "ttl": 60, "proxied": false,
+        "comment": "mine", "content": "192.0.2.2"});
+    assert_eq!(joined.posts, [post]);
+
+    let ours = noted("2", "192.0.2.2", "");
+    let left = |after, ours: &Seen| {
+        changes_after(after, FREE, &[theirs.clone(), ours.clone()], b"300\n192.0.2.1").unwrap()
+    };
+    let gone = Changes { deletes: vec!["2".into()], ..Changes::default() };
+    assert_eq!(left(MarkAfter::AsSeen, &ours), gone);
+    assert_eq!(left(MarkAfter::NotOurs, &ours), gone);
+}
+
+#[test]
+fn our_mark_goes_from_what_is_left_to_others() {
+    let now = [noted("1", "192.0.2.1", "web (reconciled=dns1)"), seen("2", "192.0.2.2")];
+    let left = changes_after(MarkAfter::NotOurs, FREE, &now, b"300\n192.0.2.1").unwrap();
+    assert_eq!((left.patches, left.deletes), (vec![json!({"id": "1", "comment": "web"})], vec!["2".into()]));
 }
 
 #[test]

@@ -4,6 +4,7 @@
 
 pub(crate) mod bare;
 mod gap;
+mod inner;
 mod provider;
 
 use crate::{
@@ -78,6 +79,12 @@ pub(crate) trait Backend: Send + Sync + fmt::Debug {
     /// True where a zone that it makes has no name servers but those that are declared.
     fn makes_bare_zones(&self) -> bool {
         false
+    }
+
+    /// True where one server has all of its zones and answers for each name from the innermost of them. Services give each zone
+    /// name servers of its own.
+    fn answers_from_innermost(&self) -> bool {
+        true
     }
 
     /// Zones that exist, for import.

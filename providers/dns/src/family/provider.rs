@@ -1,6 +1,6 @@
 //! A backend as a provider of the contract.
 
-use super::{Backend, bare, gap};
+use super::{Backend, bare, gap, inner};
 use crate::{
     export, ignore, merge,
     normalize::{Served, normalize_for},
@@ -108,8 +108,16 @@ impl Observer for Family {
         Some("dns")
     }
 
+    fn hides(&self, scope: &Scope, other: &Scope, id: &ResourceId) -> bool {
+        self.backend.answers_from_innermost() && inner::hides(scope, other, id)
+    }
+
     fn points_at(&self, scope: &Scope) -> Option<String> {
         self.backend.points_at(scope)
+    }
+
+    fn remains<'s>(&self, scope: &Scope, id: &ResourceId, seen: &'s Observation) -> Option<&'s Observed> {
+        self.marker.remains(scope, id, seen)
     }
 
     fn is_owned_whole(&self, observed: &Observed) -> bool {

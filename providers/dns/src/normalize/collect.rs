@@ -109,11 +109,12 @@ impl<'a> Collected<'a> {
         (&self.declared[index], &self.resources[index])
     }
 
-    /// Hands over the resources but those that are refused.
+    /// Hands over the resources; of those that are refused, that they are declared.
     pub(super) fn finish(self, refused: &BTreeSet<usize>, out: &mut Normalized) {
         out.resources.reserve(self.resources.len());
         for (index, (declared, resource)) in self.declared.iter().zip(self.resources).enumerate() {
             if refused.contains(&index) {
+                out.unsettled.push((resource.scope, resource.id));
                 continue;
             }
             if declared.site.through.is_some() {

@@ -49,7 +49,8 @@ pub(super) fn records(
     reverse.finish(cx, out);
 }
 
-/// Collects records one by one; returns those that ask for a PTR record, with their index.
+/// Collects records one by one; returns those that ask for a PTR record, with their index. What is wrong and has a name and a type is
+/// declared all the same: it may have come from another source, which lets go of it.
 pub(super) fn declared<'l>(
     cx: &Context<'_>,
     list: &'l Each<RecordSpec>,
@@ -73,6 +74,7 @@ pub(super) fn declared<'l>(
                 Err(error) => {
                     let problem = cx.manifest.error(hosts.span, format!("hosts: {}", error.message));
                     problems.push(problem.hint_if(error.hint));
+                    out.unsettled.push((cx.scope.clone(), record::id(name.as_str(), kind.word())));
                     continue;
                 }
             }
@@ -81,7 +83,10 @@ pub(super) fn declared<'l>(
         let merge = at.value.merge || cx.manifest.policy.merge;
         let declared = Declared { name, kind, site, merge };
         let Some(id) = collected.room(&declared, problems) else { continue };
-        let Some(spec) = content(cx, at, nodes.of_record(at), kind, problems) else { continue };
+        let Some(spec) = content(cx, at, nodes.of_record(at), kind, problems) else {
+            out.unsettled.push((cx.scope.clone(), id));
+            continue;
+        };
         let policy = if at.value.has_policy() { own_policy(cx, &at.value, problems) } else { base };
         let added = collected.add(id, declared, spec, policy, problems);
         reversed.extend(added.filter(|_| at.value.reverse).map(|index| (index, at)));

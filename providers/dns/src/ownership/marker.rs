@@ -66,6 +66,20 @@ impl Marker {
         is_program && !has_marks(observed, &self.ownership.instance)
     }
 
+    /// Our mark in `seen` of a record that is not there any more, where nothing else stands in its RRset.
+    pub(crate) fn remains<'s>(
+        &self,
+        scope: &Scope,
+        id: &ResourceId,
+        seen: &'s Observation,
+    ) -> Option<&'s Observed> {
+        let writer = Writer { naming: self.naming()?, instance: &self.ownership.instance, key: None };
+        let place = writer.place(id, &record::zone_name(scope))?;
+        let (version, marks) = self.remembered(scope)?;
+        let left = marks.left_at(&place).filter(|_| version == seen.version)?;
+        seen.get(&place).filter(|observed| observed.hash == left.hash)
+    }
+
     /// Adds errors for what must not be written because of marks.
     pub(crate) fn refuse(&self, want: &Want<'_>, seen: &Observation, deltas: &mut Deltas) {
         self.clashes(want, deltas);
@@ -186,7 +200,9 @@ impl Marker {
             if seen.get(&desired.id).is_some() {
                 continue;
             }
-            for place in [naming.typed(name, kind), octodns_place(name, kind)] {
+            // Ours would stand there beside it, and each of the two would keep the other from the record.
+            let own = self.naming().map(|own| own.typed(name, kind));
+            for place in [naming.typed(name, kind), octodns_place(name, kind)].into_iter().chain(own) {
                 let txt = record::id(&place, "TXT");
                 let Some(owner) = marks.within(&txt).find_map(|mark| mark.other().cloned()) else { continue };
                 let text =

@@ -48,6 +48,11 @@ impl Mark {
             Whose::Ours => None,
         }
     }
+
+    /// True for one of ours that is of nothing that exists.
+    fn is_left(&self) -> bool {
+        self.whose == Whose::Ours && self.of.is_empty()
+    }
 }
 
 /// The marks of one zone.
@@ -82,6 +87,18 @@ impl Marks {
     /// The RRset in which a mark stands or would stand, as it was read.
     pub(crate) fn set(&self, txt: &ResourceId) -> Option<&Observed> {
         self.sets.get(txt)
+    }
+
+    /// Marks of ours that are of nothing that exists, of those that are named by these rules.
+    pub(crate) fn left<'m>(&'m self, naming: &'m Naming) -> impl Iterator<Item = &'m Mark> + use<'m> {
+        let is_named =
+            move |mark: &&Mark| record::parts(&mark.txt).is_some_and(|(name, _)| naming.may_name(name));
+        self.all.iter().filter(|mark| mark.is_left()).filter(is_named)
+    }
+    /// The TXT RRset `txt`, where it is nothing but a mark of ours that is of nothing that exists.
+    pub(crate) fn left_at(&self, txt: &ResourceId) -> Option<&Observed> {
+        let is_left = self.are_all_of(txt) && self.within(txt).all(Mark::is_left);
+        self.set(txt).filter(|_| is_left)
     }
 
     /// True for a TXT RRset that has marks, and nothing else.
@@ -260,7 +277,10 @@ impl Reader<'_> {
         for candidate in candidates.iter_mut().filter(|c| c.of.is_empty()) {
             let Some((name, _)) = record::parts(&candidate.txt) else { continue };
             let is_octodns = matches!(&candidate.whose, Some(Whose::Other(other)) if &**other == OCTODNS);
-            if candidate.whose.is_some() && !is_octodns {
+            // Where ours stand is known: one of nothing is not that of what happens to have a name like it.
+            let is_own =
+                candidate.whose == Some(Whose::Ours) && self.own.is_some_and(|own| own.may_name(name));
+            if candidate.whose.is_some() && !is_octodns && !is_own {
                 candidate.of.extend(guess::targets(name, &records));
             }
         }

@@ -65,6 +65,34 @@ fn marks_are_understood_though_nobody_said_how_they_are_named() {
 }
 
 #[test]
+fn a_mark_of_ours_is_left_where_its_record_is_gone_and_nowhere_else() {
+    let own = Naming::new("own-", "", "").unwrap();
+    let ours =
+        "\"heritage=external-dns,external-dns/owner=dns1,external-dns/resource=reconciled/zone/ex.com\"";
+    let left = |sets: &[(&str, &str)]| -> Vec<String> {
+        let marks = reader(Some(&own), None).read(&zone(sets));
+        let left = marks.left(&own).map(|mark| mark.txt.to_string());
+        let left: Vec<String> = left.collect();
+        // Nothing else is asked about.
+        let is_place = |id: &&(&str, &str)| id.0.starts_with("own-");
+        let at = |id: &&(&str, &str)| marks.left_at(&id.0.into()).is_some();
+        let whole: Vec<String> =
+            sets.iter().filter(is_place).filter(at).map(|(id, _)| id.to_string()).collect();
+        assert!(whole.iter().all(|id| left.contains(id)), "{left:?} {whole:?}");
+        let partly = left.iter().filter(|id| !whole.contains(id)).map(|id| format!("{id}, partly"));
+        whole.iter().cloned().chain(partly).collect()
+    };
+    let mark = ("own-a-www.ex.com./TXT", ours);
+    assert_eq!(left(&[mark, ("www.ex.com./A", "x")]), [""; 0]);
+    assert_eq!(left(&[mark, ("www.ex.com./AAAA", "x")]), ["own-a-www.ex.com./TXT"]);
+    // It looks as if it were the mark of this.
+    assert_eq!(left(&[mark, ("a-www.ex.com./A", "x")]), ["own-a-www.ex.com./TXT"]);
+    let noted = format!("{ours}\n\"note\"");
+    assert_eq!(left(&[("own-a-www.ex.com./TXT", &noted)]), ["own-a-www.ex.com./TXT, partly"]);
+    assert_eq!(left(&[("old-a-www.ex.com./TXT", ours), ("own-a-x.ex.com./TXT", EXTERNAL)]), [""; 0]);
+}
+
+#[test]
 fn what_a_mark_is_not_of_is_left_as_it_is() {
     let no = |mark: &str, target: &str| check_with(None, mark, target, false);
     no("a-www.ex.com./TXT", "www.ex.com./AAAA");
@@ -130,6 +158,20 @@ fn a_sealed_mark_is_somebodys_with_or_without_its_key() {
     let keyed = owners(&Reader { keys: vec![key()], ..reader(None, None) }, &sets);
     assert_eq!(keyed["www.ex.com./A"], "externaldns/k8s");
     assert_eq!(keyed["token.ex.com./TXT"], "externaldns/k8s");
+}
+
+#[test]
+fn what_an_earlier_key_sealed_is_ours_while_that_key_is_known() {
+    let (own, earlier) = (Naming::new("", "", "any").unwrap(), || SealKey::of([9; 32]));
+    let sealed = earlier().seal("a-www.ex.com.", &label::write("dns1", "ex.com.")).unwrap();
+    let sealed = format!("\"{sealed}\"");
+    let sets = [("a-www.ex.com./TXT", sealed.as_str()), ("www.ex.com./A", "x")];
+    let owner = |keys| {
+        let reader = Reader { keys, ..reader(Some(&own), Some(&own)) };
+        owners(&reader, &sets)["www.ex.com./A"].clone()
+    };
+    assert_eq!(owner(vec![SealKey::of([7; 32])]), "externaldns/encrypted");
+    assert_eq!(owner(vec![SealKey::of([7; 32]), earlier()]), "ours");
 }
 
 #[test]

@@ -3,7 +3,8 @@
 //!
 //! Guarantees: a record with somebody else's mark is reported as theirs by every backend; a takeover removes their
 //! mark together with the change that makes the record ours, so that whoever still runs lets go of it; our marks
-//! come, stay and go with their records, and are never anybody's content.
+//! come, stay and go with their records, and are never anybody's content; what is left of one whose record somebody else
+//! removed goes when the record is let go of, or with the next batch.
 //! Deliberately not done: marks on records that are adopted as they are, which a later change marks; repair of a mark
 //! that somebody removed. The inventory says what is ours, and marks are for others and for the day it is lost.
 
@@ -19,7 +20,8 @@ mod seal;
 pub(crate) use marker::Marker;
 pub use naming::Naming;
 
-use reconciled_provider::{Origin, Resource, SecretRef};
+use crate::{batch, merge};
+use reconciled_provider::{Action, Origin, Owner, Resource, SecretRef};
 use std::sync::Arc;
 
 /// Field of a delta by which the planner says that a record changes its owner.
@@ -52,10 +54,36 @@ impl Ownership {
     }
 }
 
+/// What becomes of the mark on an RRset, where a backend has a place for it there, when an action writes the set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MarkAfter {
+    /// Ours stands there.
+    Ours,
+    /// What was seen stands there still, and nothing more: what is shared with another owner stays under the other's mark. With
+    /// ours beside it, each of the two would keep the other from writing.
+    AsSeen,
+    /// Ours goes, those of others stay.
+    NotOurs,
+}
+
+impl MarkAfter {
+    /// What `action` makes of it.
+    pub(crate) fn of(action: &Action) -> MarkAfter {
+        if action.op.desired().is_some_and(is_beside) {
+            return MarkAfter::AsSeen;
+        }
+        if merge::is_left(action) {
+            return MarkAfter::NotOurs;
+        }
+        let is_others = batch::observed(action).is_some_and(|seen| matches!(seen.owner, Owner::Other(_)));
+        if is_others && !beside::takes_over(&action.op) { MarkAfter::AsSeen } else { MarkAfter::Ours }
+    }
+}
+
 /// Where actions on TXT RRsets that hold marks say they come from.
 const BESIDE: Origin = Origin { manifest: u32::MAX, line: u32::MAX };
 
 /// True for a RRset that is written because a mark in it comes or goes: what else is in it stays whose it is.
-pub(crate) fn is_beside(resource: &Resource) -> bool {
+fn is_beside(resource: &Resource) -> bool {
     resource.origin == BESIDE
 }

@@ -3,7 +3,10 @@
 //! `--txt-prefix`, `--txt-suffix` and `--txt-wildcard-replacement` decide; what they would name for a record is
 //! worked out forward, so nothing has to be guessed where they are known.
 
-use crate::name::{self, Name};
+use crate::{
+    name::{self, Name},
+    rdata::Type,
+};
 use reconciled_provider::Error;
 
 /// Stands for the type of the record in a prefix or suffix.
@@ -44,13 +47,9 @@ impl Naming {
 
     /// Name of the mark of the record `name`/`kind`, wherever that is.
     pub(crate) fn typed(&self, name: &str, kind: &str) -> String {
-        let kind = kind.to_ascii_lowercase();
         let (first, rest) = self.first(name);
-        let [prefix, suffix] = [&self.prefix, &self.suffix].map(|affix| affix.replace(TYPE, &kind));
-        match self.prefix.contains(TYPE) || self.suffix.contains(TYPE) {
-            true => format!("{prefix}{first}{suffix}{rest}"),
-            false => format!("{prefix}{kind}-{first}{suffix}{rest}"),
-        }
+        let (prefix, suffix) = self.affixes(&kind.to_ascii_lowercase());
+        format!("{prefix}{first}{suffix}{rest}")
     }
 
     /// Name of the mark without the type, which ExternalDNS wrote up to version 0.11 and still reads for all types
@@ -73,6 +72,26 @@ impl Naming {
         (place != zone && name::is_within(place, zone)).then(|| place.to_owned())
     }
 
+    /// True for the name that the mark of a record of some type has by these rules.
+    pub(crate) fn may_name(&self, mark: &str) -> bool {
+        Type::all().any(|kind| {
+            let kind = kind.word().to_ascii_lowercase();
+            let (prefix, suffix) = self.affixes(&kind);
+            // One character of the name of the record at least.
+            let rest = mark.strip_prefix(&*prefix).and_then(|rest| rest.get(1..));
+            rest.is_some_and(|rest| rest.contains(&*suffix))
+        })
+    }
+
+    /// What stands in front of the first label of a record of the type `kind`, and behind it.
+    fn affixes(&self, kind: &str) -> (String, String) {
+        let [prefix, suffix] = [&self.prefix, &self.suffix].map(|affix| affix.replace(TYPE, kind));
+        match self.prefix.contains(TYPE) || self.suffix.contains(TYPE) {
+            true => (prefix, suffix),
+            false => (format!("{prefix}{kind}-"), suffix),
+        }
+    }
+
     fn first<'n>(&'n self, name: &'n str) -> (&'n str, &'n str) {
         let first = name::labels(name).next().unwrap_or_default();
         let rest = &name[first.len()..];
@@ -92,6 +111,7 @@ mod tests {
     fn check(affixes: [&str; 3], record: (&str, &str), typed: &str, untyped: Option<&str>) {
         let naming = Naming::new(affixes[0], affixes[1], affixes[2]).unwrap();
         assert_eq!(naming.typed(record.0, record.1), typed, "{affixes:?}");
+        assert!(naming.may_name(typed), "{affixes:?}");
         assert_eq!(naming.untyped(record.0).as_deref(), untyped, "{affixes:?}");
     }
 
@@ -110,6 +130,18 @@ mod tests {
         check(["", "", "any"], ("*.ex.com.", "A"), "a-any.ex.com.", Some("any.ex.com."));
         check(["", "", ""], ("*.ex.com.", "A"), "a-*.ex.com.", Some("*.ex.com."));
         check(["", "", ""], ("mx-1.ex.com.", "A"), "a-mx-1.ex.com.", None);
+    }
+
+    #[test]
+    fn other_names_are_those_of_no_mark() {
+        let no = |prefix: &str, suffix: &str, name: &str| {
+            assert!(!Naming::new(prefix, suffix, "").unwrap().may_name(name), "{prefix} {suffix} {name}");
+        };
+        no("own-", "", "old-a-www.ex.com.");
+        no("own-", "", "own-www.ex.com.");
+        no("%{record_type}-own.", "", "a-old.www.ex.com.");
+        no("%{record_type}-own.", "", "b-own.www.ex.com.");
+        no("", "-own", "a-www.ex.com.");
     }
 
     #[test]

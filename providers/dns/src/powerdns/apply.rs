@@ -13,6 +13,7 @@ use super::{
     client::{Failure, zone_path},
     culprit::{Culprit, culprit},
     observe,
+    zone::serial_before,
 };
 use crate::{
     batch::{
@@ -72,7 +73,7 @@ fn work(batch: &Batch) -> Work<'_, ()> {
     Work::of(batch, Together::Names, |action, _, _| batch::wanted(action).map(|_| Some(())))
 }
 
-/// Makes sure that the zone is as it was when the plan was made; returns its serial.
+/// Makes sure that the zone is as it was when the plan was made; returns its serial, or the one before its first.
 ///
 /// The race that is left: a change between this call and the first write. Both are one round trip apart.
 async fn fence(backend: &Backend, cx: &Cx, batch: &Batch, creates: bool) -> Result<u32, Error> {
@@ -80,7 +81,7 @@ async fn fence(backend: &Backend, cx: &Cx, batch: &Batch, creates: bool) -> Resu
     let moved = || moved(&batch.scope);
     match &batch.base {
         // Creation fences itself: the server refuses a zone that exists.
-        Version::Absent if creates => Ok(0),
+        Version::Absent if creates => Ok(serial_before(cx.clock.now())),
         Version::Absent => Err(Error::conflict(format!("zone {zone} does not exist at the server"))),
         Version::At(_) => match observe::probe(backend, cx, &batch.scope).await? {
             Some(zone) if zone.version == batch.base => Ok(zone.serial),

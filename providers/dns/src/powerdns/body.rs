@@ -1,11 +1,16 @@
 //! Request bodies: actions → JSON, written straight from borrowed data into bytes.
 
-use super::{Backend, zone::ACCOUNT};
+use super::{
+    Backend,
+    zone::{ACCOUNT, without_marks},
+};
 use crate::{
-    batch, merge, ownership, rdata,
+    batch,
+    ownership::MarkAfter,
+    rdata,
     record::{self, RrSet},
 };
-use std::io::Write;
+use std::{borrow::Cow, io::Write};
 
 /// One action on an RRset.
 pub(crate) type Item<'b> = batch::Item<'b, ()>;
@@ -15,7 +20,7 @@ pub(crate) type Item<'b> = batch::Item<'b, ()>;
 pub(crate) struct Encoder<'a> {
     /// The server and how to mark.
     pub(crate) backend: &'a Backend,
-    /// Serial that completes a SOA; the server raises it.
+    /// Serial that completes a SOA, and a new zone begins after; the server raises it.
     pub(crate) serial: u32,
 }
 
@@ -49,14 +54,15 @@ impl Encoder<'_> {
         out.push(b'}');
     }
 
-    /// Our mark, where anything in the set is ours, and the comments of others. Without marks the key is left out and the server keeps them all.
+    /// Our mark, where the set is ours, and the comments of others. Where they stay as they are, the key is left out and the
+    /// server keeps them all.
     fn comments(&self, item: &Item<'_>, out: &mut Vec<u8>) {
-        let is_beside = item.action.op.desired().is_some_and(ownership::is_beside);
-        if !self.backend.config.marks || is_beside {
+        let after = MarkAfter::of(item.action);
+        if !self.backend.config.marks || after == MarkAfter::AsSeen {
             return;
         }
         out.extend_from_slice(b",\"comments\":[");
-        let is_marked = !merge::is_left(item.action);
+        let is_marked = after == MarkAfter::Ours;
         if is_marked {
             out.extend_from_slice(b"{\"account\":");
             text(ACCOUNT, out);
@@ -65,6 +71,8 @@ impl Encoder<'_> {
             out.push(b'}');
         }
         let others = item.observed().map(|observed| &observed.private.0[..]).unwrap_or_default();
+        // What is ours was taken over where somebody else's mark is on it.
+        let others = if is_marked { without_marks(others) } else { Cow::Borrowed(others) };
         // The private state of an observation is a JSON list of the other comments.
         if let Some(inner) = others.strip_prefix(b"[").and_then(|rest| rest.strip_suffix(b"]")) {
             if is_marked {
@@ -94,7 +102,9 @@ impl Encoder<'_> {
         let mut out = b"{\"name\":".to_vec();
         text(zone, &mut out);
         // `soa_edit_api` makes the serial a change token from the first change on.
-        out.extend_from_slice(b",\"kind\":\"Native\",\"soa_edit_api\":\"DEFAULT\",\"nameservers\":[");
+        out.extend_from_slice(b",\"kind\":\"Native\",\"soa_edit_api\":\"DEFAULT\"");
+        // Of the SOA that the server makes up where none is declared.
+        let _ = write!(out, ",\"serial\":{},\"nameservers\":[", self.serial);
         let has_apex_ns = items.clone().any(|item| item.kind() == "NS" && item.name() == zone);
         let names = self.backend.config.nameservers.iter().filter(|_| !has_apex_ns);
         for (i, name) in names.enumerate() {
@@ -132,7 +142,10 @@ mod tests {
         rdata::{Type, tests::canonical_values},
     };
     use proptest::prelude::*;
-    use reconciled_provider::{Action, ActionId, Op, Origin, PolicyId, Resource, Scope, SecretRef, Spec};
+    use reconciled_provider::{
+        Action, ActionId, Delta, FieldChange, OWNER_FIELD, Observed, Op, Origin, Owner, PolicyId, Resource,
+        Scope, SecretRef, Spec,
+    };
     use std::sync::Arc;
 
     fn backend() -> Backend {
@@ -148,6 +161,45 @@ mod tests {
             config,
             turn: Default::default(),
         }
+    }
+
+    #[test]
+    fn the_mark_of_another_instance_goes_only_where_the_record_is_taken_over() {
+        let check = |owner: Option<&str>, seen: &str, is_taken: bool, expected: &str| {
+            let mut observed = Observed::new("www.example.com./A".into(), b"300\n192.0.2.1".to_vec());
+            observed.owner = owner.map_or(Owner::Ours, |other| Owner::Other(other.into()));
+            observed.private = reconciled_provider::Sealed(seen.to_owned().into());
+            let desired = Resource {
+                id: observed.id.clone(),
+                scope: Arc::new(Scope::new("pdns", "example.com")),
+                spec: Spec::known(b"300\n192.0.2.1\n192.0.2.2".to_vec()),
+                policy: PolicyId::default(),
+                origin: Origin { manifest: 0, line: 1 },
+            };
+            let mut delta = Delta::default();
+            if is_taken {
+                delta.fields.push(FieldChange::text(OWNER_FIELD, Some("dns2".into()), None));
+            }
+            let op = Op::Update { desired, delta: delta.into(), observed: observed.into(), tracked: None };
+            let action = Action { id: ActionId(1), token: "t".into(), op };
+            let (backend, mut sent) = (backend(), Vec::new());
+            Encoder { backend: &backend, serial: 7 }.item(
+                &Item { action: &action, takes: () },
+                true,
+                &mut sent,
+            );
+            let sent: serde_json::Value = serde_json::from_slice(&sent).unwrap();
+            let expected: serde_json::Value = serde_json::from_str(expected).unwrap();
+            assert_eq!(sent["comments"], expected, "{owner:?} {seen} {is_taken}");
+        };
+        let (ours, theirs) =
+            (r#"{"account":"reconciled","content":"dns1"}"#, r#"{"account":"reconciled","content":"dns2"}"#);
+        let ops = r#"{"account":"ops","content":"call me"}"#;
+        check(None, "", false, &format!("[{ours}]"));
+        check(None, &format!("[{ops}]"), false, &format!("[{ours},{ops}]"));
+        check(Some("dns2"), &format!("[{theirs},{ops}]"), false, "null");
+        check(Some("dns2"), &format!("[{theirs},{ops}]"), true, &format!("[{ours},{ops}]"));
+        check(Some("dns2"), &format!("[{theirs}]"), true, &format!("[{ours}]"));
     }
 
     proptest! {

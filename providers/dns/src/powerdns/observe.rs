@@ -5,7 +5,8 @@
 //! of a zone gives the token [`Version::At`] only for such zones, and `versions` gives a token for every zone:
 //! the two are equal exactly when an earlier read was sound and the serial stands still.
 //! Caveats: a change made in the server's database past its API, and a zone deleted and created again within
-//! a day up to the same serial, go unseen until the next full read.
+//! a day up to the same serial, go unseen until the next full read. The list tells nothing that always differs for such a
+//! zone, so one that is made here begins at another serial than others do (`serial_before` of `zone`).
 
 use super::{
     Backend,

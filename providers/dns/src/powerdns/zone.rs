@@ -7,6 +7,7 @@ use crate::{
     name,
     rdata::is_signer_type,
     record::{self, Collector},
+    serial,
 };
 use bytes::Bytes;
 use reconciled_provider::{Observed, Owner, Scope, Sealed, Version};
@@ -14,7 +15,7 @@ use serde::{
     Deserialize, Deserializer, Serialize,
     de::{self, DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor},
 };
-use std::{borrow::Cow, fmt};
+use std::{borrow::Cow, fmt, time::Duration};
 
 /// The account under which an instance marks its RRsets.
 pub(crate) const ACCOUNT: &str = "reconciled";
@@ -37,6 +38,18 @@ pub(crate) enum Raise {
 /// The token of a zone whose serial is `serial`.
 pub(crate) fn token(serial: u32) -> Version {
     Version::At(Bytes::from(format!("s:{serial}")))
+}
+
+/// How many serials of its day a zone leaves out that is made here.
+const LEFT_OUT: u32 = 50;
+
+/// The serial before the first one of a zone that is made now.
+///
+/// Whoever else makes one begins with the first serial of the day. Ours begins where that one does not, or a zone of ours that
+/// somebody deleted and made anew on the same day would bear the token of what it was. Where it is tomorrow for the server, that
+/// day's first serial is the larger one, and the server takes it.
+pub(crate) fn serial_before(now: Duration) -> u32 {
+    serial::of_day(now).map_or(0, |day| day + LEFT_OUT)
 }
 
 /// A zone as it was read.
@@ -127,7 +140,7 @@ struct RecordBody<'a> {
     disabled: bool,
 }
 
-/// A comment on an RRset. Those of others are kept as they were when the RRset is written.
+/// A comment on an RRset. Those of others, and marks of other instances, are kept as they were when the RRset is written.
 #[derive(Deserialize, Serialize)]
 pub(crate) struct Comment<'a> {
     #[serde(borrow)]
@@ -136,6 +149,23 @@ pub(crate) struct Comment<'a> {
     account: Cow<'a, str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     modified_at: Option<u64>,
+}
+
+impl Comment<'_> {
+    fn is_mark(&self) -> bool {
+        self.account == ACCOUNT
+    }
+}
+
+/// The comments of others, as an observation keeps them, without the marks of other instances; empty for none.
+pub(crate) fn without_marks(others: &[u8]) -> Cow<'_, [u8]> {
+    let mut comments: Vec<Comment<'_>> = serde_json::from_slice(others).unwrap_or_default();
+    if !comments.iter().any(Comment::is_mark) {
+        return Cow::Borrowed(others);
+    }
+    comments.retain(|comment| !comment.is_mark());
+    let kept = if comments.is_empty() { None } else { serde_json::to_vec(&comments).ok() };
+    Cow::Owned(kept.unwrap_or_default())
 }
 
 impl Records<'_> {
@@ -149,11 +179,12 @@ impl Records<'_> {
             collector.add(&set.kind, record.content, record.disabled);
         }
         let mut observed = Observed::new(record::id(&name, &set.kind), collector.finish(set.ttl));
-        let (marks, others): (Vec<_>, Vec<_>) = set.comments.into_iter().partition(|c| c.account == ACCOUNT);
+        let is_ours = |comment: &Comment<'_>| comment.is_mark() && comment.content == self.instance;
+        let (ours, others): (Vec<_>, Vec<_>) = set.comments.into_iter().partition(is_ours);
         let is_apex = *name == *self.zone;
-        observed.owner = match marks.iter().find(|mark| mark.content != self.instance) {
+        observed.owner = match others.iter().find(|comment| comment.is_mark()) {
             Some(mark) => Owner::Other((*mark.content).into()),
-            None if !marks.is_empty() => Owner::Ours,
+            None if !ours.is_empty() => Owner::Ours,
             None if is_signer_type(&set.kind) || (is_apex && matches!(&*set.kind, "SOA" | "NS")) => {
                 Owner::System
             }
@@ -273,8 +304,9 @@ mod tests {
                 ("x.example.com./TXT", "60\n(disabled) \"a\\\"b\" \"c\"", other("dns2")),
             ]
         );
-        let private = &zone.resources[6].private.0;
-        assert_eq!(&private[..], br#"[{"content":"call me","account":"ops","modified_at":2}]"#);
+        let private = |index: usize| &zone.resources[index].private.0[..];
+        assert_eq!(private(6), br#"[{"content":"call me","account":"ops","modified_at":2}]"#);
+        assert_eq!(private(7), br#"[{"content":"dns2","account":"reconciled"}]"#);
     }
 
     #[test]

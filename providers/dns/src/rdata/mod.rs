@@ -260,9 +260,21 @@ fn with_serial(value: &str) -> bool {
     numbers.clone().count() == 5 && numbers.all(|number| number.is_ok())
 }
 
-/// Refuses data that have the form and mean nothing: a digest of another length than its kind has, parameters of a service that
-/// lack one they need, an empty URI.
+/// Characters of a canonical value that a record holds in any case: `ipv6hint=::,::` has most octets for them, 16 for three.
+const SHORT: usize = 12_000;
+
+/// Refuses data that have the form and fit no record, or mean nothing: a digest of another length than its kind has, parameters of
+/// a service that lack one they need, an empty URI.
 fn examine(kind: Type, canonical: &str) -> Result<(), Refusal> {
+    if canonical.len() > SHORT && octets::encode(kind.word(), canonical, 0).is_none() {
+        let hint = match kind {
+            Type::Txt => "split it into several records",
+            _ => "shorten it: a server that reads a file with it refuses the whole zone",
+        };
+        let message =
+            format!("the data have more octets than the {} that a record holds (RFC 1035 §3.2.1)", u16::MAX);
+        return Err(Refusal::new(message, hint));
+    }
     let words: Vec<&str> = canonical.split(' ').collect();
     match kind {
         Type::Https | Type::Svcb => return svcb::examine(words.get(2..).unwrap_or_default()),

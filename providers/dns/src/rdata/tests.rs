@@ -127,6 +127,33 @@ fn a_refusal_says_what_to_write() {
 }
 
 #[test]
+fn data_that_fit_no_record_are_refused_wherever_they_are_written() {
+    let more = "more octets than the 65535 that a record holds";
+    let check = |kind: &str, value: &str, fits: bool| {
+        let kind = Type::of(kind).unwrap();
+        let found = [from_master(kind, value), written(kind, value, &zone())];
+        // Written by itself, a text stands for itself: it has no strings, and a limit of its own.
+        for found in found.into_iter().take(if kind == Type::Txt { 1 } else { 2 }) {
+            let refused = found.as_ref().err().map(|refusal| refusal.message.contains(more));
+            assert_eq!(refused, (!fits).then_some(true), "{} of {} characters", kind.word(), value.len());
+        }
+    };
+    let strings = |count: usize| vec![format!("\"{}\"", "x".repeat(255)); count].join(" ");
+    check("TXT", &strings(255), true);
+    check("TXT", &strings(256), false);
+    let issue = |length: usize| format!("0 issue \"{}\"", "x".repeat(length));
+    check("CAA", &issue(65_000), true);
+    check("CAA", &issue(66_000), false);
+    let digits = |octets: usize| format!("3 1 0 {}", "ab".repeat(octets));
+    check("TLSA", &digits(65_532), true);
+    check("TLSA", &digits(65_533), false);
+    let service =
+        |more: usize| format!("1 . ipv6hint={} key667={}", ["::"; 4_000].join(","), "x".repeat(more));
+    check("HTTPS", &service(1_000), true);
+    check("HTTPS", &service(2_000), false);
+}
+
+#[test]
 fn reported_forms_of_the_same_data_are_equal() {
     assert_eq!(observed("TXT", r#""a\195\164b""#), "\"aäb\"");
     assert_eq!(observed("AAAA", "2001:db8:0::1"), "2001:db8::1");

@@ -20,7 +20,10 @@
 //! Servers answer NOERROR to changes they do not carry out (RFC 2136 §3.4.2.2: a CNAME beside other data).
 //! What was answered so is remembered with the SOA after it, where that is the next one, or still the
 //! same. A survey that finds that SOA and not the change has proof: nobody wrote since, so the server did not do it
-//! ([`Written`]).
+//! ([`Written`]). Knot takes for other data what it signed of the set that just went, RRSIG and NSEC: before a CNAME comes in the
+//! place of other data, everything at its name goes. With the SOA as planned nothing else can be there that a CNAME could stand
+//! beside; where somebody wrote between two messages, that is looked at again. A CNAME in the place of another is only added, which
+//! replaces that one (§3.4.2.2): a KEY of somebody else may stand beside it.
 
 use super::{
     Backend,
@@ -40,7 +43,7 @@ use reconciled_provider::{
     Scope, Version,
 };
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{HashMap, HashSet, VecDeque},
     time::Duration,
 };
 
@@ -53,8 +56,17 @@ const BETWEEN: Duration = Duration::from_millis(100);
 pub(crate) struct Written {
     /// Token of the zone after the last message.
     pub(crate) version: Version,
-    /// Content of each RRset that was written, and that nobody else can have changed before `version`.
-    pub(crate) sets: HashMap<ResourceId, Hash>,
+    /// Each RRset that was written, and that nobody else can have changed before `version`.
+    pub(crate) sets: HashMap<ResourceId, WrittenSet>,
+}
+
+/// An RRset as the server said it wrote it.
+#[derive(Debug)]
+pub(crate) struct WrittenSet {
+    /// Its content.
+    pub(crate) content: Hash,
+    /// Something else at its name was deleted by the same message.
+    pub(crate) is_swapped: bool,
 }
 
 /// Carries out a batch.
@@ -108,6 +120,9 @@ fn work<'b>(batch: &'b Batch, zone: &str, serial: u32, by_sets: bool, room: usiz
     let mut work = Work::of(batch, Together::Names, |action, name, kind| {
         changes(action, zone, (name, kind), serial, by_sets).map(Some)
     });
+    if !by_sets {
+        work.units.iter_mut().for_each(make_room);
+    }
     work.settle_if(|unit| {
         let size = size(unit);
         (size > room).then_some(move |item: &Item<'_, Changes>| {
@@ -119,6 +134,28 @@ fn work<'b>(batch: &'b Batch, zone: &str, serial: u32, by_sets: bool, room: usiz
     let of_zone = batch.actions.iter().filter(|action| record::parts(action.op.id()).is_none());
     work.settled.extend(of_zone.map(|action| (action.id, of_zone_itself(action))));
     work
+}
+
+/// True where something at the name of a unit is deleted.
+fn deletes(unit: &Unit<'_, Changes>) -> bool {
+    unit.iter().any(|item| item.desired().is_none())
+}
+
+/// True for a CNAME that comes where none is.
+fn is_new_cname(item: &Item<'_, Changes>) -> bool {
+    item.kind() == "CNAME" && item.desired().is_some() && item.observed().is_none()
+}
+
+/// Has all else at a name go before a CNAME takes the place of what is deleted there.
+fn make_room(unit: &mut Unit<'_, Changes>) {
+    if !deletes(unit) {
+        return;
+    }
+    for item in unit.iter_mut().filter(|item| is_new_cname(item)) {
+        if let Some(set) = Set::new(item.name(), item.kind()) {
+            set.delete_name(&mut item.takes);
+        }
+    }
 }
 
 fn size(unit: &Unit<'_, Changes>) -> usize {
@@ -175,31 +212,70 @@ fn changes(
         set.delete(&mut changes);
         return Ok(changes);
     };
-    // Deleting all NS of a zone is ignored, so that there the old ones go after the new ones came.
-    if observed.is_some() && !is_apex {
-        set.delete(&mut changes);
+    if is_apex && kind == "NS" {
+        let before = observed.map(|set| set.values).unwrap_or_default();
+        servers(&set, &desired, &before, &mut changes).ok_or_else(bad)?;
+        return Ok(changes);
+    }
+    match (&observed, kind) {
+        // One that is added takes the place of the one that is there (§3.4.2.2).
+        (None, _) | (_, "SOA" | "CNAME") => {}
+        _ => set.delete(&mut changes),
     }
     for value in &desired.values {
         // A SOA that is not newer than the old one is ignored (§3.4.2.2, RFC 1982).
         set.add(desired.ttl, kind, value, serial.wrapping_add(1).max(1), &mut changes).ok_or_else(bad)?;
     }
-    if is_apex && kind == "NS" {
-        // A set of several TTLs has values that name theirs; what is added takes the place of the same data.
-        let is_kept = |value: &str| {
-            let mut kept = desired.values.iter().map(|kept| record::without_ttl(kept));
-            kept.any(|kept| kept == record::without_ttl(value))
-        };
-        for value in observed.iter().flat_map(|set| &set.values).filter(|value| !is_kept(value)) {
-            set.remove(kind, value, &mut changes).ok_or_else(bad)?;
+    Ok(changes)
+}
+
+/// What makes the NS of the zone as desired; none where one of them cannot be written. Deleting all of them is ignored, so that the
+/// old ones go after the new ones came.
+///
+/// Knot ignores an addition that differs in nothing but its TTL, and takes that of one that is new for all. PowerDNS puts off all that
+/// is taken out to the end of the message, and leaves it where none would be left: so it is all of several that stay, or none, that
+/// are taken out and added again.
+fn servers(set: &Set, desired: &RrSet<'_>, before: &[&str], changes: &mut Changes) -> Option<()> {
+    // A set of several TTLs has values that name theirs.
+    let is_in = |list: &[&str], value: &str| {
+        list.iter().any(|other| record::without_ttl(other) == record::without_ttl(value))
+    };
+    let all_stay =
+        before.len() == desired.values.len() && before.iter().all(|value| is_in(&desired.values, value));
+    for value in &desired.values {
+        match all_stay && before.len() > 1 {
+            true => set.renew(desired.ttl, "NS", value, changes)?,
+            // It takes the place of the same data.
+            false => set.add(desired.ttl, "NS", value, 0, changes)?,
         }
     }
-    Ok(changes)
+    for value in before.iter().filter(|value| !is_in(&desired.values, value)) {
+        set.remove("NS", value, changes)?;
+    }
+    Some(())
 }
 
 /// True when what an action touches is as planned, or already as wanted.
 fn stands(action: &Action, now: &[Observed]) -> bool {
     let seen = now.binary_search_by(|observed| observed.id.cmp(action.op.id()));
     batch::stands(action, seen.ok().and_then(|index| now.get(index)).map(|observed| observed.hash))
+}
+
+/// How those end that somebody changed, where the zone holds `now`, which is sorted by id. A new CNAME, before which all at its name
+/// goes, is one of them where something came to that name.
+fn changed_by_others(chunk: &[Unit<'_, Changes>], now: &[Observed]) -> Vec<(ActionId, Outcome)> {
+    let going: HashSet<&ResourceId> =
+        items(chunk).filter(|item| item.desired().is_none()).map(|item| item.action.op.id()).collect();
+    let is_joined = |item: &Item<'_, Changes>| {
+        let prefix = format!("{}/", item.name());
+        let first = now.partition_point(|one| *one.id.0 < *prefix);
+        let mut at_name = now[first..].iter().take_while(|one| one.id.0.starts_with(&*prefix));
+        at_name.any(|one| one.id != *item.action.op.id() && !going.contains(&one.id))
+    };
+    batch::named(chunk, |item| {
+        let is_changed = !stands(item.action, now) || is_new_cname(item) && is_joined(item);
+        is_changed.then(|| batch::changed(item))
+    })
 }
 
 /// The records of a message, in the order they take effect.
@@ -231,7 +307,7 @@ struct Update<'a> {
     /// RRsets of the zone, where it had to be read again.
     seen: Option<Vec<Observed>>,
     /// What was written, and nobody but the server can have undone.
-    sets: HashMap<ResourceId, Hash>,
+    sets: HashMap<ResourceId, WrittenSet>,
 }
 
 /// What is known of the zone since the last message took effect.
@@ -330,7 +406,7 @@ impl Sender<Changes> for Update<'_> {
         }
         // Somebody may have changed what later messages touch: those are compared as well.
         let Some(seen) = &self.seen else { return Ok(Vec::new()) };
-        let ended = batch::named(chunk, |item| (!stands(item.action, seen)).then(|| batch::changed(item)));
+        let ended = changed_by_others(chunk, seen);
         batch::remove(chunk, &ended);
         Ok(ended)
     }
@@ -348,7 +424,9 @@ impl Sender<Changes> for Update<'_> {
             Ok(()) => {
                 self.is_allowed = true;
                 // What is served is behind what was answered: it proves nothing against the server.
-                self.sets.extend(items(chunk).filter(|_| !self.by_sets).filter_map(content));
+                if !self.by_sets {
+                    self.sets.extend(chunk.iter().flat_map(written));
+                }
                 self.learn(&kept).await;
                 return Ok(Answer::Done);
             }
@@ -403,67 +481,15 @@ impl Sender<Changes> for Update<'_> {
     }
 }
 
-/// What an RRset holds after its action.
-fn content(item: &Item<'_, Changes>) -> Option<(ResourceId, Hash)> {
-    let resource = item.action.op.desired()?;
-    Some((resource.id.clone(), resource.spec.hash()?))
+/// What the RRsets of a unit hold after it.
+fn written(unit: &Unit<'_, Changes>) -> Vec<(ResourceId, WrittenSet)> {
+    let is_swapped = deletes(unit);
+    let set = |item: &Item<'_, Changes>| {
+        let resource = item.action.op.desired()?;
+        Some((resource.id.clone(), WrittenSet { content: resource.spec.hash()?, is_swapped }))
+    };
+    unit.iter().filter_map(set).collect()
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use reconciled_provider::{Origin, PolicyId, Resource, Spec};
-    use std::sync::Arc;
-
-    fn create(id: &str, content: &[u8]) -> Op {
-        let scope = Arc::new(Scope::new("bind", "example.com"));
-        let origin = Origin { manifest: 0, line: 1 };
-        let spec = Spec::known(content.to_vec());
-        let desired = Resource { id: id.into(), scope, spec, origin, policy: PolicyId::default() };
-        Op::Create { desired, delta: Default::default() }
-    }
-
-    #[test]
-    fn a_name_server_of_the_zone_that_only_gets_another_ttl_is_not_removed() {
-        let Op::Create { desired, delta } =
-            create("example.com./NS", b"300\nns1.example.net.\nns2.example.net.")
-        else {
-            unreachable!()
-        };
-        let before = b"60\n(ttl 3600) ns1.example.net.\n(ttl 3600) ns3.example.net.\nns2.example.net.";
-        let observed = Observed::new("example.com./NS".into(), before.to_vec());
-        let op = Op::Update { desired, delta, observed: observed.into(), tracked: None };
-        let action = Action { id: ActionId(1), token: "t".into(), op };
-        let changes = changes(&action, "example.com.", ("example.com.", "NS"), 1, false).unwrap();
-        assert_eq!((changes.deletes.len(), changes.adds.len(), changes.removes.len()), (0, 2, 1));
-        let mut expected = Changes::default();
-        let set = Set::new("example.com.", "NS").unwrap();
-        set.remove("NS", "ns3.example.net.", &mut expected).unwrap();
-        assert_eq!(changes.removes, expected.removes);
-    }
-
-    #[test]
-    fn half_a_swap_is_held_back_and_what_else_is_at_the_name_of_a_refusal_is_not() {
-        let cname = Observed::new("x.example.com./CNAME".into(), b"300\na.example.net.".to_vec());
-        let ops = vec![
-            Op::Delete { observed: cname.into(), tracked: None },
-            create("x.example.com./ALIAS", b"300\nb.example.net."),
-            create("y.example.com./A", b"300\n192.0.2.1"),
-            create("y.example.com./ALIAS", b"300\nb.example.net."),
-        ];
-        let action = |(i, op): (usize, Op)| Action { id: ActionId(i as u64), token: "t".into(), op };
-        let batch = Batch {
-            scope: Scope::new("bind", "example.com"),
-            base: Version::Unknown,
-            actions: ops.into_iter().enumerate().map(action).collect(),
-        };
-        let work = work(&batch, "example.com.", 1, false, 65_535);
-        let sent: Vec<u64> = work.units.iter().flatten().map(|item| item.action.id.0).collect();
-        let mut settled: Vec<u64> = work.settled.iter().map(|(id, _)| id.0).collect();
-        settled.sort_unstable();
-        assert_eq!((sent, settled), (vec![2], vec![0, 1, 3]));
-        let held =
-            work.settled.iter().find(|(id, _)| id.0 == 0).and_then(|(_, outcome)| outcome.error()).unwrap();
-        assert!(held.message.contains("x.example.com./CNAME is held back"), "{held}");
-    }
-}
+mod tests;

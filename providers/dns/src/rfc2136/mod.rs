@@ -27,6 +27,7 @@ use crate::{
     family,
     normalize::{self, Served},
     rdata::Type,
+    record,
 };
 use apply::Written;
 use async_trait::async_trait;
@@ -97,18 +98,20 @@ impl Backend {
         self.by_sets.lock().unwrap_or_else(PoisonError::into_inner).insert(scope.clone());
     }
 
-    /// Replaces the deltas of what the server said it wrote and did not.
+    /// Replaces the deltas of what the server said it wrote and did not. Where it did the other half of a swap, its name is gone: what
+    /// is missing is made by itself then, and told only if that comes to nothing as well.
     fn accuse(&self, want: &Want<'_>, seen: &Observation, deltas: &mut Deltas) {
         let all = self.written.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(written) = all.get(want.scope).filter(|written| written.version == seen.version) else {
             return;
         };
         for desired in want.desired {
-            let was_written =
-                written.sets.get(&desired.id).is_some_and(|hash| desired.spec.hash() == Some(*hash));
-            let is_there =
-                seen.get(&desired.id).is_some_and(|observed| Some(observed.hash) == desired.spec.hash());
-            if was_written && !is_there {
+            let wanted = desired.spec.hash();
+            let Some(set) = written.sets.get(&desired.id).filter(|set| wanted == Some(set.content)) else {
+                continue;
+            };
+            let is_there = seen.get(&desired.id).is_some_and(|observed| Some(observed.hash) == wanted);
+            if !(is_there || set.is_swapped && is_nameless(seen, &desired.id)) {
                 deltas.insert(desired.id.clone(), Err(self.ignored(&desired.id)));
             }
         }
@@ -121,6 +124,12 @@ impl Backend {
              manage themselves; it is tried again when the zone changes",
         )
     }
+}
+
+/// True where nothing is at the name of `id`.
+fn is_nameless(seen: &Observation, id: &ResourceId) -> bool {
+    let name = record::parts(id).map(|(name, _)| name);
+    !seen.resources.iter().any(|observed| record::parts(&observed.id).map(|(name, _)| name) == name)
 }
 
 #[async_trait]
@@ -153,5 +162,53 @@ impl family::Backend for Backend {
 
     async fn apply(&self, cx: &Cx, batch: &Batch, journal: &dyn Journal) -> Result<(), Error> {
         apply::apply(self, cx, batch, journal).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{apply::WrittenSet, *};
+    use reconciled_provider::{Focus, Observed, Origin, PolicyId, Resource, SecretRef, Spec};
+
+    /// The error of a CNAME that the server said it wrote, where `seen` is at its name now.
+    fn accused(is_swapped: bool, seen: &str) -> Option<String> {
+        let key = Key {
+            name: "k.".into(),
+            algorithm: Algorithm::HmacSha256,
+            secret: SecretRef::Named("tsig".into()),
+            fudge: FUDGE,
+        };
+        let keys = Keys { update: key.clone(), transfer: key };
+        let (written, by_sets, zones) = Default::default();
+        let config = Config::new("127.0.0.1:53");
+        let backend = Backend { entry: "knot".into(), config, keys, written, by_sets, zones };
+        let (scope, version) = (Scope::new("knot", "example.com"), Version::At("2".into()));
+        let spec = Spec::known(b"300\na.example.net.".to_vec());
+        let set = WrittenSet { content: spec.hash()?, is_swapped };
+        let desired = Resource {
+            id: "x.example.com./CNAME".into(),
+            scope: Arc::new(scope.clone()),
+            spec,
+            policy: PolicyId::default(),
+            origin: Origin { manifest: 0, line: 1 },
+        };
+        let sets = [(desired.id.clone(), set)].into();
+        backend.remember(&scope, Written { version: version.clone(), sets });
+        let resources = vec![Observed::new(seen.into(), b"300\n192.0.2.1".to_vec())];
+        let seen = Observation { covered: Focus::All, complete: true, version, resources };
+        let desired = [desired];
+        let want = Want { scope: &scope, focus: &Focus::All, desired: &desired, tracked: &[], claims: &[] };
+        let mut deltas = Deltas::default();
+        backend.accuse(&want, &seen, &mut deltas);
+        deltas.remove(&desired[0].id).map(|delta| delta.unwrap_err().message)
+    }
+
+    #[test]
+    fn half_a_swap_is_made_whole_and_what_is_ignored_by_itself_is_said() {
+        let said =
+            "127.0.0.1:53 answered NOERROR to the change of x.example.com./CNAME and did not carry it out";
+        assert_eq!(accused(true, "other.example.com./A"), None);
+        assert_eq!(accused(true, "x.example.com./A").as_deref(), Some(said));
+        assert_eq!(accused(false, "other.example.com./A").as_deref(), Some(said));
     }
 }

@@ -77,7 +77,7 @@ pub(crate) struct Changes {
     pub(crate) needs: Vec<Record>,
     /// Done before anything is added at the name: a CNAME must be gone before other data come.
     pub(crate) deletes: Vec<Record>,
-    /// Done after that.
+    /// Done after that; what is taken out here is added again right behind.
     pub(crate) adds: Vec<Record>,
     /// Done last: what must not go before its successor is there.
     pub(crate) removes: Vec<Record>,
@@ -124,6 +124,24 @@ impl Set {
         record.dns_class = DNSClass::ANY;
         changes.deletes.push(record);
         changes.size += self.head;
+    }
+
+    /// Deletes all that is at its name, of whatever type (RFC 2136 §2.5.3).
+    pub(crate) fn delete_name(&self, changes: &mut Changes) {
+        let mut record = Record::update0(self.name.clone(), 0, RecordType::ANY);
+        record.dns_class = DNSClass::ANY;
+        changes.deletes.push(record);
+        changes.size += self.head;
+    }
+
+    /// Takes one value out and adds it again with this TTL; none when it cannot be written.
+    pub(crate) fn renew(&self, ttl: u32, kind: &str, value: &str, changes: &mut Changes) -> Option<()> {
+        let data = self.data(kind, value, 0)?;
+        changes.size += 2 * (self.head + data.len());
+        let mut gone = with_data(self.name.clone(), 0, self.code, data.clone());
+        gone.dns_class = DNSClass::NONE;
+        changes.adds.extend([gone, with_data(self.name.clone(), ttl, self.code, data)]);
+        Some(())
     }
 
     /// Adds one value; none when it cannot be written.

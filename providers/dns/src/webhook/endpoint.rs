@@ -3,7 +3,8 @@
 //! An endpoint is an RRset: name without its last dot, type, targets, a TTL where 0 means "whatever the provider
 //! takes". Endpoints with a set identifier are one of several answers for a name; they are seen and kept, never
 //! written. The order of targets, properties and endpoints is the provider's and means nothing: what is compared is
-//! [`Set::sorted`], what is sent back is as it was read.
+//! [`Set::sorted`], what is sent back is as it was read. A provider may tell international names as people read them: they are
+//! compared as DNS holds them.
 
 use super::config::TxtForm;
 use crate::{
@@ -42,7 +43,7 @@ impl Endpoint {
     /// What it is about.
     pub(crate) fn key(&self) -> Key {
         let name = format!("{}.", self.dns_name.trim_end_matches('.'));
-        (name::observed(&name).into_owned(), self.record_type.to_ascii_uppercase())
+        (name::observed(&name::in_ascii(&name)).into_owned(), self.record_type.to_ascii_uppercase())
     }
     fn identifier(&self) -> Option<&str> {
         self.set_identifier.as_deref().filter(|text| !text.is_empty())
@@ -137,7 +138,7 @@ pub(crate) fn endpoint(name: &str, kind: &str, set: &RrSet<'_>, txt: TxtForm) ->
 }
 
 fn read(kind: &str, target: &str) -> String {
-    let absolute = |host: &str| format!("{}.", host.trim_end_matches('.'));
+    let absolute = |host: &str| format!("{}.", name::in_ascii(host.trim_end_matches('.')));
     let presentation = match kind {
         "CNAME" | "NS" | "PTR" | "DNAME" => absolute(target),
         // The host is the last word.
@@ -219,6 +220,18 @@ mod tests {
             if !plain.starts_with("\"\\\"") {
                 prop_assert_eq!(read(kind.word(), &write(kind.word(), &value, TxtForm::Plain)), plain);
             }
+        }
+    }
+
+    #[test]
+    fn hosts_that_are_told_as_people_read_them_are_those_that_dns_holds() {
+        for (kind, told, value) in [
+            ("CNAME", "Bücher.example.org", "xn--bcher-kva.example.org."),
+            ("MX", "10 bücher.example.org.", "10 xn--bcher-kva.example.org."),
+            ("SRV", "10 60 5060 bücher.example.org.", "10 60 5060 xn--bcher-kva.example.org."),
+            ("TXT", "bücher", "\"bücher\""),
+        ] {
+            assert_eq!(read(kind, told), value, "{kind}");
         }
     }
 

@@ -3,6 +3,7 @@
 //! Its form is that of ExternalDNS's code (`include`, `exclude`, `regexInclude`, `regexExclude`). The OpenAPI
 //! file of the protocol says `filters`, which some providers send; it means `include`.
 
+use crate::name;
 use reconciled_provider::Error;
 use regex::Regex;
 use serde::Deserialize;
@@ -44,7 +45,8 @@ impl Filter {
             .map_err(|error| bad("is none".into()).caused_by(error))?;
         let clean = |list: Option<Vec<String>>| {
             let names = list.unwrap_or_default().into_iter();
-            let names = names.map(|name| name.trim().trim_end_matches('.').to_ascii_lowercase());
+            let names =
+                names.map(|name| name::in_ascii(name.trim().trim_end_matches('.')).to_ascii_lowercase());
             names.filter(|name| !name.is_empty()).collect::<Vec<_>>()
         };
         let expression = |text: Option<String>| match text.filter(|text| !text.is_empty()) {
@@ -144,6 +146,7 @@ mod tests {
         let expressions = filter(r#"{"regexInclude": "\\.example\\.(com|org)$", "regexExclude": "^test"}"#);
         assert!(expressions.serves("www.example.org") && !expressions.serves("test.example.org"));
         assert!(filter(r#"{"filters": ["example.com"]}"#).serves("a.example.com"));
+        assert!(filter(r#"{"include": ["Bücher.example"]}"#).serves("a.xn--bcher-kva.example"));
     }
 
     #[test]

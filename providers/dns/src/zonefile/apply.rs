@@ -24,8 +24,9 @@ use super::{
 };
 use crate::{
     family::bare::NEEDS_SERVERS,
-    merge, ownership,
-    rdata::soa_serial,
+    merge,
+    ownership::MarkAfter,
+    rdata::{self, soa_serial},
     record::{self, RrSet},
 };
 use reconciled_provider::{Action, ActionId, Batch, Cx, Error, ErrorKind, Journal, Op, Outcome, Version};
@@ -298,6 +299,11 @@ impl Draft {
         for entry in entries.iter().filter(|entry| by_name.contains_key(&*entry.name)) {
             kinds_at.entry(entry.name.clone()).or_default().insert(entry.kind.clone());
         }
+        let mut marked: HashMap<(&str, &str), Vec<&Entry>> = HashMap::new();
+        let has_mark = |entry: &&Entry| entry.mark.is_some() && by_name.contains_key(&*entry.name);
+        for entry in entries.iter().filter(has_mark) {
+            marked.entry((&*entry.name, &*entry.kind)).or_default().push(entry);
+        }
         let mut replaced: HashSet<(&str, &str)> = HashSet::new();
         let mut added = Vec::new();
         for (name, list) in &by_name {
@@ -321,15 +327,15 @@ impl Draft {
             for (action, kind) in list {
                 replaced.insert((name, kind));
                 let Some(set) = set(action) else { continue };
-                let is_beside = action.op.desired().is_some_and(ownership::is_beside);
-                let is_ours = !is_beside && !merge::is_left(action);
+                let after = MarkAfter::of(action);
+                let seen = marked.get(&(*name, *kind)).map(Vec::as_slice).unwrap_or_default();
                 added.extend(set.values.iter().map(|value| Entry {
                     name: (*name).into(),
                     ttl: set.ttl,
                     kind: (*kind).into(),
                     content: write::content(kind, value, serial).into(),
                     origin: None,
-                    mark: (backend.config.marks && is_ours).then(|| backend.instance.as_ref().into()),
+                    mark: mark(backend, after, seen, value),
                 }));
             }
         }
@@ -340,12 +346,22 @@ impl Draft {
         entries.retain(|entry| !replaced.contains(&(&*entry.name, &*entry.kind)));
         entries.extend(added);
         for entry in entries.iter_mut().filter(|entry| &*entry.kind == "SOA" && *entry.name == *apex) {
-            let value = crate::rdata::observed("SOA", &entry.content).into_owned();
+            let value = rdata::observed("SOA", &entry.content).into_owned();
             entry.content = write::content("SOA", &value, serial).into();
         }
         let has_servers = entries.iter().any(|entry| &*entry.kind == "NS" && *entry.name == *apex);
         Draft { text: Some(write::write(&apex, &mut entries)), serial, has_servers, refused }
     }
+}
+
+/// The mark of the line with `value`, of a set of which these lines were `marked`.
+fn mark(backend: &Backend, after: MarkAfter, marked: &[&Entry], value: &str) -> Option<Box<str>> {
+    if after == MarkAfter::Ours {
+        return backend.config.marks.then(|| backend.instance.as_ref().into());
+    }
+    let value = record::without_ttl(value);
+    let line = marked.iter().find(|entry| rdata::observed(&entry.kind, &entry.content) == value)?;
+    line.mark.clone().filter(|mark| after == MarkAfter::AsSeen || **mark != *backend.instance)
 }
 
 fn set(action: &Action) -> Option<RrSet<'_>> {

@@ -3,7 +3,7 @@
 use super::parse::{Entry, MARK};
 use crate::{
     name::{escape_for_master as escape, labels, relative},
-    rdata, record,
+    rdata, record, serial,
 };
 use std::{fmt::Write, time::Duration};
 
@@ -68,19 +68,9 @@ pub(crate) fn later(one: u32, other: u32) -> u32 {
 }
 
 /// The serial before the first one of a file that is made now. It may be made again, and whoever has the zone already takes
-/// nothing that is older: the last of this day, in the custom of RFC 1912 §2.2 (`YYYYMMDDnn`).
+/// nothing that is older: the last of this day.
 pub(crate) fn serial_before(now: Duration) -> u32 {
-    let seconds = i64::try_from(now.as_secs()).unwrap_or(0);
-    let date = time::OffsetDateTime::from_unix_timestamp(seconds).map(|at| at.date());
-    let Ok((year, month, day)) =
-        date.map(|date| (date.year(), u32::from(u8::from(date.month())), date.day()))
-    else {
-        return 0;
-    };
-    // From 4295 on no such number has room.
-    let number =
-        |year: u32| year.checked_mul(1_000_000)?.checked_add(month * 10_000 + u32::from(day) * 100 + 98);
-    u32::try_from(year).ok().and_then(number).unwrap_or(0)
+    serial::of_day(now).map_or(0, |day| day + 98)
 }
 
 #[cfg(test)]

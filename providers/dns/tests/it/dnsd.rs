@@ -28,6 +28,8 @@ pub(crate) enum Kind {
     PowerDns,
     /// BIND that signs what it serves, which has a serial of its own then.
     BindSigned,
+    /// Knot that signs what it stores.
+    KnotSigned,
 }
 
 /// Every server, of zones that are served as they are stored.
@@ -69,7 +71,8 @@ impl Dnsd {
         let mut command = match kind {
             Kind::Bind => bind(path, port, zones, ""),
             Kind::BindSigned => bind(path, port, zones, "dnssec-policy default; inline-signing yes;"),
-            Kind::Knot => knot(path, port, zones),
+            Kind::Knot => knot(path, port, zones, ""),
+            Kind::KnotSigned => knot(path, port, zones, "    dnssec-signing: on\n"),
             Kind::PowerDns => powerdns(path, port, zones),
         };
         let log = fs::File::create(path.join("log")).unwrap();
@@ -202,7 +205,7 @@ fn bind(path: &Path, port: u16, zones: &[String], more: &str) -> Command {
     command
 }
 
-fn knot(path: &Path, port: u16, zones: &[String]) -> Command {
+fn knot(path: &Path, port: u16, zones: &[String], more: &str) -> Command {
     let zones_path = path.join("zones");
     write_zones(&zones_path, zones);
     // Where it keeps its journals; it makes no folder above them.
@@ -220,7 +223,7 @@ fn knot(path: &Path, port: u16, zones: &[String]) -> Command {
         "acl:\n  - id: write\n    key: [reconciled., hand.]\n    action: [transfer, update]\n\
          \x20 - id: read\n    key: reader.\n    action: transfer\n\
          template:\n  - id: default\n    storage: {}\n    file: \"%s.zone\"\n    acl: [write, read]\n\
-         \x20   zonefile-sync: -1\n    journal-content: changes\nzone:\n",
+         \x20   zonefile-sync: -1\n    journal-content: changes\n{more}zone:\n",
         zones_path.display()
     );
     for zone in zones {

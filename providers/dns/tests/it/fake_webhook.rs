@@ -28,6 +28,8 @@ pub(crate) struct Webhook {
     pub(crate) bad: Option<&'static str>,
     /// Creates before it deletes, and refuses a CNAME beside other data.
     pub(crate) creates_first: bool,
+    /// Names are kept and told as people read them, whatever form they are sent in.
+    pub(crate) in_unicode: bool,
     /// Texts are put into quotes, and cut every so many octets; 0: they stay as they are sent.
     pub(crate) quotes: usize,
     /// What a client must not do, and did.
@@ -45,6 +47,7 @@ pub(crate) fn start() -> Fake<Webhook> {
         property: None,
         bad: None,
         creates_first: false,
+        in_unicode: false,
         quotes: 0,
         wrong: Vec::new(),
     })
@@ -63,9 +66,13 @@ pub(crate) fn provider_with(fake: &Fake<Webhook>, change: impl FnOnce(&mut Confi
     connect("test", config).unwrap()
 }
 
+/// An international name in both of its forms.
+const INTERNATIONAL: (&str, &str) = ("xn--bcher-kva", "bücher");
+
 fn key(endpoint: &Value) -> Key {
     let text = |name: &str| endpoint[name].as_str().unwrap_or_default().to_lowercase();
-    (text("dnsName"), text("recordType").to_uppercase(), text("setIdentifier"))
+    let name = text("dnsName").replace(INTERNATIONAL.1, INTERNATIONAL.0);
+    (name, text("recordType").to_uppercase(), text("setIdentifier"))
 }
 
 impl Webhook {
@@ -151,9 +158,18 @@ impl Webhook {
             kept["targets"] =
                 targets.iter().map(|target| quoted(target.as_str().unwrap(), self.quotes)).collect();
         }
+        if self.in_unicode {
+            kept["dnsName"] = in_unicode(&kept["dnsName"]);
+            kept["targets"] = targets.iter().map(in_unicode).collect();
+        }
         self.records.insert(key(&kept), kept);
         Ok(())
     }
+}
+
+/// A name as people read it.
+fn in_unicode(name: &Value) -> Value {
+    json!(name.as_str().unwrap().replace(INTERNATIONAL.0, INTERNATIONAL.1))
 }
 
 /// A text in quotes, cut every so many octets.

@@ -14,6 +14,7 @@ mod fake_cloudflare;
 mod fake_route53;
 mod fake_webhook;
 mod faults;
+mod in_place;
 mod moto;
 mod ownership;
 mod pdns;

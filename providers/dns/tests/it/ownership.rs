@@ -12,7 +12,7 @@ use reconciled_dns::{
     zonefile,
 };
 use reconciled_provider::{
-    Cx, FieldChange, OWNER_FIELD, Observation, Op, Owner, Provider, Resource, ResourceId, SecretRef,
+    Cx, FieldChange, OWNER_FIELD, Observation, Op, Owner, Provider, Resource, ResourceId, SecretRef, Tracked,
 };
 use std::sync::Arc;
 
@@ -69,7 +69,7 @@ pub(crate) async fn backends() -> Vec<Backend> {
         };
         let name = match kind {
             Kind::Bind | Kind::BindSigned => "bind",
-            Kind::Knot => "knot",
+            Kind::Knot | Kind::KnotSigned => "knot",
             Kind::PowerDns => "powerdns by updates",
         };
         all.push(Backend { name, is_zoneless: true, make: Box::new(make), cx, _world: Box::new(server) });
@@ -302,6 +302,95 @@ async fn our_marks_come_stay_and_go_with_their_records() {
         converge(&*plain, cx, ZONE, &[], &["www.example.com./A"]).await;
         let seen = observe(&*plain, cx, ZONE).await.unwrap();
         assert!(seen.get(&"a-own.www.example.com./TXT".into()).is_none(), "{name}");
+    }
+}
+
+/// Puts the record that `declared` is beside the values of others, and returns what is remembered of that.
+async fn share(provider: &dyn Provider, cx: &Cx, declared: &Resource) -> Tracked {
+    let seen = observe_for(provider, cx, ZONE, std::slice::from_ref(declared)).await.unwrap();
+    let merged = provider.merge(&[declared], seen.get(&declared.id), None, &[]).unwrap().unwrap();
+    let hash = merged.resource.spec.hash().unwrap();
+    converge(provider, cx, ZONE, &[merged.resource], &[]).await;
+    Tracked { private: merged.ours, ..Tracked::new(declared.id.clone(), hash) }
+}
+
+/// Takes the values out again that are remembered so.
+async fn leave(provider: &dyn Provider, cx: &Cx, tracked: Tracked) {
+    let seen = observe(provider, cx, ZONE).await.unwrap();
+    let observed = seen.get(&tracked.id).unwrap().clone();
+    let left = provider.merge(&[], Some(&observed), Some(&tracked), &[]).unwrap().unwrap().resource;
+    let desired = Resource { scope: Arc::new(world::scope(ZONE)), ..left };
+    let delta = provider.compare(&desired, &observed).unwrap();
+    let (observed, tracked) = (observed.into(), Some(tracked));
+    let op = Op::Update { desired, delta: delta.into(), observed, tracked };
+    let notes = Notes::default();
+    provider.apply(cx, &batch(ZONE, &seen, vec![op]), &notes).await.unwrap();
+    assert_eq!(notes.counts(), [("done", 1)].into(), "{:?}", notes.outcomes);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_two_instances_share_stays_under_the_mark_of_the_first_until_that_leaves() {
+    for backend in
+        backends().await.into_iter().filter(|b| ["powerdns", "zonefile", "cloudflare"].contains(&b.name))
+    {
+        let (name, cx) = (backend.name, &backend.cx);
+        let (one, two) = (backend.of("dns1", None), backend.of("dns2", None));
+        let id = "x.example.com./A";
+        let x = |provider: &dyn Provider, ip: &str| {
+            let all = backend.desired(provider, &[&format!("name: x, type: A, values: [{ip}], merge: true")]);
+            all.into_iter().find(|resource| &*resource.id.0 == id).unwrap()
+        };
+        let zone = backend.desired(&*one, &["name: keep, type: A, values: [192.0.2.5]"]);
+        converge(&*one, cx, ZONE, &zone, &[]).await;
+        let is_seen = async |of_one: Owner, of_two: Owner, content: &str| {
+            for (provider, expected) in [(&one, of_one), (&two, of_two)] {
+                let seen = observe(&**provider, cx, ZONE).await.unwrap();
+                assert_eq!(owner(&seen, id), expected, "{name}");
+                let bytes = &seen.get(&id.into()).unwrap().bytes;
+                assert_eq!(String::from_utf8_lossy(bytes), content, "{name}");
+            }
+        };
+        let of_one = share(&*one, cx, &x(&*one, "192.0.2.1")).await;
+        let of_two = share(&*two, cx, &x(&*two, "192.0.2.2")).await;
+        is_seen(Owner::Ours, other("dns1"), "300\n192.0.2.1\n192.0.2.2").await;
+        leave(&*two, cx, of_two).await;
+        is_seen(Owner::Ours, other("dns1"), "300\n192.0.2.1").await;
+
+        share(&*two, cx, &x(&*two, "192.0.2.3")).await;
+        leave(&*one, cx, of_one).await;
+        is_seen(Owner::Unmarked, Owner::Unmarked, "300\n192.0.2.3").await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mark_whose_record_somebody_removed_stands_for_nothing_that_comes_later() {
+    for backend in backends().await {
+        let (name, cx) = (backend.name, &backend.cx);
+        let ours = backend.of("dns1", Some(txt(None)));
+        let [www, keep] = ["www", "keep"].map(|name| format!("name: {name}, type: A, values: [192.0.2.1]"));
+        converge(&*ours, cx, ZONE, &backend.desired(&*ours, &[&www, &keep]), &[]).await;
+        let id = ResourceId::from("www.example.com./A");
+        converge(&*backend.hand(), cx, ZONE, &[], &[&id.0]).await;
+        let [mark, kept] = ["www", "keep"].map(|name| format!("a-own.{name}.example.com./TXT"));
+        let [mark, kept] = [mark, kept].map(|id| ResourceId::from(&*id));
+
+        // Nobody else makes it anew as long as the mark is there.
+        let other = backend.of("dns2", Some(txt(None)));
+        let wanted = backend.desired(&*other, &[&www]);
+        let seen = observe_for(&*other, cx, ZONE, &wanted).await.unwrap();
+        let deltas = diff(&*other, cx, ZONE, &wanted, &seen).await;
+        let error = deltas[&id].as_ref().unwrap_err();
+        assert!(error.message.contains(&format!("`dns1` at {mark}")), "{name}: {error}");
+        assert_eq!(other.remains(&world::scope(ZONE), &id, &seen), None, "{name}: it is not theirs");
+
+        // It can be deleted by itself, and goes with whatever is written.
+        let seen = observe(&*ours, cx, ZONE).await.unwrap();
+        let remains = |id: &str| ours.remains(&world::scope(ZONE), &id.into(), &seen).map(|left| &left.id);
+        assert_eq!((remains(&id.0), remains("keep.example.com./A")), (Some(&mark), None), "{name}");
+        let new = backend.desired(&*ours, &["name: new, type: A, values: [192.0.2.2]"]);
+        converge(&*ours, cx, ZONE, &new, &[]).await;
+        let seen = observe(&*ours, cx, ZONE).await.unwrap();
+        assert!(seen.get(&mark).is_none() && seen.get(&kept).is_some(), "{name}: {seen:#?}");
     }
 }
 

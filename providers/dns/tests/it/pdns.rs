@@ -61,6 +61,8 @@ impl Pdns {
         std::fs::write(path.join("pdns.conf"), config).unwrap();
         let child = Command::new("pdns_server")
             .env("PATH", "/usr/sbin:/usr/local/sbin:/sbin:/usr/bin:/bin")
+            // Its serials are of the day that it is there.
+            .env("TZ", "UTC")
             .arg(format!("--config-dir={}", path.display()))
             .stdout(Stdio::null())
             .stderr(Stdio::null())

@@ -2,7 +2,7 @@
 
 use crate::{
     fake::{Fake, Play, Reply, Request},
-    pdns::Pdns,
+    pdns::{KEY, Pdns},
     world::{self, Notes, apply, converge, desired, diff, observe, plan, scope},
 };
 use async_trait::async_trait;
@@ -353,6 +353,25 @@ async fn a_serial_nobody_raises_is_no_token_and_such_a_zone_is_written_all_the_s
     let listed = provider.versions(&cx, &[scope(ZONE)]).await.unwrap();
     assert_ne!(listed[&scope(ZONE)], seen.version);
     converge(&*provider, &cx, ZONE, &desired(&*provider, ZONE, &a_records(3)), &[]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_zone_that_somebody_makes_anew_on_the_day_it_was_made_is_told_from_it() {
+    let server = Pdns::start().await;
+    // About 25 records a request.
+    let provider = server.provider_with(|config| config.max_body = 8_192);
+    let cx = world::cx_now(KEY, 0);
+    let soa = "{name: '@', type: SOA, values: [ns1.example.net. host.example.net. 3600 600 86400 60]}".into();
+    let zones = [("a.example", a_records(1)), ("b.example", vec![soa]), ("c.example", a_records(60))];
+    for (zone, records) in zones {
+        converge(&*provider, &cx, zone, &desired(&*provider, zone, &records), &[]).await;
+        let scopes = [scope(zone)];
+        let made = provider.versions(&cx, &scopes).await.unwrap();
+        server.change("DELETE", &format!("/zones/{zone}."), "").await;
+        let body = format!(r#"{{"name": "{zone}.", "kind": "Native", "nameservers": []}}"#);
+        server.change("POST", "/zones", &body).await;
+        assert_ne!(provider.versions(&cx, &scopes).await.unwrap(), made, "{zone}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -9,7 +9,7 @@ use reconciled_provider::{Cx, ErrorKind, Focus, Op, Outcome, Owner, Provider, Re
 
 const ZONE: &str = "example.com";
 
-fn records(list: &[&str]) -> Vec<String> {
+pub(crate) fn records(list: &[&str]) -> Vec<String> {
     list.iter().map(|record| format!("{{{record}}}")).collect()
 }
 
@@ -37,7 +37,7 @@ async fn a_zone_is_read_with_the_token_that_its_serial_gives() {
 }
 
 /// The resources of records without the zone, which nobody can make.
-fn wanted(provider: &dyn Provider, records: &[String]) -> Vec<Resource> {
+pub(crate) fn wanted(provider: &dyn Provider, records: &[String]) -> Vec<Resource> {
     desired(provider, ZONE, records).split_off(1)
 }
 
@@ -141,24 +141,6 @@ async fn what_the_protocol_has_no_form_for_is_refused_by_name() {
         problems[0].message.contains("ALIAS records cannot be served by `test`, a provider of type rfc2136")
     );
     assert!(problems[0].hint.as_ref().unwrap().contains("A and AAAA"));
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_cname_takes_the_place_of_an_address_and_back_in_one_message() {
-    for kind in KINDS {
-        let server = Dnsd::with_example(kind).await;
-        let (provider, cx) = (server.provider(), server.cx());
-        let cname = wanted(&*provider, &records(&["name: x, type: CNAME, values: [a.example.org.]"]));
-        let address = wanted(&*provider, &records(&["name: x, type: A, values: [192.0.2.1]"]));
-        converge(&*provider, &cx, ZONE, &cname, &[]).await;
-        for (wanted, gone) in [(&address, "x.example.com./CNAME"), (&cname, "x.example.com./A")] {
-            let (_, notes, result) = apply(&*provider, &cx, ZONE, wanted, &[gone]).await;
-            result.unwrap();
-            assert_eq!(notes.started.lock().unwrap().len(), 1, "{kind:?}: one message");
-            let seen = observe(&*provider, &cx, ZONE).await.unwrap();
-            assert!(seen.get(&gone.into()).is_none() && seen.get(&wanted[0].id).is_some(), "{kind:?}");
-        }
-    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -513,39 +495,6 @@ async fn what_no_message_holds_fails_alone() {
     result.unwrap();
     assert_eq!(notes.counts(), [("done", 2), ("failed", 1)].into());
     assert!(notes.outcome(&batch, "huge.example.com./TXT").contains("octets"));
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn the_apex_is_changed_in_place_and_kept() {
-    for kind in KINDS {
-        let server = Dnsd::with_example(kind).await;
-        let (provider, cx) = (server.provider(), server.cx());
-        let apex = |ns: &str, ttl: u32, refresh: u32| {
-            let mut list = vec![
-                format!(r#"name: "@", type: NS, values: [{ns}], ttl: {ttl}"#),
-                format!(
-                    r#"name: "@", type: SOA, ttl: 3600, values: [ns9.example.net. hostmaster.example.net. {refresh} 3600 604800 300]"#
-                ),
-            ];
-            // See above.
-            list.truncate(if kind == Kind::PowerDns { 1 } else { 2 });
-            records(&list.iter().map(String::as_str).collect::<Vec<_>>())
-        };
-        for (ns, ttl, refresh) in [
-            ("ns1.example.net., ns2.example.net.", 3600, 10_800),
-            ("ns3.example.net.", 3600, 7_200),
-            ("ns3.example.net.", 60, 7_200),
-        ] {
-            converge(&*provider, &cx, ZONE, &wanted(&*provider, &apex(ns, ttl, refresh)), &[]).await;
-        }
-        let seen = observe(&*provider, &cx, ZONE).await.unwrap();
-        let observed = seen.get(&"example.com./NS".into()).unwrap().clone();
-        let notes = Notes::default();
-        let batch = batch(ZONE, &seen, vec![Op::Delete { observed: observed.into(), tracked: None }]);
-        provider.apply(&cx, &batch, &notes).await.unwrap();
-        let outcome = notes.outcome(&batch, "example.com./NS");
-        assert!(outcome.contains("unsupported") && outcome.contains("keeps its SOA and NS"), "{outcome}");
-    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -79,6 +79,24 @@ async fn who_adds_the_quotes_itself_is_sent_the_text_however_it_was_seen_cut() {
 }
 
 #[tokio::test]
+async fn international_names_are_the_declared_ones_where_they_are_told_as_people_read_them() {
+    let (fake, provider) = start();
+    fake.with(|webhook| webhook.in_unicode = true);
+    for ttl in [300, 301] {
+        let wanted = [
+            format!("{{name: bücher, type: A, ttl: {ttl}, values: [192.0.2.1]}}"),
+            format!("{{name: www, type: CNAME, ttl: {ttl}, values: [bücher.example.com.]}}"),
+        ];
+        converge(&*provider, &cx(""), ZONE, &desired(&*provider, ZONE, &wanted), &[]).await;
+    }
+    let told = fake.with(|webhook| webhook.records.values().next_back().unwrap().clone());
+    assert_eq!(told["dnsName"], "bücher.example.com");
+    converge(&*provider, &cx(""), ZONE, &[], &["xn--bcher-kva.example.com./A"]).await;
+    assert_eq!(fake.with(|webhook| webhook.records.len()), 1);
+    nothing_is_wrong(&fake);
+}
+
+#[tokio::test]
 async fn what_is_imported_of_several_strings_is_the_text_that_a_manifest_may_declare_here() {
     let (fake, provider) = start();
     fake.with(|webhook| webhook.put("t.example.com", "TXT", "\"path=/x\" \"rp=lp\""));

@@ -2,6 +2,7 @@
 
 use crate::webhook::{ZONE, hosts, nothing_is_wrong, records, start};
 use crate::world::{Notes, apply, cx, desired, observe, plan, scope};
+use crate::{fake_cloudflare, fake_route53};
 use reconciled_provider::{Clock, Cx, ErrorKind, Focus, Resource, Scope, Tracked, Version, Want};
 use reconciled_testkit::context::HandClock;
 use serde_json::json;
@@ -65,6 +66,17 @@ async fn zones_that_are_asked_about_one_after_the_other_are_read_from_the_newest
         assert_eq!(observe(&*provider, &cx(""), zone).await.unwrap().resources.len(), records, "{zone}");
     }
     assert_eq!(fake.lines(), [""; 0]);
+}
+
+#[tokio::test]
+async fn no_service_hides_what_the_outer_zone_has() {
+    let (cloudflare, route53) = (fake_cloudflare::start(), fake_route53::start());
+    let providers =
+        [start().1, fake_cloudflare::provider(&cloudflare, "dns1"), fake_route53::provider(&route53)];
+    for provider in providers {
+        let hides = provider.hides(&scope("sub.example.com"), &scope(ZONE), &"www.sub.example.com./A".into());
+        assert!(!hides, "{}", provider.info().type_name);
+    }
 }
 
 #[tokio::test]

@@ -169,7 +169,7 @@ async fn creating_a_zone_is_one_post_with_its_records() {
     assert_eq!(
         requests[0].1,
         concat!(
-            r#"{"name":"example.com.","kind":"Native","soa_edit_api":"DEFAULT","nameservers":[],"#,
+            r#"{"name":"example.com.","kind":"Native","soa_edit_api":"DEFAULT","serial":1970010150,"nameservers":[],"#,
             r#""rrsets":[{"name":"a.example.com.","type":"A","ttl":300,"#,
             r#""records":[{"content":"192.0.2.1","disabled":false}],"#,
             r#""comments":[{"account":"reconciled","content":"dns1"}]}]}"#,

@@ -372,26 +372,58 @@ async fn nothing_is_asked_of_a_unit_for_which_systemd_would_read_a_pipe_among_it
     let drop_in = |name: &str| machine.edit(ETC, name, "");
     let (idle, runs) = (drop_in("a.service"), drop_in("b.service"));
     machine.run(&["systemctl", "start", "b.service"]);
-    let guards = [&idle, &runs].map(|path| {
-        pipe(path);
-        Guard::at(path.clone())
-    });
+    pipe(&idle);
+    let guard = Guard::at(idle.clone());
     for (declared, doing) in [("state: running", "start"), ("enabled: true", "enable")] {
         let pass = desk.pass(&[&format!("Unit a.service {{{declared}}}")]).await;
         let told = format!("{doing} a.service: /etc/systemd/system/a.service.d/override.conf is a pipe");
         assert!(pass.done.iter().any(|done| done.contains(&told)), "{:#?}", pass.done);
     }
+    assert!(!guard.reads());
+    fs::remove_file(&idle).unwrap();
+    pipe(&runs);
+    let guard = Guard::at(runs.clone());
     // What runs stays as it is: systemd would have to read its files first.
     let pass = desk.pass(&["Unit b.service {state: stopped}"]).await;
     let told = "have systemd read its unit files: /etc/systemd/system/b.service.d/override.conf is a pipe";
     assert!(matches!(&pass.done[..], [done] if done.contains(told)), "{:#?}", pass.done);
-    assert_eq!(guards.map(Guard::reads), [false, false]);
-    [idle, runs].iter().for_each(|path| fs::remove_file(path).unwrap());
+    assert!(!guard.reads());
+    fs::remove_file(runs).unwrap();
     for (name, state) in [("b.service", "stopped"), ("a.service", "running")] {
         let pass = desk.pass(&[&format!("Unit {name} {{state: {state}}}")]).await;
         let done = format!(" {name}: done");
         assert!(matches!(&pass.done[..], [one] if one.ends_with(&done)), "{:#?}", pass.done);
     }
+}
+
+#[tokio::test]
+async fn nothing_is_loaded_while_systemd_would_read_a_pipe_for_what_that_wants() {
+    let Some(machine) = Machine::boot() else { return };
+    let desk = &machine.desk;
+    let text = |more: &str| {
+        format!("[Unit]\n{more}[Service]\nExecStart=/bin/sleep 1d\n[Install]\nWantedBy=basic.target\n")
+    };
+    let units = [("a.service", "Wants=b.service\n"), ("b.service", ""), ("c.service", "")];
+    units.iter().for_each(|(name, more)| fs::write(machine.file(name), text(more)).unwrap());
+    machine.run(&["ln", "-s", "c.service", "/etc/systemd/system/other.service"]);
+    let drop_in = machine.edit(ETC, "b.service", "");
+    machine.run(&["systemctl", "start", "c.service"]);
+    pipe(&drop_in);
+    let guard = Guard::at(drop_in.clone());
+    for (declared, doing) in [("state: running", "start"), ("enabled: true", "enable")] {
+        let pass = desk.pass(&[&format!("Unit a.service {{{declared}}}")]).await;
+        let told = format!("{doing} a.service: /etc/systemd/system/b.service.d/override.conf is a pipe");
+        assert!(pass.done.iter().any(|done| done.contains(&told)), "{:#?}", pass.done);
+    }
+    // What is loaded is known by all of its names, and stopped as ever.
+    for (state, done) in [("running", &[][..]), ("stopped", &["update other.service: done"])] {
+        assert_eq!(desk.pass(&[&format!("Unit other.service {{state: {state}}}")]).await.done, done);
+    }
+    assert!(!guard.reads());
+    desk.forget("other.service");
+    fs::remove_file(drop_in).unwrap();
+    let pass = desk.pass(&["Unit a.service {state: running}"]).await;
+    assert!(matches!(&pass.done[..], [one] if one.ends_with(" a.service: done")), "{:#?}", pass.done);
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@
 use crate::{
     drift,
     health::HealthState,
-    plan::{Blocked, Change, Step},
+    plan::{Blocked, Change, Step, exclusive},
     store::{Ailment, Consent, Ending, Event, OpenIntent, Row, RowState, Write},
     survey::View,
 };
@@ -41,7 +41,7 @@ pub(super) fn bookkeeping(
         book.answer(open);
     }
     book.recover(&answered);
-    book.close()
+    book.close(held)
 }
 
 /// What is to be remembered otherwise of one scope.
@@ -155,7 +155,7 @@ impl<'a> Book<'a> {
     }
 
     /// All of it as writes.
-    fn close(self) -> (Vec<Write>, FoundDone) {
+    fn close(self, held: bool) -> (Vec<Write>, FoundDone) {
         let Book { scope, view, now, rows, gone, let_go, endings, found, mut events } = self;
         let plan = &view.plan;
         let mut writes = moved_away(view);
@@ -165,8 +165,10 @@ impl<'a> Book<'a> {
         if !plan.settled.is_empty() {
             writes.push(Write::Settled(scope.clone(), plan.settled.clone()));
         }
-        if !plan.documents.is_empty() {
-            writes.push(Write::Documents(scope.clone(), plan.documents.clone()));
+        let agreed = exclusive::agreed(plan).filter(|_| !held);
+        let documents: Vec<_> = plan.documents.iter().cloned().chain(agreed).collect();
+        if !documents.is_empty() {
+            writes.push(Write::Documents(scope.clone(), documents));
         }
         writes.extend(plan.place.map(|place| Write::Place(scope.clone(), place)));
         if !gone.is_empty() {

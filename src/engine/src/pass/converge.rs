@@ -2,7 +2,8 @@
 //!
 //! Guarantees: it ends when every scope is in sync and what it wrote does its work or does not in the end, waits for a
 //! person, or is due only after the given time; a wish to stop is heard between rounds. What a round wrote is seen by the
-//! next one, never believed. Where nothing can be written down, as on a full disk, it ends with that error.
+//! next one, never believed. Where nothing can be written down, as on a full disk, it ends with that error. What is given up is not
+//! looked at again, and keeps nothing else from being done and seen.
 //! It deliberately keeps no queue: priorities and spreading are the scheduler's.
 
 use super::{Engine, Next, RoundReport};
@@ -12,7 +13,11 @@ use crate::{
 };
 use futures_util::future::select;
 use reconciled_provider::{Error, Scope};
-use std::{collections::BTreeMap, pin::pin, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    pin::pin,
+    time::Duration,
+};
 
 /// What happened over several rounds: (scope, change, outcome) → how many.
 #[derive(Clone, Debug, Default)]
@@ -77,6 +82,22 @@ impl Outcomes {
     }
 }
 
+/// What is waited for, and until when.
+#[derive(Clone, Debug, Default)]
+pub struct Patience {
+    /// Until then, since the epoch.
+    pub until: Duration,
+    /// Not for these scopes, while they cannot be read or written: somebody is told of that, and waits for no progress.
+    pub given_up: BTreeSet<Scope>,
+}
+
+impl Patience {
+    /// For everything, until then.
+    pub fn until(until: Duration) -> Patience {
+        Patience { until, ..Patience::default() }
+    }
+}
+
 /// Where converging ended.
 #[derive(Debug)]
 pub struct Converge {
@@ -102,17 +123,17 @@ impl Converge {
 }
 
 impl Engine {
-    /// Rounds until nothing is due: every scope is in sync, or waits for a person, or for a time after `until`.
+    /// Rounds until nothing is due: every scope is in sync, is given up, or waits for a person, or for a time after `patience`.
     ///
     /// What a pass wrote is seen by the next one; who waited for it is looked at again.
     pub async fn converge(
         &self,
         desired: &Desired,
         options: &SurveyOptions,
-        until: Duration,
+        patience: &Patience,
     ) -> Result<Converge, Error> {
         let survey = self.surveyor.survey(&*self.store, desired, options).await?;
-        self.converge_from(desired, survey, options, until).await
+        self.converge_from(desired, survey, options, patience).await
     }
 
     /// As [`Engine::converge`], beginning with a survey that was already made (and shown).
@@ -121,8 +142,9 @@ impl Engine {
         desired: &Desired,
         survey: Survey,
         options: &SurveyOptions,
-        until: Duration,
+        patience: &Patience,
     ) -> Result<Converge, Error> {
+        let Patience { until, mut given_up } = patience.clone();
         let written_since = Some(self.surveyor.cx.clock.now());
         let mut total = self.carry_out_and(Next::Look, desired, survey).await?;
         let mut outcomes = Outcomes::default();
@@ -134,12 +156,15 @@ impl Engine {
         let mut seen = total.take_seen();
         loop {
             let now = self.surveyor.cx.clock.now();
+            // One that was looked at with others of its guard domain, and could be read by then, is as good as they are.
+            given_up.retain(|scope| total.scopes.get(scope).is_some_and(|report| report.error.is_some()));
             let mut due = total.due(now);
             if progress {
                 due.extend(total.waiting());
             }
             due.extend(total.take_wakes());
             due.extend(self.woken().filter(|scope| total.scopes.contains_key(scope)));
+            due.retain(|scope| !given_up.contains(scope));
             if self.surveyor.cx.stop.is_set() {
                 return Ok(Converge { round: total, outcomes, timed_out: !due.is_empty() });
             }
@@ -148,7 +173,7 @@ impl Engine {
                 return Ok(Converge { round: total, outcomes, timed_out: true });
             }
             if due.is_empty() {
-                match total.next_due(now) {
+                match total.next_due(now, &given_up) {
                     None => return Ok(Converge { round: total, outcomes, timed_out: false }),
                     Some(at) if at > until => {
                         return Ok(Converge { round: total, outcomes, timed_out: true });

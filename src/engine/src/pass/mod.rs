@@ -17,7 +17,7 @@ mod observing;
 mod report;
 mod scope;
 
-pub use converge::{Converge, Outcomes};
+pub use converge::{Converge, Outcomes, Patience};
 pub use flapping::FLAPPING;
 pub use report::{RoundReport, ScopeReport, ScopeState};
 

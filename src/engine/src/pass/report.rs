@@ -137,9 +137,10 @@ impl RoundReport {
         let is_due = |report: &ScopeReport| report.due_at(now).is_some_and(|at| at <= now);
         self.scopes.iter().filter(|(_, r)| is_due(r)).map(|(scope, _)| scope.clone()).collect()
     }
-    /// When the next scope is due, if any is.
-    pub fn next_due(&self, now: Duration) -> Option<Duration> {
-        self.scopes.values().filter_map(|r| r.due_at(now)).min()
+    /// When the next scope is due but for those `given_up`, if any is.
+    pub fn next_due(&self, now: Duration, given_up: &BTreeSet<Scope>) -> Option<Duration> {
+        let awaited = self.scopes.iter().filter(|(scope, _)| !given_up.contains(*scope));
+        awaited.filter_map(|(_, report)| report.due_at(now)).min()
     }
 }
 

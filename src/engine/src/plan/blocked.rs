@@ -18,7 +18,14 @@ pub struct Elsewhere {
     pub scope: Scope,
     /// What it is called there. None where only a file with errors declares it.
     pub address: Option<Address>,
+    /// It was seen there as it was written, or taken over.
+    pub is_settled: bool,
+    /// Nobody sees it there as long as the scope is there that tracks it.
+    pub is_hidden: bool,
 }
+
+/// Reason of what stays until it is where it is declared.
+pub(super) const WAITING_FOR_MOVE: &str = "WaitingForMove";
 
 /// What a remote was to make and made in part, again and again.
 pub(crate) const MADE_IN_PART: &str = "MadeInPart";
@@ -37,6 +44,12 @@ pub const POLICY_FORBIDS: &str = "PolicyForbids";
 
 /// Reason of what is to be deleted and is stood on by others.
 const STILL_NEEDED: &str = "StillNeeded";
+
+/// Reason of what waits for what it would be in.
+const WAITING_FOR_HOLDER: &str = "WaitingForHolder";
+
+/// Where to find what is in error.
+pub(super) const FILES_IN_ERROR: &str = "`status` names the files with errors";
 
 /// What keeps a step from being taken now.
 #[derive(Clone, Debug, PartialEq)]
@@ -84,6 +97,8 @@ pub enum Blocked {
         /// What keeps that.
         told: Box<Condition>,
     },
+    /// Only a manifest in error declares this scope, and it was never ours: it may be meant to be another one.
+    InError(Box<Scope>),
     /// This one may be about to take it over, and could not be looked up.
     Heir(Box<Address>),
     /// This one was being made, and nobody knows what came of that: what was found may be that one.
@@ -94,6 +109,13 @@ pub enum Blocked {
     Same(Box<Address>),
     /// It is declared there by now, and not as it shall be yet.
     Elsewhere(Box<Elsewhere>),
+    /// It is declared there by now, where nobody sees it.
+    Hidden {
+        /// The scope that hides it as long as that is there.
+        by: Box<Scope>,
+        /// Where it is declared.
+        there: Box<Elsewhere>,
+    },
     /// Others are in it that would go with it.
     NotEmpty {
         /// How many.
@@ -181,12 +203,16 @@ impl Blocked {
                 reason: match told.kind {
                     // Who may let it go on is told apart by that.
                     ConditionKind::Suspended => told.reason.clone(),
-                    _ => "WaitingForHolder".into(),
+                    _ => WAITING_FOR_HOLDER.into(),
                 },
                 message: format!("waits until {holder} is made: {}", told.message).into(),
                 declared: None,
                 ..(**told).clone()
             },
+            Blocked::InError(scope) => {
+                let message = format!("waits until the file that declares {scope} is mended: it has errors");
+                Condition::waiting(WAITING_FOR_HOLDER, message).hint(FILES_IN_ERROR)
+            }
             Blocked::Heir(address) => {
                 let message = format!(
                     "stays until {address} can be read: that waits or failed, and may be the same thing"
@@ -224,7 +250,7 @@ impl Blocked {
                 Condition::stalled("SameThing", message).hint(hint)
             }
             Blocked::Elsewhere(there) => {
-                let Elsewhere { scope, address } = &**there;
+                let Elsewhere { scope, address, .. } = &**there;
                 let (message, hint) = match address {
                     Some(address) => (
                         format!("stays until {address} is in {scope}, where it is declared now"),
@@ -232,10 +258,24 @@ impl Blocked {
                     ),
                     None => (
                         format!("stays until it is in {scope}, where a file with errors declares it"),
-                        "`status` names the files with errors".into(),
+                        FILES_IN_ERROR.into(),
                     ),
                 };
-                Condition::waiting("WaitingForMove", message).hint(hint)
+                Condition::waiting(WAITING_FOR_MOVE, message).hint(hint)
+            }
+            Blocked::Hidden { by, there } => {
+                let scope = &there.scope;
+                let what = match &there.address {
+                    Some(address) => format!("{address} of {scope}"),
+                    None => format!("what a file with errors declares in {scope}"),
+                };
+                let message = format!("stays, since {by} is still there and hides {what}");
+                let hint = format!(
+                    "delete {by} at the remote, or declare this in it again; to leave it there and stop tracking it: \
+                     reconciled forget {}",
+                    step.address
+                );
+                Condition::stalled("StillHides", message).hint(hint)
             }
             Blocked::NotEmpty { kept, such_as } => {
                 let message = format!(
@@ -258,7 +298,11 @@ impl Blocked {
                 Condition::stalled(DRIFTED, "it was changed by hand").hint(hint)
             }
             Blocked::EntryPolicy(policy) => {
-                let (word, change) = (policy.word(), step.change.word());
+                let word = policy.word();
+                let change = match step.change {
+                    Change::Update if step.work.row.is_none() => "take our values out of".to_owned(),
+                    _ => step.change.word().to_owned(),
+                };
                 let message = format!("the entry's `policy: {word}` does not allow to {change} it");
                 let hint = match step.change {
                     Change::Abandon => step.let_go_unwritten(),

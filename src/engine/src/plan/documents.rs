@@ -2,7 +2,7 @@
 //!
 //! Kept by scope and manifest, not by row: one change of a manifest of 10,000 records is one change here.
 
-use super::Planner;
+use super::{Planner, exclusive};
 use crate::store::Row;
 use reconciled_provider::{Hash, ManifestKey, ResourceId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,7 +28,11 @@ pub(super) fn changed(planner: &Planner<'_>, lapsed: &[Row]) -> Vec<(ManifestKey
     let new =
         declared.iter().filter(|(key, document)| document.is_some() && known.get(**key) != document.as_ref());
     let mut changed: Vec<_> = new.map(|(key, document)| ((*key).clone(), *document)).collect();
-    let silent: Vec<&ManifestKey> = known.keys().filter(|key| !declared.contains_key(key)).collect();
+    let (marks, silent): (Vec<&ManifestKey>, Vec<&ManifestKey>) =
+        known.keys().filter(|key| !declared.contains_key(key)).partition(|key| exclusive::is_mark(key));
+    if !marks.is_empty() && exclusive::is_over(input) {
+        changed.extend(marks.into_iter().map(|mark| (mark.clone(), None)));
+    }
     if !silent.is_empty() {
         let gone: BTreeSet<&ResourceId> = lapsed.iter().map(|row| &row.tracked.id).collect();
         let kept = input.memory.rows.iter().filter(|row| !gone.contains(&row.tracked.id));

@@ -49,10 +49,10 @@ fn later(plan: &ScopePlan) -> ScopePlan {
     }
     let steps = if plan.resumed.is_empty() { &plan.steps } else { &plan.resumed };
     let steps = steps.iter().filter(|step| !done.contains(&hash(step))).cloned().collect();
-    let (unselected, put_off) = (plan.unselected.clone(), plan.put_off);
+    let (unselected, put_off, exclusive) = (plan.unselected.clone(), plan.put_off, plan.exclusive);
     // Of a large domain most is not stopped: what the guard does not ask about is not copied.
     let nothing = ScopePlan::nothing(plan.scope.clone(), plan.base.clone());
-    ScopePlan { steps, unselected, put_off, tracked, ..nothing }
+    ScopePlan { steps, unselected, put_off, exclusive, tracked, ..nothing }
 }
 
 /// When that will be where a closed window is all that stops it, and lets a person's word pass.

@@ -1,8 +1,8 @@
 //! The guard: how much one revision may change in one domain without a person's consent.
 
 use super::{
-    Change, FOREIGN_DELETE, PROTECTED, Reason, ScopePlan, Step, digest::digest, place::ANOTHER_PLACE,
-    suspended::BY_HAND,
+    Change, FOREIGN_DELETE, PROTECTED, Reason, ScopePlan, Step, digest::digest, exclusive,
+    place::ANOTHER_PLACE, suspended::BY_HAND,
 };
 use crate::{
     desired::{Desired, SourceState},
@@ -137,7 +137,7 @@ pub fn judge(
         let are = if unread.frozen == 1 { "1 is".to_owned() } else { format!("{} are", unread.frozen) };
         reasons.push(format!("{are} frozen and may be a part of what was held before").into());
     }
-    reasons.extend(always(limits, &guarded));
+    reasons.extend(always(limits, plans, &guarded));
     reasons.extend(in_doubt(desired, &guarded));
     reasons.extend(unwritten(desired, (plans, unread), &guarded, counted.deletes));
     reasons.extend(by_source(desired, &guarded));
@@ -251,7 +251,7 @@ fn too_many(limits: &GuardLimits, counted: &Counted) -> Vec<Arc<str>> {
 }
 
 /// What is always held.
-fn always(limits: &GuardLimits, guarded: &[Guarded<'_>]) -> Vec<Arc<str>> {
+fn always(limits: &GuardLimits, plans: &[&ScopePlan], guarded: &[Guarded<'_>]) -> Vec<Arc<str>> {
     let words: Vec<&'static str> = guarded.iter().flat_map(|(_, s)| words(s)).collect();
     let mut reasons = Vec::new();
     for word in &limits.always {
@@ -260,6 +260,12 @@ fn always(limits: &GuardLimits, guarded: &[Guarded<'_>]) -> Vec<Arc<str>> {
             let which = if &**word == PROTECTED { protected(guarded) } else { String::new() };
             reasons.push(format!("{hits} × `{word}` (guard.always){which}").into());
         }
+    }
+    // Who does without the word has not seen yet what goes.
+    let first = exclusive::first(plans);
+    if first > 0 && !limits.always.iter().any(|word| **word == *FOREIGN_DELETE) {
+        let text = "the first here by `exclusive` or `purge`, whatever guard.always says";
+        reasons.push(format!("{first} × `{FOREIGN_DELETE}`, {text}").into());
     }
     reasons
 }

@@ -11,6 +11,7 @@ mod condition;
 mod difference;
 pub mod digest;
 mod documents;
+pub(crate) mod exclusive;
 pub mod foreseen;
 pub mod guard;
 mod kept;
@@ -30,6 +31,7 @@ pub use agreed::as_shown;
 pub use blocked::{Blocked, CREATE_UNKNOWN, DRIFTED, Elsewhere, POLICY_FORBIDS};
 pub(crate) use blocked::{MADE_IN_PART, NOT_AS_PLANNED};
 pub use condition::{BY_ADOPT, STILL_THERE};
+pub use exclusive::Exclusive;
 pub use kept::{Kept, kept, written};
 pub use reason::Reason;
 pub use reconciled_provider::EntryPolicy;
@@ -85,7 +87,7 @@ pub struct ScopeInput<'a> {
     pub stood_on: &'a BTreeMap<ManifestKey, ManifestKey>,
     /// Manifests that others still depend on, each with one that does.
     pub needed: &'a BTreeMap<ManifestKey, ManifestKey>,
-    /// What is tracked here and declared in another scope, where it is not settled yet.
+    /// What is tracked here and declared in another scope, where it is not settled yet, or is hidden by this one.
     pub elsewhere: &'a BTreeMap<ResourceId, Elsewhere>,
     /// What the user selected.
     pub selection: &'a Selection,
@@ -201,6 +203,8 @@ pub struct ScopePlan {
     pub looked: Vec<(Arc<str>, Duration)>,
     /// The place that its entry points to, where that is to be remembered.
     pub place: Option<Hash>,
+    /// Whether what nobody declared goes for the first time.
+    pub exclusive: Exclusive,
 }
 
 impl ScopePlan {
@@ -236,6 +240,7 @@ impl ScopePlan {
             unanswered: Vec::new(),
             looked: Vec::new(),
             place: None,
+            exclusive: Exclusive::default(),
         }
     }
     /// When the first of what is to come is due.
@@ -294,8 +299,10 @@ pub fn plan(input: &ScopeInput<'_>) -> ScopePlan {
     // Whatever else keeps what all are in keeps them.
     order::wait_for_holder(&planner, &mut out);
     prune::keep_what_holds_others(&planner, &mut out);
+    prune::keep_what_would_be_hidden(&planner, &mut out);
     place::doubt(&planner, &mut out);
     order::sort(input, &mut out.steps);
+    out.exclusive = exclusive::of(&planner, &out);
     out.resumed = foreseen::resumed(input, &out.steps);
     if !input.seen.complete {
         let message = "not all of it could be read: nothing is created or deleted on the word of a part";

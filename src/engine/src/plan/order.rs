@@ -1,9 +1,9 @@
 //! The order of steps within a scope: what makes room first, then dependencies before dependants, deletes
 //! last and in reverse.
 
-use super::{Blocked, Change, Planner, Reason, ScopeInput, ScopePlan, Step};
+use super::{Blocked, Change, Planner, Reason, ScopeInput, ScopePlan, Step, blocked::FILES_IN_ERROR, prune};
 use crate::store::Condition;
-use reconciled_provider::{Address, ManifestKey, ResourceId, Slot, Version};
+use reconciled_provider::{Address, ManifestKey, Resource, ResourceId, Slot, Version};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Sorts `steps`.
@@ -39,30 +39,47 @@ pub(super) fn sort(input: &ScopeInput<'_>, steps: &mut [Step]) {
 }
 
 /// Lets what is to be made wait for what all of the scope are in, such as a zone, where that is neither there nor made by this plan:
-/// a remote has no place for it.
+/// a remote has no place for it. Where only a manifest in error declares that, and it was never ours here, nothing is made or taken over
+/// in it either, be it there or not: the scope may be what is wrong in that manifest.
 pub(super) fn wait_for_holder(planner: &Planner<'_>, out: &mut ScopePlan) {
     let input = planner.input;
-    if input.seen.version != Version::Absent {
-        return;
-    }
-    let holder = input.provider.holder(input.scope).and_then(|holder| planner.effective.get(&holder));
-    let Some(holder) = holder else { return };
-    let address = planner.address(holder);
-    let told = match out.steps.iter().find(|step| step.id == holder.id && step.change.writes()) {
-        Some(step) => match &step.blocked {
-            None => return,
-            Some(blocked) => blocked.condition(step),
-        },
-        None => {
-            let told = out.conditions.iter().find(|told| told.id.as_ref() == Some(&holder.id));
-            told.cloned().unwrap_or_else(|| left_out(input, &address))
+    let Some(id) = input.provider.holder(input.scope) else { return };
+    let is_absent = input.seen.version == Version::Absent;
+    let blocked = match (planner.effective.get(&id), planner.row(&id)) {
+        (Some(holder), _) if is_absent => not_made(planner, holder, out),
+        (None, Some(row)) if is_absent && prune::is_aside(planner, &id) => {
+            let told = Condition::waiting("Frozen", "a file with errors declares it").hint(FILES_IN_ERROR);
+            Some(Blocked::NoHolder { holder: row.address.clone().into(), told: told.into() })
         }
+        (None, None) if prune::is_aside(planner, &id) => Some(Blocked::InError(input.scope.clone().into())),
+        _ => None,
     };
-    let blocked = Blocked::NoHolder { holder: address.into(), told: told.into() };
-    for step in out.steps.iter_mut().filter(|step| step.change == Change::Create && step.blocked.is_none()) {
+    let Some(blocked) = blocked else { return };
+    let is_taken_over = |step: &Step| step.work.was.is_none() && step.work.row.is_some();
+    let waits = |step: &Step| {
+        step.change == Change::Create || matches!(blocked, Blocked::InError(_)) && is_taken_over(step)
+    };
+    for step in out.steps.iter_mut().filter(|step| step.blocked.is_none() && waits(step)) {
         out.conditions.push(blocked.condition(step));
         step.blocked = Some(blocked.clone());
     }
+    // The scope may be there: what would make room for what waits now is no longer in its way.
+    if matches!(blocked, Blocked::InError(_)) {
+        wait_for_each_other(input, &mut out.steps, &mut out.conditions);
+    }
+}
+
+/// What keeps `holder`, which is desired, from being made; none where this plan makes it.
+fn not_made(planner: &Planner<'_>, holder: &Resource, out: &ScopePlan) -> Option<Blocked> {
+    let address = planner.address(holder);
+    let told = match out.steps.iter().find(|step| step.id == holder.id && step.change.writes()) {
+        Some(step) => step.blocked.as_ref()?.condition(step),
+        None => {
+            let told = out.conditions.iter().find(|told| told.id.as_ref() == Some(&holder.id));
+            told.cloned().unwrap_or_else(|| left_out(planner.input, &address))
+        }
+    };
+    Some(Blocked::NoHolder { holder: address.into(), told: told.into() })
 }
 
 /// Why a plan that has nothing to say of a resource does not make it.
@@ -131,6 +148,7 @@ fn wait_for_successors(input: &ScopeInput<'_>, steps: &mut [Step], conditions: &
                     | Blocked::Suspended(_)
                     | Blocked::Ambiguous(_)
                     | Blocked::Occupied { .. }
+                    | Blocked::InError(_)
             )
         )
     };

@@ -5,7 +5,7 @@
 
 use super::{
     Blocked, CLAIMS, CREATE_UNKNOWN, Change, Elsewhere, EntryPolicy, FOREIGN_DELETE, PROTECTED, Planner,
-    Reason, ScopePlan, Step, Work, place, reason, unanswered,
+    Reason, ScopePlan, Step, Work, blocked::WAITING_FOR_MOVE, place, reason, unanswered,
 };
 use crate::{
     desired::SourceState,
@@ -71,21 +71,38 @@ fn may_prune(planner: &Planner<'_>, row: &Row) -> bool {
     let input = planner.input;
     // Others may have declared values of a merged row, too.
     let all_spoke = !row.merge || input.shared.silent.is_empty();
-    all_spoke && !is_aside(planner, &row.tracked.id) && input.desired.knows(&row.manifest, input.scope)
+    all_spoke
+        && !is_aside(planner, &row.tracked.id)
+        && input.desired.knows(&row.manifest, input.scope)
+        && !is_elsewhere_by_error(planner, &row.tracked.id)
+}
+
+/// True where it is declared in another scope by now that only a manifest in error declares, such as a zone that went to another entry: what
+/// is frozen there is still where it was.
+fn is_elsewhere_by_error(planner: &Planner<'_>, id: &ResourceId) -> bool {
+    let input = planner.input;
+    let Some(Elsewhere { scope, .. }) = input.elsewhere.get(id) else { return false };
+    // Scopes whose ids are names in one world have holders of one kind, whatever their providers.
+    let Some(holder) = input.provider.holder(scope) else { return false };
+    let is_declared = !input.desired.declaring(scope, &holder).is_empty();
+    !is_declared && input.desired.set_aside.contains_key(&(scope.clone(), holder))
 }
 
 /// True where a file of another source may declare it by now, and is in error for something else; or a revision that is not in force.
-fn is_aside(planner: &Planner<'_>, id: &ResourceId) -> bool {
+pub(super) fn is_aside(planner: &Planner<'_>, id: &ResourceId) -> bool {
     let aside = &planner.input.desired.set_aside;
     !aside.is_empty() && aside.contains_key(&(planner.input.scope.clone(), id.clone()))
 }
 
-/// What is gone from the remote is remembered no longer, unless a write of ours may just not show yet, or the entry may be put back to
-/// the place where it is.
+/// What is gone from the remote is remembered no longer once nothing is left of it, unless a write of ours may just not show yet, or
+/// the entry may be put back to the place where it is.
 fn gone(planner: &Planner<'_>, row: &Row, out: &mut ScopePlan) {
     match planner.unseen_until(row) {
         None if is_in_another_place(planner) => out.unlike += 1,
-        None => out.lapsed.push(row.clone()),
+        None => match remains(planner, row) {
+            Some(mark) => delete_remains(planner, row, mark, out),
+            None => out.lapsed.push(row.clone()),
+        },
         Some(at) => {
             let is_to_go = row.deletion != Deletion::Abandon && row.manifest.source() != CLAIMS;
             out.put_off += u32::from(is_to_go);
@@ -94,6 +111,21 @@ fn gone(planner: &Planner<'_>, row: &Row, out: &mut ScopePlan) {
             out.conditions.push(about(row, told));
         }
     }
+}
+
+/// What is left of it and may be deleted. What somebody declares there, or is tracked, is another thing.
+fn remains<'p>(planner: &Planner<'p>, row: &Row) -> Option<&'p Observed> {
+    let input = planner.input;
+    let mark = input.provider.remains(input.scope, &row.tracked.id, input.seen)?;
+    let is_free = !planner.is_desired(&mark.id) && planner.row(&mark.id).is_none();
+    (is_free && input.policy >= EntryPolicy::Sync).then_some(mark)
+}
+
+/// Deletes what is left of a resource that is gone itself; its row goes with that.
+fn delete_remains(planner: &Planner<'_>, row: &Row, mark: &Observed, out: &mut ScopePlan) {
+    let found = step(planner, Change::Delete, row, Some(mark));
+    out.conditions.extend(planner.refusal(&found.id, found.declared()).cloned());
+    out.steps.push(found);
 }
 
 /// True where what is seen is not where the scope is remembered: that something is not there says nothing of the other place.
@@ -172,15 +204,13 @@ fn delete(planner: &Planner<'_>, row: &Row, observed: &Observed, out: &mut Scope
     if let Some(word) = planner.input.provider.guard_word(planner.input.scope, &row.tracked.id) {
         found.guard_words.push(word);
     }
-    let needs = match found.change {
-        Change::Delete => EntryPolicy::Sync,
-        _ => EntryPolicy::UpsertOnly,
-    };
-    if planner.input.policy < needs {
+    // That others have a value there makes it no smaller a loss: ours goes either way.
+    if planner.input.policy < EntryPolicy::Sync {
         found.blocked = Some(Blocked::EntryPolicy(planner.input.policy));
     } else {
         let elsewhere = || {
-            declared_elsewhere(planner, &row.tracked.id).map(|there| Blocked::Elsewhere(there.clone().into()))
+            let there = declared_elsewhere(planner, &row.tracked.id).filter(|there| !there.is_settled)?;
+            Some(Blocked::Elsewhere(there.clone().into()))
         };
         found.blocked = still_needed(planner, row).or_else(elsewhere);
     }
@@ -204,8 +234,8 @@ fn still_needed(planner: &Planner<'_>, row: &Row) -> Option<Blocked> {
     Some(Blocked::Dependant { on: on.clone(), by: by.clone(), is_declared })
 }
 
-/// Where it is declared and not settled yet, so that its name would mean nothing without what is here. What takes its place here
-/// is what the name means: it may be what the other scope waits for in turn.
+/// Where it is declared and not settled yet, or not seen, so that its name would mean nothing without what is here. What takes its
+/// place here is what the name means: it may be what the other scope waits for in turn.
 fn declared_elsewhere<'p>(planner: &'p Planner<'_>, id: &ResourceId) -> Option<&'p Elsewhere> {
     let input = planner.input;
     let elsewhere = input.elsewhere.get(id)?;
@@ -440,15 +470,49 @@ pub(super) fn keep_what_holds_others(planner: &Planner<'_>, out: &mut ScopePlan)
     let Some(first) = kept.first() else { return };
     let such_as = planner.input.provider.part(scope, &first.id).unwrap_or_else(|| first.id.0.clone());
     // What only stays for now keeps it no longer than that.
-    let elsewhere = planner.input.elsewhere.get(&first.id);
-    let all_move = kept.iter().all(|one| planner.input.elsewhere.contains_key(&one.id));
-    let blocked = match elsewhere.filter(|_| all_move) {
+    let moves = |one: &Observed| planner.input.elsewhere.get(&one.id).filter(|there| !there.is_settled);
+    let all_move = kept.iter().all(|one| moves(one).is_some());
+    let blocked = match moves(first).filter(|_| all_move) {
         Some(elsewhere) => Blocked::Elsewhere(elsewhere.clone().into()),
         None => Blocked::NotEmpty { kept: kept.len(), such_as },
     };
     let step = &mut out.steps[position];
     out.conditions.push(blocked.condition(step));
     step.blocked = Some(blocked);
+}
+
+/// Keeps what is declared in another scope by now that this one hides, unless this one goes with it: its name would mean nothing,
+/// however well it is there. Where what all of this one are in waits until others are there, it waits as long.
+pub(super) fn keep_what_would_be_hidden(planner: &Planner<'_>, out: &mut ScopePlan) {
+    let input = planner.input;
+    if !input.elsewhere.values().any(|there| there.is_hidden) {
+        return;
+    }
+    let may_go = |step: &Step| matches!(step.blocked, None | Some(Blocked::Elsewhere(_)));
+    let holder = input.provider.holder(input.scope);
+    let goes =
+        |step: &&Step| step.change == Change::Delete && may_go(step) && holder.as_ref() == Some(&step.id);
+    let waits_with = match out.steps.iter().find(goes).map(|holder| holder.blocked.clone()) {
+        // All of it goes at once.
+        Some(None) => return,
+        found => found.flatten(),
+    };
+    for step in &mut out.steps {
+        // Of what is gone itself no more than a mark is left.
+        let is_there = !planner.is_desired(&step.id) && planner.seen.get(&step.id).is_some();
+        let takes_away = is_there && matches!(step.change, Change::Delete | Change::Update);
+        let is_free = if waits_with.is_some() { step.blocked.is_none() } else { may_go(step) };
+        let there = declared_elsewhere(planner, &step.id);
+        let Some(there) = there.filter(|there| there.is_hidden && takes_away && is_free) else { continue };
+        let hidden = || Blocked::Hidden { by: input.scope.clone().into(), there: there.clone().into() };
+        let blocked = waits_with.clone().unwrap_or_else(hidden);
+        // That it is not there yet is nothing that a person has to mend.
+        let waits =
+            |told: &Condition| told.id.as_ref() == Some(&step.id) && *told.reason == *WAITING_FOR_MOVE;
+        out.conditions.retain(|told| !waits(told));
+        out.conditions.push(blocked.condition(step));
+        step.blocked = Some(blocked);
+    }
 }
 
 fn foreign_delete(planner: &Planner<'_>, observed: &Observed) -> Step {

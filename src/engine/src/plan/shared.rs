@@ -4,7 +4,7 @@
 //! and that nobody suspended it. Which manifests may have is remembered by scope, not by value: one that cannot be read keeps all
 //! that was ours in what is shared there. So does, where it is shared, one that a revision has which is not in force.
 
-use super::{Planner, ScopePlan};
+use super::{Planner, ScopePlan, exclusive};
 use crate::{
     desired::{Desired, ManifestMeta},
     store::ScopeMemory,
@@ -45,8 +45,8 @@ pub(crate) fn of_scope(
     suspensions: &[Arc<Suspension>],
     now: Duration,
 ) -> Shared {
-    let (known, unknown): (Vec<_>, Vec<_>) =
-        memory.documents.keys().partition(|key| desired.knows(key, scope));
+    let documents = memory.documents.keys().filter(|key| !exclusive::is_mark(key));
+    let (known, unknown): (Vec<_>, Vec<_>) = documents.partition(|key| desired.knows(key, scope));
     let mut silent: BTreeSet<ManifestKey> = unknown.into_iter().cloned().collect();
     let declaring: BTreeSet<u32> = desired.in_scope(scope).iter().map(|r| r.origin.manifest).collect();
     let declaring: BTreeSet<&ManifestKey> =

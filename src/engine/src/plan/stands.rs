@@ -3,7 +3,7 @@
 //! Guarantees: whatever is said to stand, the table of [`super::resource`] would only count as in sync; debug builds ask it too.
 //! It deliberately gives up wherever anything is told besides, of the scope or of the resource: then the table decides.
 
-use super::{Planner, ScopeInput, ScopePlan};
+use super::{Exclusive, Planner, ScopeInput, ScopePlan};
 use crate::{
     desired::ManifestMeta,
     store::{Row, RowState},
@@ -157,6 +157,7 @@ impl ScopePlan {
             unanswered,
             looked,
             place,
+            exclusive,
         } = self;
         [steps.len(), unselected.len(), resumed.len(), refreshed.len(), lapsed.len()] == [0; 5]
             && [documents.len(), foreign.len(), conditions.len(), to_come.len(), still_refused.len()]
@@ -166,5 +167,6 @@ impl ScopePlan {
             && [unanswered.len(), looked.len(), left.len(), *tracked, *unlike] == [0; 5]
             && [*put_off, *foreign_count, *ignored_count] == [0; 3]
             && place.is_none()
+            && *exclusive == Exclusive::AsBefore
     }
 }

@@ -177,8 +177,8 @@ impl Step {
         self.is_guarded() || matches!(self.change, Change::Forget | Change::Adopt)
     }
 
-    /// False when a word of the host, the manifest or a person forbids it, or what others have in it, or where it is of no use;
-    /// what only waits can happen.
+    /// False when a word of the host, the manifest or a person forbids it, or what others have in it, or what it would hide, or where
+    /// it is of no use; what only waits can happen.
     pub fn can_happen(&self) -> bool {
         match &self.blocked {
             Some(Blocked::NoHolder { told, .. }) => told.kind != ConditionKind::Suspended,
@@ -188,6 +188,7 @@ impl Step {
                 | Blocked::Suspended(_)
                 | Blocked::Drift(_)
                 | Blocked::NotEmpty { .. }
+                | Blocked::Hidden { .. }
                 | Blocked::Futile(_),
             ) => false,
             _ => true,

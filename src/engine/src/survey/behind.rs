@@ -1,55 +1,201 @@
-//! Order that only a whole survey shows: what comes after something that this very survey makes anew, or ends.
+//! Order that only a look shows: what comes after something that is about to be made anew, or ends.
 //!
 //! Guarantees: nothing that a commit or an input asks for is written with what is about to be no more, also where it refers to that
-//! by way of others which look as declared; what was replaced goes after what stands on it was. It deliberately keeps no repair back, since
-//! what was built on another one is mended as it was, and nothing that takes a slot: what makes room for that would go alone. Nor has it
-//! anything wait for what is held: it is not about to be anything else, and a hold concerns one domain. Who refers to it itself waits
-//! anyhow, as [`crate::ready`] says.
+//! by way of others which look as declared, and where another pass makes that anew; what was replaced goes after what stands on it
+//! was. It deliberately keeps no repair back, since what was built on another one is mended as it was, and nothing that takes a
+//! slot: what makes room for that would go alone. Nor has it anything wait for what is held or suspended: it is not about to be
+//! anything else, and a hold concerns one domain. Who refers to it itself waits anyhow, as [`crate::ready`] says. What came to nothing
+//! again and again is waited for: a person mends it and has it done. And it looks for no drift besides: what is ready by all that is
+//! remembered is looked at by its own pass.
 //!
 //! The race: a network is made anew, a subnet in it follows once that is read again, and a server that the same commit adds to the
 //! subnet finds that as it is declared.
 
-use super::{Survey, View, Watched, twins::Remembered};
+use super::{Survey, SurveyOptions, Surveyor, View, Watched, twins::Remembered};
 use crate::{
     desired::Desired,
     plan::{Blocked, Change, Reason, Step},
-    ready,
+    ready::{self, Facts},
+    store::{ScopeMemory, Store},
 };
-use reconciled_provider::{ManifestKey, Resource, Scope};
+use reconciled_provider::{Error, ManifestKey, Resource, Scope};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
 
-/// Has wait what would be written with outputs that are about to be others; asked for once the guard has spoken.
-pub(super) fn wait(entries: &BTreeMap<Arc<str>, Watched>, desired: &Desired, survey: &mut Survey) {
-    let remade = remade(desired, survey);
+/// What was found by a look besides a survey, at what comes before what that is about to write.
+#[derive(Default)]
+struct Before {
+    survey: Survey,
+    /// Manifests of which another pass makes something anew, or did while this one looked.
+    moving: BTreeSet<ManifestKey>,
+}
+
+impl Surveyor {
+    /// Has wait what would be written with outputs that are about to be others; asked for once the guard has spoken.
+    pub(super) async fn wait_behind(
+        &self,
+        store: &dyn Store,
+        desired: &Desired,
+        facts: &Facts,
+        survey: &mut Survey,
+        options: &SurveyOptions,
+    ) -> Result<(), Error> {
+        let before = match options.only {
+            Some(_) => self.before(store, desired, facts, survey, options).await?,
+            None => Before::default(),
+        };
+        wait(&self.entries, desired, &before, survey);
+        Ok(())
+    }
+
+    /// Looks at what is referred to, is not ready, and comes before what `survey` is about to write. Mostly that is nothing, or is in
+    /// the survey.
+    async fn before(
+        &self,
+        store: &dyn Store,
+        desired: &Desired,
+        facts: &Facts,
+        survey: &Survey,
+        options: &SurveyOptions,
+    ) -> Result<Before, Error> {
+        let targets = self.unready_before(desired, facts, survey);
+        if targets.is_empty() {
+            return Ok(Before::default());
+        }
+        let memories = store.all().await?;
+        let only = self.scopes_of(desired, &memories, &targets, survey);
+        if only.is_empty() {
+            return Ok(Before::default());
+        }
+        let options = SurveyOptions {
+            only: Some(only),
+            health: false,
+            refresh: false,
+            // What stands by itself is left alone.
+            asked: Some(BTreeSet::new()),
+            ..options.clone()
+        };
+        let glance = self.glance_at(memories, &options).await;
+        let now = self.facts(desired, &glance.memories);
+        let moving = moving(&targets, &glance.memories, (facts, &now));
+        let mut survey = self.survey_with(store, desired, glance, &now, &options).await?;
+        // Of what is run apart only a part was looked at: the word on all of it is on record.
+        for hold in store.holds().await?.iter().filter(|hold| hold.once.is_none()) {
+            let apart = survey
+                .scopes
+                .iter_mut()
+                .filter(|(scope, _)| scope.provider == hold.domain && !self.is_counted_whole(scope));
+            let views = apart.filter_map(|(_, view)| view.as_mut().ok());
+            views.for_each(|view| view.plan.steps.retain(|step| !step.waits_for_consent()));
+        }
+        Ok(Before { survey, moving })
+    }
+
+    /// What is referred to and not ready of all that comes before what is about to be written. Mostly nothing is written.
+    fn unready_before(&self, desired: &Desired, facts: &Facts, survey: &Survey) -> BTreeSet<ManifestKey> {
+        let mut written: BTreeSet<&ManifestKey> = BTreeSet::new();
+        for (scope, view) in survey.scopes.iter().filter(|_| !desired.referred.is_empty()) {
+            let Ok(view) = view else { continue };
+            let steps = view.plan.steps.iter();
+            written.extend(steps.filter_map(|step| asked_for(&self.entries, desired, scope, step)));
+        }
+        if written.is_empty() {
+            return BTreeSet::new();
+        }
+        let targets = desired.referred.iter().map(|reference| &reference.target);
+        let unready: BTreeSet<&ManifestKey> = targets.filter(|key| !facts.ready.contains(*key)).collect();
+        if unready.is_empty() {
+            return BTreeSet::new();
+        }
+        let before = ready::preceding(desired, written);
+        unready.into_iter().filter(|key| before.contains_key(*key)).cloned().collect()
+    }
+
+    /// The scopes in which something of these manifests is declared or tracked, but for those of `survey`; all of an entry that is
+    /// counted whole.
+    fn scopes_of(
+        &self,
+        desired: &Desired,
+        memories: &BTreeMap<Scope, ScopeMemory>,
+        manifests: &BTreeSet<ManifestKey>,
+        survey: &Survey,
+    ) -> BTreeSet<Scope> {
+        let is_meant = |resource: &Resource| manifests.contains(&desired.manifest(resource.origin).key);
+        let declared = desired.scopes.iter().filter(|(_, resources)| resources.iter().any(is_meant));
+        let is_tracked =
+            |memory: &ScopeMemory| memory.rows.iter().any(|row| manifests.contains(&row.manifest));
+        let tracked = memories.iter().filter(|(_, memory)| is_tracked(memory));
+        let scopes = declared.map(|(scope, _)| scope).chain(tracked.map(|(scope, _)| scope));
+        let mut scopes: BTreeSet<Scope> =
+            scopes.filter(|scope| !survey.scopes.contains_key(*scope)).cloned().collect();
+        let counted = scopes.iter().filter(|scope| self.is_counted_whole(scope));
+        let counted: BTreeSet<Arc<str>> = counted.map(|scope| scope.provider.clone()).collect();
+        let remembered = memories.iter().filter(|(_, memory)| memory.is_remembered());
+        let all = desired.scopes.keys().chain(remembered.map(|(scope, _)| scope));
+        scopes.extend(all.filter(|scope| counted.contains(&scope.provider)).cloned());
+        scopes
+    }
+}
+
+/// Those of `targets` of which a call makes something anew, or may have, and what came to be not ready while the survey was made.
+///
+/// The race: a pass looks at who comes after something while another one replaces that. What the remote has by then is as
+/// declared, and what refers to it was read with what it put out before.
+fn moving(
+    targets: &BTreeSet<ManifestKey>,
+    memories: &BTreeMap<Scope, ScopeMemory>,
+    (before, now): (&Facts, &Facts),
+) -> BTreeSet<ManifestKey> {
+    let open = memories.values().flat_map(|memory| &memory.open);
+    let made = open.filter(|open| open.intent.makes_anew()).map(|open| &open.intent.row.manifest);
+    let made = made.filter(|key| targets.contains(*key));
+    made.chain(before.ready.difference(&now.ready)).cloned().collect()
+}
+
+/// Blocks what comes after what is about to be made anew.
+fn wait(entries: &BTreeMap<Arc<str>, Watched>, desired: &Desired, before: &Before, survey: &mut Survey) {
+    let remade = remade(desired, survey, before);
     if remade.is_empty() {
         return;
     }
     let behind = ready::following(desired, remade);
     block(survey, |scope, step| {
-        let takes_slot = entries[&scope.provider].observer.slot(&step.id).is_some();
-        let writes = matches!(step.change, Change::Create | Change::Update | Change::Replace);
-        let repairs = matches!(step.reason, Reason::Drift | Reason::Due | Reason::Restore | Reason::Continue);
-        let key = declaring(desired, step).filter(|_| writes && !repairs && !takes_slot)?;
+        let key = asked_for(entries, desired, scope, step)?;
         behind.get(key).map(|on| Blocked::Dependency((*on).clone()))
     });
 }
 
+/// The manifest of what a commit or an input asks for and nothing keeps from being written.
+fn asked_for<'d>(
+    entries: &BTreeMap<Arc<str>, Watched>,
+    desired: &'d Desired,
+    scope: &Scope,
+    step: &Step,
+) -> Option<&'d ManifestKey> {
+    let writes = matches!(step.change, Change::Create | Change::Update | Change::Replace);
+    let repairs = matches!(step.reason, Reason::Drift | Reason::Due | Reason::Restore | Reason::Continue);
+    let takes_slot = || entries[&scope.provider].observer.slot(&step.id).is_some();
+    declaring(desired, step).filter(|_| step.blocked.is_none() && writes && !repairs && !takes_slot())
+}
+
 /// The manifests that others refer to and of which something is made anew: at another entry, too, and where it is gone.
-fn remade<'d>(desired: &'d Desired, survey: &Survey) -> BTreeSet<&'d ManifestKey> {
+fn remade<'d>(desired: &'d Desired, survey: &Survey, before: &Before) -> BTreeSet<&'d ManifestKey> {
     if desired.referred.is_empty() {
         return BTreeSet::new();
     }
-    let held = survey.domains.values().filter(|domain| domain.is_held());
+    let surveys = [survey, &before.survey];
+    let held = surveys.into_iter().flat_map(|one| one.domains.values()).filter(|domain| domain.is_held());
     let held: BTreeSet<&Scope> = held.flat_map(|domain| &domain.scopes).collect();
     let mut steps: Vec<&Step> = Vec::new();
-    for (scope, view) in &survey.scopes {
+    for (scope, view) in surveys.into_iter().flat_map(|one| &one.scopes) {
         let Ok(view) = view else { continue };
         // What is held may wait for its person for long.
         let is_held = held.contains(scope);
-        let happens = |step: &&Step| step.can_happen() && !(is_held && step.waits_for_consent());
+        let is_futile = |step: &Step| matches!(step.blocked, Some(Blocked::Futile(_)));
+        let happens =
+            |step: &&Step| (step.can_happen() || is_futile(step)) && !(is_held && step.waits_for_consent());
         steps.extend(view.plan.steps.iter().filter(happens));
     }
     let goes = steps.iter().filter(|step| step.change == Change::Delete);
@@ -62,9 +208,14 @@ fn remade<'d>(desired: &'d Desired, survey: &Survey) -> BTreeSet<&'d ManifestKey
     };
     let keys = steps.iter().filter_map(|step| declaring(desired, step).filter(|key| is_remade(step, key)));
     let keys: BTreeSet<&ManifestKey> = keys.collect();
-    // There may be many references, and hardly ever is anything made anew.
+    // There may be many references and manifests, and hardly ever is anything made anew.
     let targets = desired.referred.iter().filter(|_| !keys.is_empty()).map(|reference| &reference.target);
-    targets.filter(|target| keys.contains(*target)).collect()
+    let mut remade: BTreeSet<&ManifestKey> = targets.filter(|target| keys.contains(*target)).collect();
+    if !before.moving.is_empty() {
+        let manifests = desired.manifests.iter().map(|manifest| &manifest.key);
+        remade.extend(manifests.filter(|key| before.moving.contains(*key)));
+    }
+    remade
 }
 
 /// Has what was replaced stay while what stands on it was replaced too, and that is still there.
@@ -129,5 +280,48 @@ fn block(survey: &mut Survey, why: impl Fn(&Scope, &Step) -> Option<Blocked>) {
             plan.conditions.extend(told);
             plan.conditions.sort_by(|a, b| (&a.id, &a.reason).cmp(&(&b.id, &b.reason)));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::{Intent, OpenIntent, Row};
+    use reconciled_provider::ActionId;
+    use std::time::Duration;
+
+    #[test]
+    fn what_another_pass_makes_anew_or_made_anew_meanwhile_is_on_its_way() {
+        let key = |name: &str| ManifestKey::new("s", "toy", "Thing", "", name);
+        let keys = |names: &[&str]| names.iter().map(|name| key(name)).collect::<BTreeSet<_>>();
+        let open = |op: &str, name: &str| {
+            let scope = Scope::new("toy", name);
+            let intent = Intent {
+                action: ActionId(1),
+                op: op.into(),
+                token: "".into(),
+                row: Arc::new(Row::settled(scope.clone(), name, key(name))),
+                before: None,
+                after: None,
+                reason: "".into(),
+                consented: None,
+            };
+            let open = vec![OpenIntent { intent, started_at: Duration::ZERO }];
+            (scope, ScopeMemory { open, ..ScopeMemory::default() })
+        };
+        let memories: BTreeMap<Scope, ScopeMemory> =
+            [open("replace", "a"), open("update", "b"), open("create", "c")].into();
+        let ready = |names: &[&str]| {
+            let mut facts = Facts::default();
+            facts.ready.extend(keys(names));
+            facts
+        };
+        let check = |targets: &[&str], before: &[&str], now: &[&str], expect: &[&str]| {
+            let facts = (&ready(before), &ready(now));
+            assert_eq!(moving(&keys(targets), &memories, facts), keys(expect), "{targets:?}");
+        };
+        check(&["a", "b"], &["m"], &["m"], &["a"]);
+        // What it puts out moved, and what follows it is not as it is declared any more.
+        check(&["b"], &["m", "n"], &["n", "o"], &["m"]);
     }
 }

@@ -1,4 +1,4 @@
-//! What is tracked in one scope and declared in another by now, where it is not settled yet.
+//! What is tracked in one scope and declared in another by now, where it is not settled yet, or not seen.
 //!
 //! Guarantees: only where ids are names in one world ([`Observer::shared_names`](reconciled_provider::Observer::shared_names)); what
 //! both scopes have had before, as in a split horizon, is none of it. What a file declares that cannot be parsed is not known. It deliberately decides nothing: that such a thing stays
@@ -43,13 +43,14 @@ impl Surveyor {
             // Somebody declares it there, and is in error for something else.
             for (other, id) in desired.set_aside.keys() {
                 let Some((id, scopes)) = ids.get_key_value(id) else { continue };
-                if self.shared_names(other) != Some(names) || is_settled(&rows_of(other).await?, id) {
+                if self.shared_names(other) != Some(names) {
                     continue;
                 }
+                let is_settled = is_settled(&rows_of(other).await?, id);
                 for scope in scopes.iter().filter(|scope| **scope != other) {
-                    let elsewhere = Elsewhere { scope: other.clone(), address: None };
-                    let of_scope = found.entry((*scope).clone()).or_default();
-                    of_scope.entry((*id).clone()).or_insert(elsewhere);
+                    let is_hidden = self.hides(scope, other, id);
+                    let elsewhere = Elsewhere { scope: other.clone(), address: None, is_settled, is_hidden };
+                    note(&mut found, scope, id, elsewhere);
                 }
             }
             let others = desired.scopes.iter().filter(|(scope, _)| self.shared_names(scope) == Some(names));
@@ -60,13 +61,15 @@ impl Surveyor {
                     continue;
                 }
                 let rows = rows_of(other).await?;
-                for resource in declared.into_iter().filter(|resource| !is_settled(&rows, &resource.id)) {
-                    let part = self.entries[&other.provider].observer.part(other, &resource.id);
+                for resource in declared {
+                    let id = &resource.id;
+                    let is_settled = is_settled(&rows, id);
+                    let part = self.entries[&other.provider].observer.part(other, id);
                     let address = Address { part, ..desired.manifest(resource.origin).address.clone() };
-                    for scope in &ids[&resource.id] {
-                        let elsewhere = Elsewhere { scope: other.clone(), address: Some(address.clone()) };
-                        let of_scope = found.entry((*scope).clone()).or_default();
-                        of_scope.entry(resource.id.clone()).or_insert(elsewhere);
+                    for scope in &ids[id] {
+                        let (address, is_hidden) = (Some(address.clone()), self.hides(scope, other, id));
+                        let elsewhere = Elsewhere { scope: other.clone(), address, is_settled, is_hidden };
+                        note(&mut found, scope, id, elsewhere);
                     }
                 }
             }
@@ -76,6 +79,29 @@ impl Surveyor {
 
     fn shared_names(&self, scope: &Scope) -> Option<&'static str> {
         self.entries.get(&scope.provider)?.observer.shared_names()
+    }
+
+    /// True where nobody sees what `other` has by this id, since `scope` is there.
+    fn hides(&self, scope: &Scope, other: &Scope, id: &ResourceId) -> bool {
+        let entry = self.entries.get(&scope.provider).filter(|_| scope.provider == other.provider);
+        entry.is_some_and(|entry| entry.observer.hides(scope, other, id))
+    }
+}
+
+/// Notes where it is declared, unless it is as it shall be there. Of several places the first one counts that is waited for.
+fn note(
+    found: &mut BTreeMap<Scope, BTreeMap<ResourceId, Elsewhere>>,
+    scope: &Scope,
+    id: &ResourceId,
+    elsewhere: Elsewhere,
+) {
+    if elsewhere.is_settled && !elsewhere.is_hidden {
+        return;
+    }
+    let of_scope = found.entry(scope.clone()).or_default();
+    let is_worse = |known: &Elsewhere| known.is_settled && !elsewhere.is_settled;
+    if of_scope.get(id).is_none_or(is_worse) {
+        of_scope.insert(id.clone(), elsewhere);
     }
 }
 

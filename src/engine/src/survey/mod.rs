@@ -241,8 +241,7 @@ impl Surveyor {
             }
         };
         glance.take(seen, self.cx.clock.now());
-        let survey = self.survey_with(store, desired, glance, &facts, options).await?;
-        self.whole(store, desired, survey, options).await
+        self.in_order(store, desired, glance, &facts, options).await
     }
 
     /// As [`Surveyor::survey`], beginning with a glance that was cast while the desired state was read.
@@ -254,8 +253,22 @@ impl Surveyor {
         options: &SurveyOptions,
     ) -> Result<Survey, Error> {
         let facts = self.facts(desired, &glance.memories);
-        let survey = self.survey_with(store, desired, glance, &facts, options).await?;
-        self.whole(store, desired, survey, options).await
+        self.in_order(store, desired, glance, &facts, options).await
+    }
+
+    /// A survey of which the guard has said its word, and in which what comes after something waits for that.
+    async fn in_order(
+        &self,
+        store: &dyn Store,
+        desired: &Desired,
+        glance: Glance,
+        facts: &ready::Facts,
+        options: &SurveyOptions,
+    ) -> Result<Survey, Error> {
+        let survey = self.survey_with(store, desired, glance, facts, options).await?;
+        let mut survey = self.whole(store, desired, survey, options).await?;
+        self.wait_behind(store, desired, facts, &mut survey, options).await?;
+        Ok(survey)
     }
 
     /// What is known of edges.
@@ -345,7 +358,6 @@ impl Surveyor {
         survey.scopes = beside(jobs, |entry| self.width(entry, options), view).await.into_iter().collect();
         self.settle(desired, &remembered, &mut survey);
         self.judge(store, desired, &moves, &rows, recovering, &mut survey).await?;
-        behind::wait(&self.entries, desired, &mut survey);
         Ok(survey)
     }
 
@@ -368,14 +380,8 @@ impl Surveyor {
                 && desired.is_known(&scope.provider)
         };
         survey.over = memories.iter().filter(is_over).map(|(scope, _)| scope.clone()).collect();
-        // A guard domain is judged whole, or its limits could be evaded one scope at a time.
-        let whole = |scope: &Scope| {
-            self.entries
-                .get(&scope.provider)
-                .is_some_and(|e| e.observer.info().guard == GuardDomain::Provider)
-        };
-        let counted: BTreeSet<Arc<str>> =
-            options.only.iter().flatten().filter(|s| whole(s)).map(|s| s.provider.clone()).collect();
+        let counted = options.only.iter().flatten().filter(|scope| self.is_counted_whole(scope));
+        let counted: BTreeSet<Arc<str>> = counted.map(|scope| scope.provider.clone()).collect();
         names.retain(|scope| {
             if !self.entries.contains_key(&scope.provider) {
                 survey.unassigned.push((scope.clone(), memories.get(scope).map_or(0, |m| m.rows.len())));
@@ -384,6 +390,12 @@ impl Surveyor {
             options.only.as_ref().is_none_or(|only| only.contains(scope) || counted.contains(&scope.provider))
         });
         names
+    }
+
+    /// True where all scopes of the entry are looked at and judged together, or its limits could be evaded one scope at a time.
+    fn is_counted_whole(&self, scope: &Scope) -> bool {
+        let entry = self.entries.get(&scope.provider);
+        entry.is_some_and(|entry| entry.observer.info().guard == GuardDomain::Provider)
     }
 
     /// What scopes come to together. The order counts: a scope that is refused shows nothing any more, so what looks for

@@ -27,8 +27,9 @@
 //! former ID OLD until=SECONDS  stood-on M BY            (what was replaced, and stays so long; who was not written since)
 //! refused-before ID CONTENT reason=WORD                 (as the state remembers it)     tries-again (a person asks for it)
 //! word ID WORD                                          (a guard word of the provider)
-//! elsewhere ID SCOPE M                                  (declared there by now, by M, and not settled)
+//! elsewhere ID SCOPE M   settled hidden                 (declared there by now, by M; as it shall be, and not seen)
 //! also ID OTHER                                         (who changes the one writes the other on the way)
+//! remains ID OTHER                                      (the mark that stands beside the one)
 //! by-hand ID                                            (only what somebody else changed has it made anew)
 //! unread N                                              (declared in scopes of the domain that cannot be read)
 //! holder ID      of-scope ID                            (what all others are in; what goes with that)
@@ -313,7 +314,12 @@ impl Case {
             "elsewhere" => {
                 let id = line.at(1);
                 let there = Scope::new(&*scope.provider, line.at(2));
-                let elsewhere = Elsewhere { scope: there, address: Some(address(line.at(3), Some(id))) };
+                let elsewhere = Elsewhere {
+                    scope: there,
+                    address: Some(address(line.at(3), Some(id))),
+                    is_settled: line.has("settled"),
+                    is_hidden: line.has("hidden"),
+                };
                 self.place(scope).elsewhere.insert(id.into(), elsewhere);
             }
             "ready" => {
@@ -347,6 +353,7 @@ impl Case {
                 self.place(scope).moved.insert(line.at(1).into(), from);
             }
             "also" => drop(self.observer.also.insert(line.at(1).into(), line.at(2).into())),
+            "remains" => drop(self.observer.remains.insert(line.at(1).into(), line.at(2).into())),
             "by-hand" => drop(self.observer.by_hand.insert(line.at(1).into())),
             "unread" => self.unread = number(line.at(1)) as u32,
             "holder" => self.observer.holder = Some(line.at(1).into()),

@@ -25,6 +25,8 @@ pub(crate) struct Spoken {
     pub(crate) refused: BTreeSet<ResourceId>,
     /// What is written on the way to another one.
     pub(crate) also: BTreeMap<ResourceId, ResourceId>,
+    /// The mark that stands beside a resource.
+    pub(crate) remains: BTreeMap<ResourceId, ResourceId>,
     /// What is made anew only since somebody else changed it.
     pub(crate) by_hand: BTreeSet<ResourceId>,
     /// What was replaced by one that was made before, and is still there.
@@ -46,6 +48,7 @@ impl Spoken {
             words: BTreeMap::new(),
             refused: BTreeSet::new(),
             also: BTreeMap::new(),
+            remains: BTreeMap::new(),
             by_hand: BTreeSet::new(),
             former: BTreeMap::new(),
             holder: None,
@@ -103,6 +106,9 @@ impl Observer for Spoken {
     }
     fn takes_marks_away(&self, id: &ResourceId) -> bool {
         self.reference.takes_marks_away(id)
+    }
+    fn remains<'s>(&self, _: &Scope, id: &ResourceId, seen: &'s Observation) -> Option<&'s Observed> {
+        seen.get(self.remains.get(id)?)
     }
     fn is_owned_whole(&self, observed: &Observed) -> bool {
         matches!(&observed.owner, Owner::Other(other) if other.starts_with("externaldns/"))

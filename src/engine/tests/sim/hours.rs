@@ -21,7 +21,7 @@ use crate::{
 use futures_util::{FutureExt, future::select};
 use reconciled_engine::{
     Desired, HealthState, Hidden, ManifestMeta, Store, Write,
-    pass::{Engine, watched},
+    pass::{Engine, Patience, watched},
     plan::{EntryPolicy, guard::GuardLimits},
     scheduler::{BreakerState, Priority, Progress, Scheduler, Settings, Stance, Standing},
     store::ConditionKind,

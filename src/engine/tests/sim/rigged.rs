@@ -177,11 +177,17 @@ impl Observer for Rigged {
     fn shared_names(&self) -> Option<&'static str> {
         self.inner.shared_names()
     }
+    fn hides(&self, scope: &Scope, other: &Scope, id: &ResourceId) -> bool {
+        self.inner.hides(scope, other, id)
+    }
     fn is_owned_whole(&self, observed: &Observed) -> bool {
         self.inner.is_owned_whole(observed)
     }
     fn takes_marks_away(&self, id: &ResourceId) -> bool {
         self.inner.takes_marks_away(id)
+    }
+    fn remains<'s>(&self, scope: &Scope, id: &ResourceId, seen: &'s Observation) -> Option<&'s Observed> {
+        self.inner.remains(scope, id, seen)
     }
     fn tells_health(&self) -> bool {
         self.inner.tells_health()

@@ -13,7 +13,7 @@ use futures_util::{
 };
 use reconciled_engine::{
     Desired, DriftEnd, Store, Write,
-    pass::{Converge, Engine, ScopeState, watched},
+    pass::{Converge, Engine, Patience, ScopeState, watched},
     plan::EntryPolicy,
     store::{ConditionKind, Revision},
     survey::{Calls, Hurry, Judged, Recall, Rooms, SurveyOptions, Surveyor},
@@ -196,9 +196,9 @@ async fn daemon(
             continue;
         }
         let options = SurveyOptions { refresh: number % 2 == 0, health: true, ..SurveyOptions::default() };
-        let until = clock.now() + RESYNC * 6;
+        let patience = Patience::until(clock.now() + RESYNC * 6);
         let result = {
-            let converge = pin!(engine.converge(&desired, &options, until));
+            let converge = pin!(engine.converge(&desired, &options, &patience));
             let newer = pin!(async {
                 branch.moved(number).await;
                 let tip = branch.tip().1;

@@ -45,6 +45,21 @@ fn a_zone_becomes_itself_and_its_records() {
 }
 
 #[test]
+fn a_yes_or_no_of_a_record_is_read_as_that_of_an_annotation() {
+    let out = normalized(&zone_text(concat!(
+        "    - {name: a, type: A, values: [192.0.2.1], suspend: \"true\", merge: \"true\"}\n",
+        "    - {name: b, type: A, values: [192.0.2.1], suspend: true, merge: true}\n",
+        "    - {name: c, type: A, values: [192.0.2.1], suspend: \"false\", merge: \"false\"}\n",
+    )));
+    assert_eq!(told(&out.problems), [""; 0]);
+    let policies: Vec<PolicyId> = out.resources.iter().map(|resource| resource.policy).collect();
+    let [zone, quoted, bare, none] = policies[..] else { panic!("{:?}", out.resources) };
+    assert_eq!(quoted, bare);
+    assert_ne!(quoted, none);
+    assert_ne!(zone, none, "a zone is abandoned by default");
+}
+
+#[test]
 fn each_mistake_is_one_problem_at_its_place_and_the_others_stand() {
     refuse("{name: ^x.example.org., type: A, values: [192.0.2.1]}", &["outside zone", "own zone"], false);
     refuse(
@@ -57,6 +72,26 @@ fn each_mistake_is_one_problem_at_its_place_and_the_others_stand() {
     refuse("{name: x, type: ^AAA, values: [\"::1\"]}", &["did you mean `AAAA`"], false);
     refuse("^{name: x, type: A, values: []}", &["no values"], false);
     refuse("{name: x, type: A, ^valuess: [192.0.2.1]}", &["unknown field `valuess`", "`values`"], false);
+    refuse("{name: x, type: A, values: [192.0.2.1], ^suspnd: true}", &["did you mean `suspend`"], true);
+    refuse(
+        "{name: x, type: A, values: [192.0.2.1], suspend: ^\"yes\"}",
+        &["expected `true` or `false`"],
+        false,
+    );
+    for (word, annotation) in [
+        ("provider", "provider"),
+        ("depends-on", "depends-on"),
+        ("dependsOn", "depends-on"),
+        ("wave", "wave"),
+        ("import", "import"),
+        ("moved-from", "moved-from"),
+        ("movedFrom", "moved-from"),
+    ] {
+        let what = format!("`{word}` is no field here, but an annotation of the manifest");
+        let hint = format!("write `reconciled/{annotation}` under `metadata.annotations`");
+        let record = format!("{{name: x, type: A, values: [192.0.2.1], ^{word}: \"1\"}}");
+        refuse(&record, &[&what, &hint], true);
+    }
     refuse("{name: x, type: A, values: [192.0.2.1], ttl: ^4000000000}", &["out of range"], false);
     refuse(
         "{name: \"@\", type: ^CNAME, values: [a.example.org.]}",
@@ -200,6 +235,24 @@ fn nothing_stands_at_a_name_where_a_cname_meets_other_data() {
     assert_eq!((out.problems[0].place.as_ref().unwrap().line, out.problems[0].related[0].0.line), (7, 5));
     let left: Vec<_> = out.resources.iter().map(|r| &*r.id.0).collect();
     assert_eq!(left, ["example.com.", "y.example.com./A"]);
+}
+
+#[test]
+fn what_is_wrong_and_has_a_name_and_a_type_is_declared_all_the_same() {
+    let out = normalized(&zone_text(concat!(
+        "    - {name: good, type: A, values: [192.0.2.1]}\n",
+        "    - {name: bad, type: A, values: [192.0.2.300]}\n",
+        "    - {name: where, type: A, values: [192.0.2.1], hosts: role}\n",
+        "    - {name: alias, type: CNAME, values: [a.example.org.]}\n",
+        "    - {name: alias, type: TXT, values: [x]}\n",
+        "    - {name: odd, type: AA, values: [x]}\n",
+    )));
+    let unsettled: Vec<String> = out.unsettled.iter().map(|(scope, id)| format!("{scope} {id}")).collect();
+    let expected =
+        ["bad.example.com./A", "where.example.com./A", "alias.example.com./CNAME", "alias.example.com./TXT"];
+    assert_eq!(unsettled, expected.map(|id| format!("pdns/example.com {id}")));
+    let ids: Vec<&str> = out.resources.iter().map(|resource| &*resource.id.0).collect();
+    assert_eq!(ids, ["example.com.", "good.example.com./A"]);
 }
 
 #[test]

@@ -39,6 +39,8 @@ pub(super) struct Disk {
     drop_ins: BTreeMap<String, bool>,
     /// Those of them with a pipe among the drop-ins.
     piped: BTreeSet<String>,
+    /// One at which systemd would wait for ever, and the machine for it, to load some unit.
+    pub(super) pipe: Option<PathBuf>,
     /// Something came or went beside the fragments since systemd read them.
     is_changed: bool,
     /// Where systemd keeps which run of a unit is its present one.
@@ -54,6 +56,8 @@ struct Fragment {
     is_new: bool,
     /// It is a pipe, or leads to one.
     is_pipe: bool,
+    /// The name of what it is a link to.
+    target: Option<String>,
     path: PathBuf,
 }
 
@@ -70,7 +74,7 @@ pub(super) struct Said {
 
 /// Reads the directories; none where one of them cannot be read.
 pub(super) fn look(root: &Path, loaded: &Loaded, names: &BTreeSet<String>) -> Option<Disk> {
-    let mut disk = Disk::default();
+    let mut disk = Disk { pipe: pipe(root, loaded, Opens::ToLoad), ..Disk::default() };
     let wanted: BTreeSet<String> =
         names.iter().flat_map(|name| [Some(name.clone()), template_of(name)]).flatten().collect();
     let mut seen = BTreeSet::new();
@@ -98,35 +102,29 @@ pub(super) fn look(root: &Path, loaded: &Loaded, names: &BTreeSet<String>) -> Op
     Some(disk)
 }
 
-/// A pipe that systemd would open when it reads its files: it would wait there for somebody who writes, and the machine for it. One
-/// that stands in the place of a unit file itself is passed over.
-pub(super) fn pipe(root: &Path, loaded: &Loaded) -> Option<PathBuf> {
-    loaded.directories.iter().find_map(|directory| {
+/// What systemd opens files for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Opens {
+    /// To load units: what stands in the place of a unit file and is none is passed over.
+    ToLoad,
+    /// To say how units are enabled: nothing is passed over.
+    ToEnable,
+}
+
+/// A pipe that systemd would open, by its path on its machine: it would wait there for somebody who writes, and the machine for it.
+/// Any counts, since a unit brings those that it wants with it, and these bring theirs.
+pub(super) fn pipe(root: &Path, loaded: &Loaded, opens: Opens) -> Option<PathBuf> {
+    let found = loaded.directories.iter().find_map(|directory| {
         fs::read_dir(below(root, directory)).ok()?.flatten().find_map(|entry| {
             let (path, kind) = (entry.path(), entry.file_type().ok()?);
             match path.extension().is_some_and(|end| end == "d") {
                 true => pipe_in(&path),
-                false => (kind.is_symlink() && is_pipe(&path)).then_some(path),
+                false if opens == Opens::ToLoad && !kind.is_symlink() => None,
+                false => is_pipe(&path).then_some(path),
             }
         })
-    })
-}
-
-/// A pipe that systemd would open to load one unit, or to say whether it is enabled.
-pub(super) fn pipe_of(root: &Path, loaded: &Loaded, name: &str) -> Option<PathBuf> {
-    let directories: Vec<PathBuf> =
-        loaded.directories.iter().map(|directory| below(root, directory)).collect();
-    let first = |name: &str| {
-        let mut paths = directories.iter().map(|directory| directory.join(name));
-        // The first directory that has it counts.
-        paths.find(|path| fs::symlink_metadata(path).is_ok())
-    };
-    let fragment = first(name).or_else(|| first(&template_of(name)?)).filter(|path| is_pipe(path));
-    let beside = |of: String| {
-        let folder = format!("{of}.d");
-        directories.iter().find_map(|directory| pipe_in(&directory.join(&folder)))
-    };
-    fragment.or_else(|| with_drop_ins_for(name).into_iter().find_map(beside))
+    })?;
+    Some(Path::new("/").join(found.strip_prefix(root).unwrap_or(&found)))
 }
 
 /// A pipe among the drop-ins in a directory.
@@ -187,7 +185,8 @@ impl Disk {
                         let is_mask = is_own && target.as_deref() == Some(Path::new("/dev/null"));
                         let is_own = is_own && target.is_none();
                         let is_pipe = is_pipe(&path);
-                        let fragment = Fragment { is_own, is_mask, is_new, is_pipe, path };
+                        let target = led.map(str::to_owned);
+                        let fragment = Fragment { is_own, is_mask, is_new, is_pipe, target, path };
                         self.fragments.insert(name.into(), fragment);
                     }
                 }
@@ -238,10 +237,12 @@ impl Disk {
         is_known && !changed.into_iter().any(|of| applies(of, name))
     }
 
-    /// True where systemd would wait for ever at a pipe, and the machine for it, to load a unit or to say whether it is enabled.
+    /// True where systemd would wait at a pipe to say of a unit whether it is enabled, which takes its own files alone.
     pub(super) fn is_piped(&self, name: &str) -> bool {
-        let is_pipe = self.fragment(name).is_some_and(|fragment| fragment.is_pipe);
-        is_pipe || self.piped.iter().any(|of| applies(of, name))
+        let fragment = self.fragment(name);
+        let target = fragment.and_then(|fragment| fragment.target.as_deref());
+        let has_piped = |name: &str| self.piped.iter().any(|of| applies(of, name));
+        fragment.is_some_and(|fragment| fragment.is_pipe) || has_piped(name) || target.is_some_and(has_piped)
     }
 
     /// Whether it is enabled, in systemd's word; none where that is not certain.
@@ -296,13 +297,6 @@ fn applies(of: &str, name: &str) -> bool {
         || begins.is_some_and(|begins| name.starts_with(begins))
 }
 
-/// All names whose drop-ins are about `name`: those that [`applies`] says so of.
-fn with_drop_ins_for(name: &str) -> Vec<String> {
-    let kind = name.rsplit_once('.').map_or("", |(_, kind)| kind);
-    let begins = name.match_indices('-').map(|(at, _)| format!("{}.{kind}", &name[..=at]));
-    [name.to_owned(), kind.to_owned()].into_iter().chain(template_of(name)).chain(begins).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -331,27 +325,37 @@ mod tests {
         }
         ["pipe.service", "many@.service", "pipe"].iter().copied().for_each(make);
         let loaded = Loaded { at: Duration::ZERO, directories: vec![OWN.into()], own: OWN.into() };
-        let found = |root: &Path, loaded: &Loaded| {
-            let (root, loaded) = (root.to_owned(), loaded.clone());
-            in_time(move || pipe(&root, &loaded))
+        let found = |opens: Opens| {
+            let (root, loaded) = (root.clone(), loaded.clone());
+            in_time(move || pipe(&root, &loaded, opens))
         };
-        assert_eq!(found(&root, &loaded), None, "systemd reads neither of these");
+        let there = |name: &str| Some(Path::new(OWN).join(name));
+        assert_eq!(found(Opens::ToLoad), None, "systemd loads none of these");
+        assert!(found(Opens::ToEnable).is_some());
         symlink("pipe", at("led.service")).unwrap();
-        assert_eq!(found(&root, &loaded), Some(at("led.service")));
+        assert_eq!(found(Opens::ToLoad), there("led.service"));
         fs::remove_file(at("led.service")).unwrap();
         make("dropped.service.d/x.conf");
-        assert_eq!(found(&root, &loaded), Some(at("dropped.service.d/x.conf")));
+        assert_eq!(found(Opens::ToLoad), there("dropped.service.d/x.conf"));
         symlink("pipe", at("led.service")).unwrap();
+        symlink("dropped.service", at("other.service")).unwrap();
 
-        let names = ["plain.service", "dropped.service", "pipe.service", "many@1.service", "led.service"];
-        let (there, asked) = (root.clone(), BTreeSet::from(names.map(String::from)));
-        let (said, pipes) = in_time(move || {
-            let disk = look(&there, &loaded, &asked).unwrap();
-            (names.map(|name| disk.said(name).file), names.map(|name| pipe_of(&there, &loaded, name)))
+        let names = [
+            "plain.service",
+            "dropped.service",
+            "other.service",
+            "pipe.service",
+            "many@1.service",
+            "led.service",
+        ];
+        let (root, asked) = (root.clone(), BTreeSet::from(names.map(String::from)));
+        let (said, is_any) = in_time(move || {
+            let disk = look(&root, &loaded, &asked).unwrap();
+            (names.map(|name| disk.said(name).file), disk.pipe.is_some())
         });
-        assert_eq!(said, [Some("static"), Some("bad"), Some("bad"), Some("bad"), Some("bad")]);
-        let found = ["dropped.service.d/x.conf", "pipe.service", "many@.service", "led.service"];
-        assert_eq!(pipes[..], [vec![None], found.map(|name| Some(at(name))).to_vec()].concat());
+        let bad = Some("bad");
+        assert_eq!(said, [Some("static"), bad, bad, bad, bad, bad]);
+        assert!(is_any, "whatever `plain.service` wants is not known here");
         // What takes its place after it was looked at is not waited for either.
         let path = at("pipe.service");
         let opened = in_time(move || beneath::content(CWD, &path).err());
@@ -366,8 +370,5 @@ mod tests {
         for of in ["web-a.service", "socket", "we-.service", "web-a@1.socket", ""] {
             assert!(!applies(of, "web-a@1.service"), "{of}");
         }
-        let mut all = with_drop_ins_for("web-a@1.service");
-        all.sort();
-        assert_eq!(all, ["service", "web-.service", "web-a@.service", "web-a@1.service"]);
     }
 }

@@ -16,6 +16,7 @@ mod words;
 use super::{Draft, Fault, analyze};
 use crate::systemd::Places;
 use async_trait::async_trait;
+use disk::Opens;
 pub(crate) use ends::ended;
 use futures_core::stream::{BoxStream, Stream};
 use futures_util::stream;
@@ -191,30 +192,17 @@ impl Bus {
         }
     }
 
-    /// A pipe that `find` finds among the unit files, by its path on its machine.
-    async fn pipe(
-        &self,
-        find: impl FnOnce(&Path, &disk::Loaded) -> Option<PathBuf> + Send + 'static,
-    ) -> Option<PathBuf> {
+    /// A pipe that systemd would open, by its path on its machine.
+    async fn pipe(&self, opens: Opens) -> Option<PathBuf> {
         let (root, loaded) = (self.0.root.clone()?, self.loaded().await?);
-        let found = tokio::task::spawn_blocking(move || {
-            let pipe = find(&root, &loaded)?;
-            Some(Path::new("/").join(pipe.strip_prefix(&root).unwrap_or(&pipe)))
-        });
-        found.await.ok()?
+        tokio::task::spawn_blocking(move || disk::pipe(&root, &loaded, opens)).await.ok()?
     }
 
-    /// A pipe among the files of one unit.
-    async fn pipe_of(&self, name: &str) -> Option<PathBuf> {
-        let name = name.to_owned();
-        self.pipe(move |root, loaded| disk::pipe_of(root, loaded, &name)).await
-    }
-
-    /// Errors: systemd would have to load a unit that has a pipe among its files. What it has loaded it does anything with, and
-    /// opens nothing.
+    /// Errors: systemd would have to load a unit, and whatever that one names, while there is a pipe among its files. What it has
+    /// loaded it does anything with, and opens nothing.
     async fn may_load(&self, name: &str, doing: &str) -> Result<(), Fault> {
-        let Some(pipe) = self.pipe_of(name).await else { return Ok(()) };
-        match self.listed_as_it_is(name).await?.is_loaded() {
+        let Some(pipe) = self.pipe(Opens::ToLoad).await else { return Ok(()) };
+        match self.listed_as_it_is(name, &pipe).await?.is_loaded() {
             true => Ok(()),
             false => Err(waits_at(&pipe, doing)),
         }
@@ -339,9 +327,9 @@ impl Manager for Bus {
             Link::Mask => "mask",
             Link::Unmask => "unmask",
         };
-        // How it is enabled stands in its files, which are read for each call.
+        // How it is enabled stands in its files, and in those that it names: they are read for each call.
         if matches!(link, Link::Enable | Link::Disable)
-            && let Some(pipe) = self.pipe_of(name).await
+            && let Some(pipe) = self.pipe(Opens::ToEnable).await
         {
             return Err(waits_at(&pipe, &format!("{word} {name}")));
         }
@@ -364,7 +352,7 @@ impl Manager for Bus {
 
     async fn reload(&self) -> Result<(), Fault> {
         let doing = "have systemd read its unit files";
-        if let Some(pipe) = self.pipe(disk::pipe).await {
+        if let Some(pipe) = self.pipe(Opens::ToLoad).await {
             return Err(waits_at(&pipe, doing));
         }
         // What was written just now is older than the load that begins.

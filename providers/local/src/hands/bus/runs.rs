@@ -2,13 +2,15 @@
 
 use super::{
     Bus,
-    states::{SERVICE, SOCKET, UNIT},
+    states::{Properties, SERVICE, SOCKET, UNIT},
     words::Trouble,
 };
 use data_encoding::HEXLOWER;
 use futures_util::future::try_join_all;
 use reconciled_provider::Error;
 use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+use zbus::OwnedVariant;
 
 /// The last run of a service, whether it goes on or is over. Times are microseconds since the epoch, or 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,6 +28,36 @@ pub struct Run {
     /// How often in a row systemd started it anew by itself.
     #[serde(default)]
     pub restarts: u32,
+}
+
+/// What a run is read from.
+const SAID: [(&str, &str); 7] = [
+    (UNIT, "InvocationID"),
+    (UNIT, "InactiveExitTimestamp"),
+    (UNIT, "InactiveEnterTimestamp"),
+    (SERVICE, "ExecMainStartTimestamp"),
+    (SERVICE, "Result"),
+    (SERVICE, "ExecMainStatus"),
+    (SERVICE, "NRestarts"),
+];
+
+impl Run {
+    fn of(mut said: Properties) -> Result<Run, Trouble> {
+        let invocation: Vec<u8> = said.take("InvocationID")?;
+        let (awake, main): (u64, u64) =
+            (said.take("InactiveExitTimestamp")?, said.take("ExecMainStartTimestamp")?);
+        let restarts: u32 = said.take("NRestarts")?;
+        Ok(Run {
+            invocation: HEXLOWER.encode(&invocation),
+            // From systemd 254 on what waits to be started anew does not become inactive again: it was awake since the run before
+            // ended. Elsewhere the main process is no beginning: commands may come before it, and several be it one by one.
+            began: if restarts > 0 { awake.max(main) } else { awake },
+            ended: said.take("InactiveEnterTimestamp")?,
+            result: said.take("Result")?,
+            status: said.take("ExecMainStatus")?,
+            restarts,
+        })
+    }
 }
 
 impl Bus {
@@ -52,14 +84,46 @@ impl Bus {
     }
 
     async fn last_run(&self, path: &str) -> Result<Run, Trouble> {
-        let invocation = self.property::<Vec<u8>>(path, UNIT, "InvocationID").await?;
-        Ok(Run {
-            invocation: HEXLOWER.encode(&invocation),
-            began: self.property(path, UNIT, "InactiveExitTimestamp").await?,
-            ended: self.property(path, UNIT, "InactiveEnterTimestamp").await?,
-            result: self.property(path, SERVICE, "Result").await?,
-            status: self.property(path, SERVICE, "ExecMainStatus").await?,
-            restarts: self.property(path, SERVICE, "NRestarts").await?,
-        })
+        let mut said = HashMap::new();
+        // One by one: to tell all that it knows of a unit, systemd reads its files.
+        for (interface, key) in SAID {
+            said.insert(key.to_owned(), self.property::<OwnedVariant>(path, interface, key).await?);
+        }
+        Run::of(Properties(said))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zbus::Variant;
+
+    /// When a run began, by what systemd says in that order: when it was no longer inactive, when its main process began, and how
+    /// often it was started anew.
+    fn began(awake: u64, main: u64, restarts: u32) -> u64 {
+        let said: [(&str, Variant<'_>); 7] = [
+            ("InvocationID", vec![0x4f_u8; 16].into()),
+            ("InactiveExitTimestamp", awake.into()),
+            ("InactiveEnterTimestamp", 1_796_133_526_000_100_u64.into()),
+            ("ExecMainStartTimestamp", main.into()),
+            ("Result", "success".into()),
+            ("ExecMainStatus", 0_i32.into()),
+            ("NRestarts", restarts.into()),
+        ];
+        let said = said.map(|(key, value)| (key.to_owned(), OwnedVariant::try_from(value).unwrap()));
+        let Ok(run) = Run::of(Properties(said.into())) else { panic!("all of it is said") };
+        run.began
+    }
+
+    #[test]
+    fn a_run_that_systemd_began_anew_did_not_begin_while_it_waited_for_that() {
+        let (first, second) = (1_796_133_526_000_200, 1_796_133_531_004_711);
+        // With `RestartSec=5`, as systemd 254 says it, and as 252 does.
+        assert_eq!(began(first, second, 1), second);
+        assert_eq!(began(second, second + 90, 1), second + 90);
+        // It waits: its main process is the one that ended.
+        assert_eq!(began(second, first, 1), second);
+        // `ExecStartPre=` took the time between.
+        assert_eq!(began(first, second, 0), first);
     }
 }

@@ -5,9 +5,10 @@
 //! last read its files are four calls.
 
 use super::{
-    AT_ONCE, Bus, CALL, MANAGER, PATH,
+    AT_ONCE, Bus, CALL, MANAGER, PATH, UNITS,
     disk::{self, Disk, Loaded, Said},
     ends::ended,
+    unescape,
     words::{Trouble, Word},
 };
 use data_encoding::HEXLOWER;
@@ -16,6 +17,7 @@ use reconciled_provider::Error;
 use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
+    path::Path,
     time::Duration,
 };
 use zbus::{OwnedObjectPath, OwnedVariant};
@@ -145,17 +147,21 @@ impl Bus {
         self.listed_by(names, disk.as_ref()).await
     }
 
-    /// The same, by what was seen of their files: none is loaded for which systemd would wait at a pipe.
+    /// The same, by what was seen of their files: none is loaded while systemd would wait at a pipe to load one.
     async fn listed_by(&self, names: &[String], disk: Option<&Disk>) -> Result<Vec<Option<Listed>>, Error> {
-        let is_piped = |name: &&String| disk.is_some_and(|disk| disk.is_piped(name));
-        let (piped, others): (Vec<&String>, Vec<&String>) = names.iter().partition(is_piped);
-        let units: Vec<String> = others.iter().map(|name| (*name).clone()).collect();
-        let mut all: BTreeMap<&String, Option<Listed>> =
-            others.into_iter().zip(self.listed_and_loaded(&units).await?).collect();
-        for name in piped {
-            all.insert(name, Some(self.listed_as_it_is(name).await?));
+        let mut all = match disk.and_then(|disk| disk.pipe.as_deref()) {
+            None => self.listed_and_loaded(names).await?,
+            Some(pipe) => {
+                let asked = names.iter().map(|name| self.listed_as_it_is(name, pipe));
+                try_join_all(asked).await?.into_iter().map(Some).collect()
+            }
+        };
+        for (name, listed) in names.iter().zip(&mut all) {
+            if let (Some(disk), Some(listed)) = (disk, listed) {
+                listed.is_piped = disk.is_piped(name);
+            }
         }
-        Ok(names.iter().map(|name| all.get(name).cloned().flatten()).collect())
+        Ok(all)
     }
 
     /// The same, each of them loaded for it.
@@ -183,18 +189,27 @@ impl Bus {
         Ok(listed)
     }
 
-    /// What is said of a unit that nobody may load now.
-    pub(super) async fn listed_as_it_is(&self, name: &str) -> Result<Listed, Error> {
-        let (states, names): (Vec<&str>, Vec<&str>) = (Vec::new(), vec![name]);
-        let asked = self.manager("ListUnitsByPatterns", &(states, names), CALL).await;
-        let message = asked.map_err(|trouble| trouble.error(&format!("ask systemd for {name}")))?;
-        let lines: Vec<Line> = message.body().deserialize().map_err(|error| self.unreachable(error))?;
-        if let Some(line) = lines.into_iter().next() {
-            return Ok(Listed { is_piped: true, ..Listed::from(line) });
+    /// What is said of a unit, by any of its names, that nobody may load now: systemd would wait at `pipe`.
+    pub(super) async fn listed_as_it_is(&self, name: &str, pipe: &Path) -> Result<Listed, Error> {
+        let doing = |trouble: Trouble| trouble.error(&format!("ask systemd for {name}"));
+        let known: Option<OwnedObjectPath> = match self.manager("GetUnit", &(name,), CALL).await {
+            Ok(message) => Some(message.body().deserialize().map_err(|error| self.unreachable(error))?),
+            Err(Trouble::Refused(Word::Nothing, _)) => None,
+            Err(trouble) => return Err(doing(trouble)),
+        };
+        if let Some(id) = known.and_then(|path| unescape(path.as_str().strip_prefix(UNITS)?)) {
+            let (states, ids): (Vec<&str>, Vec<&str>) = (Vec::new(), vec![&id]);
+            let message = self.manager("ListUnitsByPatterns", &(states, ids), CALL).await.map_err(doing)?;
+            let lines: Vec<Line> = message.body().deserialize().map_err(|error| self.unreachable(error))?;
+            // One that was not found is looked for again by whoever asks anything of it.
+            let listed = lines.into_iter().next().map(Listed::from);
+            if let Some(listed) = listed.filter(|listed| listed.load != "not-found") {
+                return Ok(listed);
+            }
         }
         let path = OwnedObjectPath::try_from(PATH).map_err(|error| self.unreachable(error))?;
-        let why = "one of its files is a pipe, and would keep systemd waiting".to_owned();
-        Ok(Listed { load: "error".into(), active: "inactive".into(), sub: why, path, is_piped: true })
+        let why = format!("{} is a pipe, and would keep systemd waiting", pipe.display());
+        Ok(Listed { load: "error".into(), active: "inactive".into(), sub: why, path, is_piped: false })
     }
 
     async fn listed_alone(&self, name: &str) -> Result<Option<Listed>, Error> {
@@ -286,7 +301,7 @@ impl Bus {
 }
 
 /// Properties by name.
-pub(super) struct Properties(HashMap<String, OwnedVariant>);
+pub(super) struct Properties(pub(super) HashMap<String, OwnedVariant>);
 
 impl Properties {
     pub(super) fn take<T: TryFrom<OwnedVariant>>(&mut self, key: &str) -> Result<T, Trouble> {

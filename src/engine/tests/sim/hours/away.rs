@@ -1,6 +1,7 @@
 //! Entries that are left alone, since nobody answers there.
 
 use super::*;
+use reconciled_engine::pass::ScopeState;
 
 #[test]
 fn a_person_is_heard_while_a_remote_is_left_alone() {
@@ -90,4 +91,26 @@ fn what_cannot_be_read_counts_with_what_goes_and_keeps_its_hold() {
     assert!(reasons(&house).unwrap()[0].starts_with("8 deletes, limit 5"), "{:?}", reasons(&house));
     assert_eq!(there(&house), 8);
     assert!(house.disk.lock().unwrap().holds.values().next().unwrap().since > since, "another digest");
+}
+
+#[test]
+fn what_is_given_up_is_read_once_and_what_is_written_elsewhere_is_seen() {
+    let mut house = House::new(Settings::default());
+    let (zone, host) = (Scope::new("zone", "a"), Scope::new("host", "b"));
+    house.rig.silent.lock().unwrap().insert(host.clone());
+    let wanted = desired("r1", &["zone/a|a|x@g1", "host/b|b|x"]).done();
+    let now = house.sim.now();
+    bring_into_force(&*house.store, &wanted, now).now_or_never().unwrap().unwrap();
+    let (engine, ended) = (house.engine.clone(), Arc::new(Mutex::new(None)));
+    let (patience, told) = (Patience { until: now + HOUR, given_up: [host.clone()].into() }, ended.clone());
+    let apply = async move {
+        let ended = engine.converge(&wanted, &SurveyOptions::default(), &patience).await.unwrap();
+        *told.lock().unwrap() = Some(ended);
+    };
+    house.processes = vec![Process::new(Box::pin(apply), Arc::default())];
+    house.pass(MINUTE);
+    let ended = ended.lock().unwrap().take().expect("it waits for what it cannot read");
+    assert_eq!(ended.round.scopes[&zone].state, ScopeState::InSync);
+    assert!(ended.round.scopes[&host].error.is_some() && !ended.timed_out);
+    assert_eq!(house.rig.reads_of(&host), 1);
 }

@@ -24,11 +24,11 @@ impl House {
         let (wanted, now) = (desired(revision, &items).done(), self.sim.now());
         bring_into_force(&*self.store, &wanted, now).now_or_never().unwrap().unwrap();
         self.wanted = wanted.clone();
-        let (engine, until) = (self.engine.clone(), now + HOUR);
+        let (engine, patience) = (self.engine.clone(), Patience::until(now + HOUR));
         let done = Arc::<AtomicBool>::default();
         let told = done.clone();
         let apply = async move {
-            let ended = engine.converge(&wanted, &SurveyOptions::default(), until).await.unwrap();
+            let ended = engine.converge(&wanted, &SurveyOptions::default(), &patience).await.unwrap();
             told.store(ended.round.is_in_sync() && !ended.timed_out, Ordering::SeqCst);
         };
         self.processes = vec![Process::new(Box::pin(apply), Arc::default())];

@@ -1,57 +1,93 @@
 //! Who waits for something in another scope goes on once that is ready.
 
 use super::*;
+use crate::scenario::Build;
 use reconciled_provider::{Error, ErrorKind, Hash, Reference, Spec};
+
+/// What is built, where others refer to `a`.
+fn referring(build: Build) -> Desired {
+    let mut wanted = (*build.done()).clone();
+    let target = ManifestKey::new("s", "test", "Thing", "", "a");
+    wanted.referred.insert(Reference { target, path: "status.id".into() });
+    wanted
+}
 
 #[test]
 fn who_comes_after_what_is_made_anew_waits_for_it_also_by_way_of_what_looks_as_declared() {
+    // A pass is over one entry: what it does not look at may be what is made anew.
+    for entry in ["host", "zone"] {
+        let mut house = House::new(Settings::default());
+        let [a, b] = ["a", "b"].map(|name| Scope::new("host", name));
+        let c = Scope::new(entry, "c");
+        let first = referring(desired("r1", &["host/a|a|!one", "host/b|b|x|a"]));
+        house.desire(Arc::new(first), [a.clone(), b].into());
+        house.pass(MINUTE);
+        assert!(house.is_as_declared(&a));
+
+        let not_now = Error::new(ErrorKind::PermissionDenied, "not now");
+        house.rig.denied.lock().unwrap().insert(a.clone(), not_now);
+        let last = format!("{c}|c|x|b");
+        let second = referring(desired("r2", &["host/a|a|!two", "host/b|b|x|a", &last]));
+        house.desire(Arc::new(second), [a.clone(), c.clone()].into());
+        house.pass(MINUTE);
+        let made = snapshot(&house.world, &c);
+        assert!(made.is_empty(), "what {c} would be made in is about to be another one");
+
+        house.rig.denied.lock().unwrap().clear();
+        house.scheduler.sync(&[a.clone()].into());
+        house.pass(MINUTE);
+        assert!(house.is_as_declared(&a));
+        assert!(house.is_as_declared(&c), "{:?}", house.scheduler.standing()[&c]);
+    }
+}
+
+#[test]
+fn who_comes_after_what_another_entry_holds_back_or_has_as_declared_waits_for_nothing() {
     let mut house = House::new(Settings::default());
-    let [a, b, c] = ["a", "b", "c"].map(|name| Scope::new("host", name));
-    let referring = |revision: &'static str, items: &[&str]| {
-        let mut wanted = (*desired(revision, items).done()).clone();
-        let target = ManifestKey::new("s", "test", "Thing", "", "a");
-        wanted.referred.insert(Reference { target, path: "status.id".into() });
-        Arc::new(wanted)
+    let [a, b] = ["a", "b"].map(|name| Scope::new("host", name));
+    let [c, d] = ["c", "d"].map(|name| Scope::new("zone", name));
+    let wanted = |revision: &'static str, leader: &str, more: &[&str]| {
+        let leader = format!("host/a|a|{leader}");
+        let items = [&[leader.as_str(), "host/b|b|x|a"][..], more].concat();
+        // What is to be abandoned is not replaced without a person's word.
+        Arc::new(referring(desired(revision, &items).abandoned()))
     };
-    let first = referring("r1", &["host/a|a|!one", "host/b|b|x|a"]);
-    house.desire(first, [a.clone(), b].into());
+    house.desire(wanted("r1", "!one", &[]), [a.clone(), b].into());
     house.pass(MINUTE);
-    assert!(house.is_as_declared(&a));
-
-    let not_now = Error::new(ErrorKind::PermissionDenied, "not now");
-    house.rig.denied.lock().unwrap().insert(a.clone(), not_now);
-    let second = referring("r2", &["host/a|a|!two", "host/b|b|x|a", "host/c|c|x|b"]);
-    house.desire(second, [a.clone(), c.clone()].into());
+    house.desire(wanted("r2", "!two", &["zone/c|c|x|b"]), [a.clone(), c.clone()].into());
     house.pass(MINUTE);
-    assert!(snapshot(&house.world, &c).is_empty(), "what it would be made in is about to be another one");
-
-    house.rig.denied.lock().unwrap().clear();
-    house.scheduler.sync(&[a.clone()].into());
-    house.pass(MINUTE);
-    assert!(house.is_as_declared(&a));
+    assert_eq!((house.stance(&a), house.is_as_declared(&a)), (Stance::Held, false));
     assert!(house.is_as_declared(&c), "{:?}", house.scheduler.standing()[&c]);
+
+    // Where all of it is ready nothing else is looked at.
+    house.desire(wanted("r3", "!one", &["zone/c|c|x|b"]), [a.clone()].into());
+    house.pass(MINUTE);
+    assert_eq!(house.stance(&a), Stance::InSync);
+    house.rig.forget();
+    house.desire(wanted("r4", "!one", &["zone/c|c|x|b", "zone/d|d|x|b"]), [d.clone()].into());
+    house.pass(SECOND);
+    assert!(house.is_as_declared(&d), "{:?}", house.scheduler.standing()[&d]);
+    assert_eq!(house.rig.reads_of(&a), 0);
 }
 
 #[test]
 fn an_input_waits_for_nothing_that_is_held_by_way_of_what_is_as_declared() {
     let mut house = House::new(Settings::default());
     let [a, b, c] = ["a", "b", "c"].map(|name| Scope::new("host", name));
-    let referring = |revision: &'static str, leader: &str, moved: &str| {
+    let wanted = |revision: &'static str, leader: &str, moved: &str| {
         let leader = format!("host/a|a|{leader}");
         // What is to be abandoned is not replaced without a person's word.
         let build = desired(revision, &[leader.as_str(), "host/b|b|x|a", "host/c|c|x|b"]).abandoned();
-        let mut wanted = (*build.done()).clone();
-        let target = ManifestKey::new("s", "test", "Thing", "", "a");
-        wanted.referred.insert(Reference { target, path: "status.id".into() });
+        let mut wanted = referring(build);
         let last = Arc::make_mut(wanted.scopes.get_mut(&c).unwrap());
         last[0].spec = Spec::resolved(moved.as_bytes().to_vec(), Hash::of(b"with a secret"));
         Arc::new(wanted)
     };
-    house.desire(referring("r1", "!one", "x"), [a.clone(), b, c.clone()].into());
+    house.desire(wanted("r1", "!one", "x"), [a.clone(), b, c.clone()].into());
     house.pass(MINUTE);
     assert!(house.is_as_declared(&a) && house.is_as_declared(&c));
 
-    house.desire(referring("r2", "!two", "y"), [a.clone(), c.clone()].into());
+    house.desire(wanted("r2", "!two", "y"), [a.clone(), c.clone()].into());
     house.pass(MINUTE);
     assert_eq!((house.stance(&a), house.is_as_declared(&a)), (Stance::Held, false));
     assert!(house.is_as_declared(&c), "{:?}", house.scheduler.standing()[&c]);
