@@ -3,7 +3,7 @@
 use super::{at_entry, secret, take, types};
 use crate::config::{ProviderEntry, SecretPlace, beside};
 use reconciled_dns::{family::Options, route53::Login};
-use reconciled_provider::{Node, Problem, Provider, problem::did_you_mean, yaml::NodeValue};
+use reconciled_provider::{Node, Problem, Provider, SecretRef, problem::did_you_mean, yaml::NodeValue};
 use serde::{Deserialize, de::DeserializeOwned};
 use std::{path::Path, sync::Arc};
 
@@ -49,6 +49,18 @@ fn whole<T>(read: Option<T>, problems: Vec<Problem>) -> Result<T, Vec<Problem>> 
     read.filter(|_| problems.is_empty()).ok_or(problems)
 }
 
+/// What was read, and the secret that stands at `key` beside it.
+fn with_secret<T: DeserializeOwned>(
+    entry: &ProviderEntry,
+    key: &str,
+) -> Result<(T, SecretRef), Vec<Problem>> {
+    let mut rest = entry.rest.clone();
+    let node = take(&mut rest, key);
+    let (read, mut problems) = decode(entry, &rest, &[key]);
+    let secret = secret(entry, node, key, &mut problems);
+    whole(read.zip(secret), problems)
+}
+
 /// Marks stand in one place: where they are records of TXT, the remote has none of its own.
 fn has_marks(wanted: bool, options: &Options) -> bool {
     wanted && options.ownership.marks.is_none()
@@ -56,11 +68,7 @@ fn has_marks(wanted: bool, options: &Options) -> bool {
 
 fn powerdns(entry: &ProviderEntry, instance: &str, options: Options) -> Built {
     use reconciled_dns::powerdns::{Config, connect};
-    let mut rest = entry.rest.clone();
-    let key = take(&mut rest, "apiKey");
-    let (config, mut problems) = decode::<Config>(entry, &rest, &["apiKey"]);
-    let key = secret(entry, key, "apiKey", &mut problems);
-    let (config, key) = whole(config.zip(key), problems)?;
+    let (config, key) = with_secret::<Config>(entry, "apiKey")?;
     let config = Config { marks: has_marks(config.marks, &options), options, ..config };
     connect(&entry.name, instance, config, key).map_err(|error| at_entry(entry, &error))
 }
@@ -96,11 +104,7 @@ fn rfc2136(entry: &ProviderEntry, options: Options) -> Built {
 
 fn cloudflare(entry: &ProviderEntry, instance: &str, options: Options) -> Built {
     use reconciled_dns::cloudflare::{Config, connect};
-    let mut rest = entry.rest.clone();
-    let token = take(&mut rest, "token");
-    let (config, mut problems) = decode::<Config>(entry, &rest, &["token"]);
-    let token = secret(entry, token, "token", &mut problems);
-    let (config, token) = whole(config.zip(token), problems)?;
+    let (config, token) = with_secret::<Config>(entry, "token")?;
     let config = Config { marks: has_marks(config.marks, &options), options, ..config };
     connect(&entry.name, instance, config, token).map_err(|error| at_entry(entry, &error))
 }
