@@ -46,6 +46,7 @@ fn rows(scope: &Scope) -> Vec<Row> {
                 state: RowState::Applied,
                 written_at: Still.now(),
                 revision: "abc1234".into(),
+                formerly: Vec::new(),
             }
         })
         .collect()

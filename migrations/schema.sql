@@ -32,7 +32,7 @@ CREATE TABLE inventory (
     depends_on TEXT,
     private    BLOB,
     outputs    BLOB, synced_at INTEGER, healthy_at INTEGER, stamp INTEGER NOT NULL DEFAULT 0, writes TEXT NOT NULL DEFAULT 'sync'
-    CHECK (writes IN ('observe', 'create-only', 'upsert-only', 'sync')),
+    CHECK (writes IN ('observe', 'create-only', 'upsert-only', 'sync')), formerly TEXT,
     PRIMARY KEY (scope, id),
     CHECK ((state = 'pending') = (recheck_at IS NOT NULL))
 ) STRICT, WITHOUT ROWID;
@@ -323,24 +323,6 @@ FROM drift ORDER BY number DESC;
 CREATE VIEW ailing AS
 SELECT scope, nullif(id, '') AS id, state, message, datetime(since / 1000, 'unixepoch') AS since
 FROM health ORDER BY scope, id;
-CREATE VIEW inventory_now AS
-SELECT scope, id, manifest, address, file, template, applied, normalizer, deletion, writes, drift, merged,
-       CASE WHEN state = 'applied' AND stamp <= (SELECT settled FROM inventory_stamp s WHERE s.scope = inventory.scope)
-            THEN 'settled' ELSE state END AS state,
-       recheck_at, written_at, revision, remote, depends_on, private, outputs,
-       CASE WHEN state = 'applied' THEN coalesce(
-            (SELECT settled_at FROM inventory_stamp s WHERE s.scope = inventory.scope AND inventory.stamp <= s.settled), synced_at)
-            ELSE synced_at END AS synced_at,
-       CASE WHEN state = 'applied' THEN coalesce(
-            (SELECT settled_at FROM inventory_stamp s WHERE s.scope = inventory.scope AND inventory.stamp <= s.settled), healthy_at)
-            ELSE healthy_at END AS healthy_at
-FROM inventory;
-CREATE VIEW tracked AS
-SELECT address, scope, id, state, datetime(recheck_at / 1000, 'unixepoch') AS recheck_at,
-       datetime(nullif(written_at, 0) / 1000, 'unixepoch') AS written_at, revision, manifest, file,
-       deletion, writes, drift, merged, remote, depends_on, lower(hex(applied)) AS applied,
-       private IS NOT NULL OR outputs IS NOT NULL AS sealed
-FROM inventory_now;
 CREATE VIEW held AS
 SELECT domain, lower(hex(digest)) AS digest, creates, updates, replaces, deletes, revision,
        datetime(since / 1000, 'unixepoch') AS since, reasons, once
@@ -355,7 +337,25 @@ SELECT j.number AS journal, datetime(j.started_at / 1000, 'unixepoch') AS at, co
        coalesce(a.value ->> 'reason', i.common ->> 'reason', '') AS reason,
        json_extract(j.outcomes, '$[' || a.key || '].outcome') AS outcome
 FROM journal j JOIN intent i ON i.number = j.number, json_each(i.actions) a;
+CREATE VIEW inventory_now AS
+SELECT scope, id, manifest, address, file, template, applied, normalizer, deletion, writes, drift, merged,
+       CASE WHEN state = 'applied' AND stamp <= (SELECT settled FROM inventory_stamp s WHERE s.scope = inventory.scope)
+            THEN 'settled' ELSE state END AS state,
+       recheck_at, written_at, revision, remote, depends_on, formerly, private, outputs,
+       CASE WHEN state = 'applied' THEN coalesce(
+            (SELECT settled_at FROM inventory_stamp s WHERE s.scope = inventory.scope AND inventory.stamp <= s.settled), synced_at)
+            ELSE synced_at END AS synced_at,
+       CASE WHEN state = 'applied' THEN coalesce(
+            (SELECT settled_at FROM inventory_stamp s WHERE s.scope = inventory.scope AND inventory.stamp <= s.settled), healthy_at)
+            ELSE healthy_at END AS healthy_at
+FROM inventory;
+CREATE VIEW tracked AS
+SELECT address, scope, id, state, datetime(recheck_at / 1000, 'unixepoch') AS recheck_at,
+       datetime(nullif(written_at, 0) / 1000, 'unixepoch') AS written_at, revision, manifest, file,
+       deletion, writes, drift, merged, remote, depends_on, formerly, lower(hex(applied)) AS applied,
+       private IS NOT NULL OR outputs IS NOT NULL AS sealed
+FROM inventory_now;
 
 INSERT INTO epoch VALUES (1, 0, 0, 0, '');
 PRAGMA application_id = 1919118948;
-PRAGMA user_version = 17;
+PRAGMA user_version = 18;

@@ -103,6 +103,31 @@ mod tests {
     }
 
     #[test]
+    fn the_example_of_bitbucket_holds_and_nothing_near_it() {
+        let secret = b"It's a Secret to Everybody";
+        let good = "sha256=a4771c39fbe90f317c7824e83ddef3caae9cb3d976c214ace1f2937e133263c9";
+        for (body, expect) in [("Hello World!", true), ("Hello World?", false)] {
+            let headers = headers(&[("X-Hub-Signature", good)]);
+            assert_eq!(is_signed(Forge::Bitbucket, secret, &headers, body.as_bytes(), NOW), expect, "{body}");
+        }
+    }
+
+    /// By which the libraries of Standard Webhooks are tested, and GitLab signs.
+    #[test]
+    fn the_example_of_standard_webhooks_holds_and_nothing_near_it() {
+        let secret = b"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+        let headers = headers(&[
+            ("webhook-id", "msg_p5jXN8AQM9LWM0D4loKWxJek"),
+            ("webhook-timestamp", "1614265330"),
+            ("webhook-signature", "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="),
+        ]);
+        for (body, expect) in [(r#"{"test": 2432232314}"#, true), (r#"{"test":2432232314}"#, false)] {
+            let found = is_signed(Forge::Gitlab, secret, &headers, body.as_bytes(), 1_614_265_330);
+            assert_eq!(found, expect, "{body}");
+        }
+    }
+
+    #[test]
     fn each_forge_signs_in_its_own_header_and_in_no_other() {
         let (secret, body) = (b"a secret of sixteen bytes".as_slice(), b"\xff\x00 no text".as_slice());
         let (plain, tagged) = (hex(secret, body), format!("sha256={}", hex(secret, body)));

@@ -215,7 +215,7 @@ async fn carry_out(
     if whole && configured && converge.round.is_in_sync() {
         writing.end_recovery().await?;
     }
-    let is_pinned = !outlook.pins.kept.is_empty();
+    let is_pinned = !outlook.pins.is_empty();
     if whole && configured && !is_pinned && converge.round.is_in_sync() {
         let is_versioned = all_versioned(writing, &converge).await?;
         for converged in session.converged(&outlook.snapshots(), is_versioned) {

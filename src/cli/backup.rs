@@ -3,6 +3,7 @@
 use super::{
     Args, Exit, Host, Out,
     destination::{replaces_file, spares_own},
+    interrupt,
 };
 use crate::{
     config::Environment,
@@ -95,7 +96,9 @@ pub(super) async fn run(
             }
         }
         Host::Alone(state) => {
-            state.reader_of_some().await?.backup(&backup.file).await?;
+            let reader = state.reader_of_some().await?;
+            let copying = async { reader.backup(&backup.file).await.map_err(Failure::from) };
+            interrupt::until_signal(copying).await?;
             of_here(state)
         }
     };

@@ -1,13 +1,17 @@
-//! Where a verb writes a file that a person names: in place of nothing that is no file, and of nothing that this program
-//! stands on.
+//! Where a verb writes a file that a person names: in place of nothing that this program stands on, and of no pipe or disk. A
+//! file is written whole or stays as it was where its folder lets it, and it has one name; a backup takes the place of a file alone,
+//! and of no link.
 
 use super::Args;
 use crate::{
     config::{self, Environment, Whereabouts},
     failure::Failure,
+    file::replace_open,
 };
 use std::{
     fs,
+    io::{self, ErrorKind},
+    os::unix::fs::{FileTypeExt as _, MetadataExt as _},
     path::{Component, Path, PathBuf, absolute},
 };
 
@@ -74,10 +78,69 @@ pub(super) fn replaces_file(file: &Path) -> Result<(), Failure> {
     ))
 }
 
+/// Refuses what is there and takes no content of a file: a pipe, which waits for whoever reads it, and a disk. A pipe that a shell has
+/// opened (`/dev/stdout`, `/dev/fd/63`) has a reader, whether it has a place or not.
+pub(super) fn takes_content(file: &Path) -> Result<(), Failure> {
+    let Some(found) = fs::canonicalize(file).and_then(fs::metadata).ok() else { return Ok(()) };
+    let kind = found.file_type();
+    let what = if kind.is_fifo() && is_open(file) {
+        return Ok(());
+    } else if kind.is_fifo() {
+        "a pipe"
+    } else if kind.is_block_device() {
+        "a block device"
+    } else {
+        return Ok(());
+    };
+    Err(Failure::hinted(format!("{} is {what}", file.display()), "name a file"))
+}
+
+/// True for the name of what a process has open, and for a link to one. The name leads further, to the place of what is open.
+fn is_open(file: &Path) -> bool {
+    let is_of_process = |file: &Path| {
+        let folder = file.parent().and_then(|folder| fs::canonicalize(folder).ok());
+        folder.is_some_and(|folder| folder.starts_with("/proc"))
+    };
+    is_of_process(file) || fs::read_link(file).is_ok_and(|aim| is_of_process(&aim))
+}
+
+/// Writes a file, whole and at the place that links lead to. What is there and is no file gets the content as it comes, and so does
+/// one that has other names, which are to show it too.
+pub(super) fn write(file: &Path, content: &[u8]) -> io::Result<()> {
+    let place = match fs::metadata(file) {
+        Ok(found) if found.is_file() && found.nlink() == 1 => fs::canonicalize(file).ok(),
+        Err(error) if error.kind() == ErrorKind::NotFound => place(file),
+        _ => None,
+    };
+    let Some(place) = place else { return fs::write(file, content) };
+    match replace_open(&place, content) {
+        // It may be written to though its folder may not, and though a new one cannot be given to its owner; and one that is mounted by
+        // itself cannot be replaced.
+        Err(error) if is_fixed(&error) && place.exists() => fs::write(place, content),
+        written => written,
+    }
+}
+
+/// True where a file cannot be replaced, and can be written to perhaps.
+fn is_fixed(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::PermissionDenied
+            | ErrorKind::ReadOnlyFilesystem
+            | ErrorKind::ResourceBusy
+            // Of an owner whom the user namespace of this process does not know.
+            | ErrorKind::InvalidInput
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::symlink;
+    use std::{
+        io::Read as _,
+        os::{fd::AsRawFd as _, unix::fs::symlink},
+        process::Command,
+    };
 
     #[test]
     fn what_the_program_stands_on_is_spared_whatever_leads_there() {
@@ -141,5 +204,49 @@ mod tests {
         for name in ["file", "new", "nosuch/x"] {
             replaces_file(&at(name)).unwrap();
         }
+    }
+
+    #[test]
+    fn a_pipe_is_refused_and_what_has_no_end_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        assert!(Command::new("mkfifo").arg(at("pipe")).status().unwrap().success());
+        symlink(at("pipe"), at("link")).unwrap();
+        for name in ["pipe", "link"] {
+            let failure = takes_content(&at(name)).unwrap_err();
+            assert!(failure.to_string().ends_with("is a pipe"), "{failure}");
+        }
+        // A shell that has one open has a reader for it.
+        let open = fs::File::options().read(true).write(true).open(at("pipe")).unwrap();
+        let opened = PathBuf::from(format!("/proc/self/fd/{}", open.as_raw_fd()));
+        symlink(&opened, at("out")).unwrap();
+        fs::write(at("file"), "").unwrap();
+        for path in [at("file"), at("new"), at("nosuch/x"), "/dev/null".into(), opened, at("out")] {
+            takes_content(&path).unwrap();
+        }
+        write(Path::new("/dev/null"), b"gone").unwrap();
+    }
+
+    #[test]
+    fn a_file_is_written_whole_wherever_links_lead() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        symlink("file", at("link")).unwrap();
+        write(&at("link"), b"old").unwrap();
+        let mut open = fs::File::open(at("file")).unwrap();
+        write(&at("link"), b"newer").unwrap();
+        assert!(fs::symlink_metadata(at("link")).unwrap().is_symlink());
+        assert_eq!(fs::read_to_string(at("file")).unwrap(), "newer");
+        let mut before = String::new();
+        open.read_to_string(&mut before).unwrap();
+        assert_eq!(before, "old", "what was there is not written over");
+        fs::hard_link(at("file"), at("other")).unwrap();
+        write(&at("link"), b"newest").unwrap();
+        assert_eq!(fs::read_to_string(at("other")).unwrap(), "newest", "another name of it");
+        fs::remove_file(at("other")).unwrap();
+        for (name, kind) in [("nosuch/x", ErrorKind::NotFound), ("", ErrorKind::IsADirectory)] {
+            assert_eq!(write(&at(name), b"no").unwrap_err().kind(), kind);
+        }
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
     }
 }

@@ -46,7 +46,8 @@ impl Ended {
         Ended { outcomes: outcomes.collect(), messages, timed_out: converge.timed_out }
     }
 
-    /// Takes in what a daemon says. What goes on meanwhile is for `sync --json`, and how it ended is said by the exit code.
+    /// Takes in what a daemon says. What goes on meanwhile is for `sync --json`, and how it ended is said by the exit code; why a scope
+    /// is not in sync by then is at the end.
     pub(super) fn hear(&mut self, line: &SyncLine) {
         match line {
             SyncLine::Revision { .. } | SyncLine::Begun { .. } => {}
@@ -106,7 +107,9 @@ mod tests {
             SyncLine::End {
                 outcome: SyncOutcome::TimedOut,
                 outcomes: BTreeMap::new(),
-                left: [("zones/example.com".to_owned(), "waiting".to_owned())].into(),
+                left: [("zones/example.com", "waiting"), ("zones/example.net", "failed: answered 503")]
+                    .map(|(scope, stance)| (scope.to_owned(), stance.to_owned()))
+                    .into(),
                 invalid: false,
                 missed: false,
                 milliseconds: 3,
@@ -125,6 +128,7 @@ mod tests {
             "messages": [
                 "Zone/example.com#www/A is Degraded: no",
                 "zones/example.com is waiting",
+                "zones/example.net is failed: answered 503",
                 "hint: to see why: reconciled status",
             ],
             "timedOut": true,

@@ -3,7 +3,7 @@
 use super::{Out, import::ImportArgs};
 use crate::{
     failure::Failure,
-    operation::{Chosen, free_name, split},
+    operation::{Chosen, free_name, split, tell_owners},
     registry::{self, Foreign, Taken},
 };
 use reconciled_provider::{
@@ -60,6 +60,9 @@ pub(super) fn files(
             return Err(Failure::hinted(text, hint));
         }
         ask.choose(observer, &mut found, &mut chosen);
+        let mut owners = Vec::new();
+        tell_owners(&found, &mut owners);
+        owners.iter().for_each(|told| out.talk(told));
         let undeclarable = observer.undeclarable(&found);
         undeclarable.iter().for_each(|what| out.talk(&format!("left out: {what}")));
         lost += left_out.len() + undeclarable.len();

@@ -3,7 +3,7 @@
 use super::{
     Args, Exit, Host, Out,
     args::{Format, PlanArgs, SelectionArgs},
-    destination::spares_own,
+    destination::{self, spares_own, takes_content},
     host,
 };
 use crate::{
@@ -43,6 +43,7 @@ pub(super) async fn run(
         ));
     }
     if let Some(file) = &plan.out {
+        takes_content(file)?;
         spares_own(file, args, &environment)?;
     }
     let host = Host::look(args, &environment, out).await?;
@@ -207,7 +208,7 @@ impl PlanFile {
     fn write(&self, path: &Path) -> Result<(), Failure> {
         let text = serde_json::to_vec_pretty(self)
             .map_err(|e| Failure::plain(format!("the plan cannot be written as JSON: {e}")))?;
-        fs::write(path, text).map_err(|e| {
+        destination::write(path, &text).map_err(|e| {
             let hint = match e.kind() {
                 ErrorKind::NotFound => "make its folder first, or name another file",
                 ErrorKind::IsADirectory => "name a file in it",

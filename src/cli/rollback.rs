@@ -114,6 +114,9 @@ fn tell(done: &RolledBack, out: &mut Out) {
     for address in done.handed_over.iter().take(SHOWN) {
         out.talk(&format!("warning: {address} is not kept: {} has it no longer", done.source));
     }
+    for fields in done.left_alone.iter().take(SHOWN) {
+        out.talk(&format!("warning: {fields} stays as the remote has it: `reconciled/ignore`"));
+    }
     if let [pin] = &done.pins[..] {
         out.talk(&format!("hint: to let it go on: reconciled resume {}", pin.address));
     } else if !done.pins.is_empty() {

@@ -5,9 +5,11 @@ use crate::{
     config::{Environment, Period},
     failure::Failure,
     operation::{self, Meant, ResumeAsk, Resumed, SuspendAsk, Suspended},
-    session::by_files,
+    session::{Session, by_files},
+    store::Db,
 };
 use clap::Args as ClapArgs;
+use reconciled_engine::{Desired, Store};
 
 /// Most rollbacks that are listed.
 const SHOWN: usize = 20;
@@ -133,7 +135,13 @@ pub(super) async fn resume(
         Host::Daemon(client) => client.post("/v1/resume", &ask).await?,
         Host::Alone(state) => {
             let db = state.writer().await?;
-            let result = operation::resume(&db, None, &ask, &actor(&environment), state.clock.now()).await;
+            let (actor, now) = (actor(&environment), state.clock.now());
+            let mut result = operation::resume(&db, None, &ask, &actor, now).await;
+            if result.is_err()
+                && let Some(desired) = declared(args, &ask.meant, &environment, &db).await
+            {
+                result = operation::resume(&db, Some(&desired), &ask, &actor, now).await;
+            }
             db.close().await;
             result?
         }
@@ -167,6 +175,18 @@ pub(super) async fn resume(
         }
     }
     Ok(Exit::Good)
+}
+
+/// What sources declare, where an address means nothing that the state knows: a commit may have moved what is rolled back. None
+/// where that cannot be read, as nobody waits for that to let go of something.
+async fn declared(args: &Args, meant: &Meant, environment: &Environment, db: &Db) -> Option<Desired> {
+    let is_address = meant.address.as_ref().is_some_and(|address| address.contains('/'));
+    if !is_address || db.pins().await.ok()?.is_empty() {
+        return None;
+    }
+    let session = Session::open(args.config.as_deref(), environment.clone()).await.ok()?;
+    let snapshots = session.in_force(db).await.ok()?;
+    Some(session.load(snapshots, db).await.ok()?.desired)
 }
 
 /// `--for`, in milliseconds.

@@ -171,6 +171,7 @@ mod tests {
             lacking: &[],
             entries: &views,
             ailing: &Default::default(),
+            renamed: &Default::default(),
             known: &kinds,
             host: &config.host,
             owners: &manifest::Owners::new(),

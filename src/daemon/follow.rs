@@ -22,7 +22,7 @@ use crate::{
     config::SourceConfig,
     failure::{Failure, chain},
     manifest::KnownSecrets,
-    session::{Session, Snapshot, SourceAsk, Writing, local_places, siblings},
+    session::{Session, Siblings, Snapshot, SourceAsk, Writing, is_local},
     source::SourceError,
 };
 use futures_util::future::BoxFuture;
@@ -118,7 +118,7 @@ pub(super) struct Loop {
     hints: Arc<Hints>,
     sources: BTreeMap<Arc<str>, Source>,
     /// The others of its repository, by source.
-    siblings: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
+    siblings: Arc<Siblings>,
     polls: Polls,
     /// Counts the times that polls began.
     round: u64,
@@ -182,7 +182,6 @@ pub(super) fn follow(
         was_in_force: None,
     };
     let sources = session.config.sources.iter().map(|c| (c.name.clone(), source(c))).collect();
-    let siblings = siblings(&session.config);
     let hints = Arc::<Hints>::default();
     let follower = Follower { questions: send, hints: hints.clone(), shown: shown.clone() };
     let (askers, outlook) = (Vec::new(), InForce::default());
@@ -195,7 +194,7 @@ pub(super) fn follow(
         questions,
         hints,
         sources,
-        siblings,
+        siblings: Arc::default(),
         polls: Polls::default(),
         round: 0,
         rotated: None,
@@ -279,7 +278,7 @@ impl Loop {
         };
         // To ask a repository on this host costs nothing, and what is pushed to it is told of source by source: where nothing moved
         // none is read before what its push says is put down.
-        let is_far = |source: &Source| local_places(&self.session.config, &source.config).is_empty();
+        let is_far = |source: &Source| !is_local(&self.session.config, &source.config);
         idle()
             .filter(|(_, source)| source.due <= now || is_with(source) && is_far(source))
             .map(|(name, _)| name.clone())
@@ -295,6 +294,10 @@ impl Loop {
 
     /// Begins with what is in force, from the mirrors.
     async fn begin(&mut self) {
+        match self.session.siblings().await {
+            Ok(siblings) => self.siblings = siblings,
+            Err(failure) => tracing::error!(error = %failure, "sources of one repository cannot be told"),
+        }
         for (name, source) in &mut self.sources {
             let known = SourceAsk::of(self.writing.db.in_force(name).await.ok().flatten());
             source.was_in_force = known.in_force.clone();

@@ -178,6 +178,14 @@ macro_rules! forward_observer {
             ) -> bool {
                 self.inner.hides(scope, other, id)
             }
+            fn sends(
+                &self,
+                scope: &reconciled_provider::Scope,
+                other: &reconciled_provider::Scope,
+                id: &reconciled_provider::ResourceId,
+            ) -> bool {
+                self.inner.sends(scope, other, id)
+            }
             fn points_at(&self, scope: &reconciled_provider::Scope) -> Option<String> {
                 self.inner.points_at(scope)
             }
@@ -197,6 +205,14 @@ macro_rules! forward_observer {
                 seen: &'s reconciled_provider::Observation,
             ) -> Option<&'s reconciled_provider::Observed> {
                 self.inner.remains(scope, id, seen)
+            }
+            fn leaves_mark(
+                &self,
+                scope: &reconciled_provider::Scope,
+                id: &reconciled_provider::ResourceId,
+                seen: &reconciled_provider::Observation,
+            ) -> bool {
+                self.inner.leaves_mark(scope, id, seen)
             }
             fn is_owned_whole(&self, observed: &reconciled_provider::Observed) -> bool {
                 self.inner.is_owned_whole(observed)

@@ -3,6 +3,7 @@
 
 use super::{
     annotations::{self, Settings},
+    faulty::scope_name,
     substitute::{self, Token},
 };
 use reconciled_provider::{
@@ -34,6 +35,9 @@ pub(super) struct Document {
     pub(super) kind_span: Span,
     pub(super) content: Hash,
     pub(super) tokens: Vec<Token>,
+    /// Where it says for which hosts it is: what its scope may be called, as its name and the texts at the top of its spec have it. For
+    /// other hosts nobody looks at more of it.
+    pub(super) scope_names: Vec<Box<str>>,
     /// It says `template: true`.
     pub(super) is_template: bool,
     /// The envelope has errors: the manifest exists for others and is not normalized.
@@ -171,6 +175,7 @@ pub(super) fn read(
     let is_template = spec.get("template").is_some_and(is_true);
     let providers = reader.providers(&settings.providers, &spec);
     let faulty = problems[before..].iter().any(Problem::is_error);
+    let scope_names = if settings.hosts.is_some() { scope_names(&name, &spec) } else { Vec::new() };
     let document = Document {
         api_version,
         kind,
@@ -185,10 +190,19 @@ pub(super) fn read(
         kind_span,
         content,
         tokens,
+        scope_names,
         is_template,
         faulty,
     };
     Some((document, spec))
+}
+
+/// Longest name of a scope that is known: that of a zone.
+const LONGEST_SCOPE: usize = 255;
+
+fn scope_names(name: &str, spec: &Node) -> Vec<Box<str>> {
+    let texts = spec.entries().iter().filter_map(|(_, value)| value.as_str());
+    texts.chain([name]).filter(|text| text.len() <= LONGEST_SCOPE).filter_map(scope_name).collect()
 }
 
 fn meant_provider(spec: &Node) -> Option<(Arc<str>, Span)> {

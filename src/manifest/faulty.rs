@@ -102,16 +102,19 @@ impl Names {
         };
         let texts = of_spec.iter().filter_map(|(_, value)| value.as_str());
         for text in texts.chain([&*manifest.name]) {
-            if text.starts_with('/') || text.contains(char::is_whitespace) {
-                // A path or a sentence, and no name.
-                continue;
-            }
+            let Some(name) = scope_name(text) else { continue };
             self.is_open |= !text.is_ascii() || text.contains('\\') || text.contains("${");
-            self.all.insert(text.trim_end_matches('.').to_ascii_lowercase().into());
+            self.all.insert(name);
         }
     }
 
     fn have(&self, name: &str) -> bool {
         self.is_open || self.all.contains(name)
     }
+}
+
+/// The name that a scope may have of this text; none for a path or a sentence.
+pub(super) fn scope_name(text: &str) -> Option<Box<str>> {
+    let is_name = !text.starts_with('/') && !text.contains(char::is_whitespace);
+    is_name.then(|| text.trim_end_matches('.').to_ascii_lowercase().into())
 }

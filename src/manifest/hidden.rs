@@ -2,14 +2,16 @@
 //! resource makes it.
 //!
 //! Guarantees: names what has to be mended wherever [`Inputs::may_hide`](reconciled_provider::Inputs::may_hide) says yes of this entry, and
-//! for each scope that only manifests in error declare; what the host would not let a source declare hides nothing.
+//! for each scope that only manifests in error declare; what the host would not let a source declare hides nothing. Of what is for other
+//! hosts only what names its scope in clear is known.
 
 use super::{
     allowed,
     assemble::path,
     faulty::Suspect,
     inputs::hides_nothing,
-    read::{Loading, Side},
+    read::{Loading, Side, Unit},
+    standing::Standing,
 };
 use crate::config::Allow;
 use reconciled_engine::Hidden;
@@ -26,8 +28,55 @@ struct Unknown {
     suspects: Vec<(Suspect, Arc<str>)>,
 }
 
-/// What is hidden; `aside` are the scopes that only manifests in error declare, each with the source and the file of one that may.
+/// A manifest that is for other hosts.
+struct ForOthers {
+    source: Arc<str>,
+    /// `GROUP/KIND`.
+    kind: String,
+    names: Vec<Box<str>>,
+    /// The entries that it names, if it names any.
+    providers: Vec<Arc<str>>,
+    told: String,
+}
+
+impl ForOthers {
+    fn of(loading: &Loading<'_>, unit: &Unit) -> Option<ForOthers> {
+        let hosts =
+            unit.document.settings.hosts.as_ref().filter(|_| unit.standing == Standing::Unselected)?;
+        Some(ForOthers {
+            source: loading.sides[unit.source].request.name.clone(),
+            kind: format!("{}/{}", unit.document.group(), unit.document.kind),
+            names: unit.document.scope_names.clone(),
+            providers: unit.document.providers.iter().map(|(name, _)| name.clone()).collect(),
+            told: format!("{} is for other hosts: {hosts}", unit.address),
+        })
+    }
+
+    fn declares(&self, source: &str, entry: &str, kind: &str, name: &str) -> bool {
+        let is_meant = self.providers.is_empty() || self.providers.iter().any(|named| **named == *entry);
+        *self.source == *source
+            && self.kind == kind
+            && is_meant
+            && self.names.iter().any(|own| **own == *name)
+    }
+}
+
+/// What is hidden, and what the same source has for other hosts; `aside` are the scopes that only manifests in error declare, each with
+/// the source and the file of one that may.
 pub(super) fn hidden(loading: &Loading<'_>, aside: BTreeMap<Scope, (Arc<str>, Arc<str>)>) -> Hidden {
+    let hidden = unread(loading, aside);
+    let for_others: Vec<ForOthers> =
+        loading.units.iter().filter_map(|unit| ForOthers::of(loading, unit)).collect();
+    if for_others.is_empty() {
+        return hidden;
+    }
+    hidden.and_for_others(move |source, entry, kind, name| {
+        let found = for_others.iter().find(|one| one.declares(source, entry, kind, name));
+        found.map(|one| one.told.clone())
+    })
+}
+
+fn unread(loading: &Loading<'_>, aside: BTreeMap<Scope, (Arc<str>, Arc<str>)>) -> Hidden {
     if aside.is_empty() && hides_nothing(loading) {
         return Hidden::default();
     }

@@ -296,6 +296,8 @@ pub struct Request<'a> {
     pub entries: &'a [EntryView],
     /// Those of them that do not tell their kinds.
     pub ailing: &'a BTreeMap<Arc<str>, Ailing>,
+    /// Names that entries had, each with the one that it has by now: what was written before may name either.
+    pub renamed: &'a BTreeMap<Arc<str>, Arc<str>>,
     /// Every kind this program knows, configured or not.
     pub known: &'a Kinds,
     /// This host.
@@ -419,6 +421,7 @@ pub fn validate(files: &dyn Files, name: &str, types: &[EntryView], rules: Sourc
         lacking: &[],
         entries: types,
         ailing: &BTreeMap::new(),
+        renamed: &BTreeMap::new(),
         known: &known,
         host: &Host::default(),
         owners: &Owners::new(),

@@ -40,6 +40,7 @@ pub(super) fn settle(loading: &mut Loading<'_>) {
     if loading.mode == Mode::Anywhere {
         loading.entries = stand_ins(loading);
     }
+    call_by_todays_names(loading);
     let mut next = 0;
     // Who waits for an entry that cannot be used, by source and entry: one word for all of them.
     let mut waiting: BTreeMap<(usize, Arc<str>), Vec<usize>> = BTreeMap::new();
@@ -80,6 +81,21 @@ pub(super) fn settle(loading: &mut Loading<'_>) {
             let problem = waits(&unit.document.kind, units.len() - 1, ailing);
             let placed = place(loading, unit, problem, unit.document.kind_span);
             loading.sides[source].report(placed);
+        }
+    }
+}
+
+/// Has manifests of before an entry was renamed be for the one that it is now.
+fn call_by_todays_names(loading: &mut Loading<'_>) {
+    let renamed = loading.request.renamed;
+    let is_meant =
+        |unit: &&mut Unit| unit.document.providers.iter().any(|(name, _)| renamed.contains_key(name));
+    for unit in loading.units.iter_mut().filter(is_meant) {
+        // The document stays in the cache as it was written.
+        for (name, _) in &mut Arc::make_mut(&mut unit.document).providers {
+            if let Some(now) = renamed.get(&**name) {
+                *name = now.clone();
+            }
         }
     }
 }

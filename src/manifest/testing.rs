@@ -320,6 +320,7 @@ pub(crate) struct Setup {
     pub(crate) entries: Vec<EntryView>,
     pub(crate) host: Host,
     pub(crate) ailing: BTreeMap<Arc<str>, Ailing>,
+    pub(crate) renamed: BTreeMap<Arc<str>, Arc<str>>,
     pub(crate) secret: u8,
     pub(crate) owners: Owners,
     /// By name of the manifest and path; `secret:` before a value makes a secret of it.
@@ -337,6 +338,7 @@ impl Setup {
             entries: vec![entry("one")],
             host: Host { name: "h1".into(), labels },
             ailing: BTreeMap::new(),
+            renamed: BTreeMap::new(),
             secret: 1,
             owners: Owners::new(),
             outputs: BTreeMap::new(),
@@ -370,6 +372,7 @@ impl Setup {
                 lacking: &lacking,
                 entries: &self.entries,
                 ailing: &self.ailing,
+                renamed: &self.renamed,
                 known: &Kinds(kinds().0.iter().cloned().chain([other_kind()]).collect()),
                 host: &self.host,
                 owners: &self.owners,

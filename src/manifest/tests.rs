@@ -561,3 +561,12 @@ fn a_file_that_was_refused_is_told_with_the_reason() {
     setup.sources[0].1.refused = vec![Problem::error("a symbolic link").in_file("data.txt")];
     assert!(shown(&setup.once()).contains("`data.txt`: a symbolic link"), "{}", shown(&setup.once()));
 }
+
+#[test]
+fn what_names_an_entry_as_it_was_called_before_is_for_it() {
+    let mut setup = Setup::new(&[("a.yaml", &thing("a", "{provider: before, content: x}"))]);
+    setup.entries.push(entry("two"));
+    assert_eq!(good(&setup), "", "it is for another host");
+    setup.renamed = [("before".into(), "one".into())].into();
+    assert_eq!(good(&setup), "one/a content = x");
+}

@@ -58,6 +58,8 @@ fn same(before: &Desired, old: &Resource, after: &Desired, new: &Resource) -> bo
         && old.spec == new.spec
         && before.policies.get(old.policy) == after.policies.get(new.policy)
         && same_manifest(before.manifest(old.origin), after.manifest(new.origin))
+        // Those of a manifest were compared.
+        && (before.pinned.is_empty() && after.pinned.is_empty() || before.after(old) == after.after(new))
 }
 
 fn same_manifest(was: &ManifestMeta, is: &ManifestMeta) -> bool {

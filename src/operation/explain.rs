@@ -390,7 +390,8 @@ impl Look<'_> {
         Wanted {
             file: place.file.to_string(),
             line: place.line,
-            source: manifest.key.source().to_string(),
+            // Of the source that had it then, where another one has it by now.
+            source: pin.map_or(&manifest.key, |pin| &pin.manifest).source().to_string(),
             commit: pin.map_or(in_force, |pin| pin.commit.to_string()),
         }
     }

@@ -365,15 +365,20 @@ impl ImportAsk {
 }
 
 /// What carries somebody else's mark is declared too, but is not adopted without a word.
-fn tell_owners(found: &Found, messages: &mut Vec<String>) {
+pub(crate) fn tell_owners(found: &Found, messages: &mut Vec<String>) {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for resource in &found.resources {
         if let Owner::Other(owner) = &resource.owner {
             *counts.entry(owner).or_default() += 1;
         }
     }
+    // What a file holds is of no entry.
+    let place = match &*found.scope.provider {
+        "" => found.scope.name.to_string(),
+        _ => found.scope.to_string(),
+    };
     for (owner, count) in counts {
-        messages.push(format!("warning: {}: {count} marked as {owner}'s", found.scope));
+        messages.push(format!("warning: {place}: {count} marked as {owner}'s"));
         let hint = match owner == "octodns" || owner.starts_with("externaldns/") {
             true => format!("to take them over, annotate the manifest: reconciled/adopt: {owner}"),
             // Of another instance only a person takes something, by what was shown.

@@ -35,7 +35,7 @@ pub use forget::{ForgetAsk, Forgotten, forget, forgettable};
 pub use health::{
     MISSING, ManifestEntry, RESTORED, ResourceCondition, ResourceEntry, SourceHealth, UNSEEN, UNTRACKED, said,
 };
-pub(crate) use import::{Chosen, free_name, split};
+pub(crate) use import::{Chosen, free_name, split, tell_owners};
 pub use import::{ImportAsk, Imported, import};
 pub use notify::{NotifyTestAsk, notify_test};
 pub use plan::{Form, Insisted, PlanAnswer, PlanAsk, document, look_and_load, plan};

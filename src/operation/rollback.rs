@@ -54,6 +54,9 @@ pub struct RolledBack {
     /// What this source declared then and another one has now, which is not touched, as `ADDRESS of source NAME`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub handed_over: Vec<String>,
+    /// Fields that stay as the remote has them, since what was declared then or is now leaves them to it, as `ADDRESS: FIELD, FIELD`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_alone: Vec<String>,
 }
 
 /// Pins what `ask` means. Writes nothing to a remote: the next pass does.
@@ -102,6 +105,7 @@ pub async fn rollback(
         (!is_shared).then(|| newest.desired.manifest(of_others.origin).key.source())
     };
     let (mut pins, mut released, mut handed_over) = (Vec::new(), Vec::new(), Vec::new());
+    let mut left_alone = Vec::new();
     for place in was.keys().chain(is.keys()).copied().collect::<BTreeSet<_>>() {
         let (old, new) = (was.get(&place), is.get(&place));
         let Some(found) = new.or(old) else { continue };
@@ -124,6 +128,10 @@ pub async fn rollback(
             let pin = known.get(&(place.0.clone(), place.1.clone()));
             released.extend(pin.filter(|pin| pin.manifest.source() == &*source));
             continue;
+        }
+        if let (Some(then), Some(now)) = (old.and_then(|old| old.policy), new.and_then(|new| new.policy)) {
+            let fields = pin::policy(then, now).ignore;
+            left_alone.extend((!fields.is_empty()).then(|| format!("{address}: {}", fields.join(", "))));
         }
         pins.push(Pin {
             scope: place.0.clone(),
@@ -152,6 +160,7 @@ pub async fn rollback(
         pins: pins.iter().map(PinEntry::from).collect(),
         released: released.into_iter().map(PinEntry::from).collect(),
         handed_over,
+        left_alone,
     };
     db.commit(writes).await?;
     Ok(answer)
@@ -249,9 +258,13 @@ struct Found<'a> {
 }
 
 impl Found<'_> {
-    fn is_as(&self, other: &Found<'_>) -> bool {
-        let (mine, theirs) = (self.policy, other.policy);
-        self.template == other.template && (mine.is_none() || theirs.is_none() || mine == theirs)
+    /// True where this, put in place of the `newest`, would be what that is: of policies the more careful counts.
+    fn is_as(&self, newest: &Found<'_>) -> bool {
+        let is_as_careful = match (self.policy, newest.policy) {
+            (Some(then), Some(now)) => then == now || pin::policy(then, now) == *now,
+            _ => true,
+        };
+        self.template == newest.template && is_as_careful
     }
 }
 

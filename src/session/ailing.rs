@@ -57,6 +57,8 @@ pub(super) struct Entries {
     pub(super) views: Vec<EntryView>,
     /// Those that have not told their kinds.
     pub(super) ailing: BTreeMap<Arc<str>, Ailing>,
+    /// What they were called (`was`), for what was written under these names.
+    pub(super) renamed: BTreeMap<Arc<str>, Arc<str>>,
 }
 
 /// Returns once an entry has answered for the first time, whatever it said.
@@ -207,6 +209,13 @@ impl Session {
                 view.kinds = kinds;
             }
         }
-        Entries { views, ailing: patients.ailing() }
+        Entries { views, ailing: patients.ailing(), renamed: BTreeMap::new() }
+    }
+
+    /// The same for an earlier revision, which may name them as they were called then.
+    pub(super) fn entries_of_then(&self) -> Entries {
+        let entries = self.config.providers.iter();
+        let renamed = entries.filter_map(|entry| Some((entry.was.clone()?, entry.name.clone()))).collect();
+        Entries { renamed, ..self.entries() }
     }
 }

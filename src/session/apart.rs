@@ -4,25 +4,41 @@
 //! that came about: it cannot be read, refuses the commit, was not asked yet, or is at the commit with errors: what left may be in what
 //! cannot be read of it. It is told by the commits of sources that follow the same ref, and their errors, so that it holds for `plan`,
 //! `apply` and the daemon alike and after a restart. Of other refs it is enough that they answered since: the daemon says whether
-//! ([`Snapshot::awaits`]), to whoever plans for it as well. One that begins knows of none that has, and who has no daemon asks them. It
-//! deliberately keeps no declaration from counting.
+//! ([`Snapshot::awaits`]), to whoever plans for it as well. One that begins knows of none that has, and who has no daemon asks them, and asks
+//! those once more that were asked before another one was found to have moved. It deliberately keeps no declaration from counting.
 
-use super::{Outlook, Session, Snapshot, sources};
-use crate::config::{Config, GitRef, SourceConfig};
+use super::{Outlook, Session, Snapshot, desired::blocking, sources};
+use crate::{
+    config::{Config, GitRef, SourceConfig},
+    failure::Failure,
+};
 use reconciled_engine::{Desired, SourceState};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
 
+/// The other sources of its repository, by source.
+pub type Siblings = BTreeMap<Arc<str>, BTreeSet<Arc<str>>>;
+
 impl Session {
+    /// The other sources of the repository of each; they have a url in common, or two that lead to one place on this host. Looked for
+    /// once: a place may hang, and what waits for it must wait no second time.
+    pub async fn siblings(&self) -> Result<Arc<Siblings>, Failure> {
+        let found = self.siblings.get_or_try_init(|| {
+            let config = self.config.clone();
+            blocking(move || Ok(Arc::new(siblings(&config))))
+        });
+        found.await.cloned()
+    }
+
     /// Has sources wait with what they delete for those that are behind, or of which not all can be read.
-    pub(super) fn await_who_is_behind(&self, outlook: &mut Outlook) {
+    pub(super) fn await_who_is_behind(&self, siblings: &Siblings, outlook: &mut Outlook) {
         let Outlook { withheld, desired, .. } = &*outlook;
         let is_whole = |name: &Arc<str>| {
             !withheld.contains(name) && desired.sources.get(name).is_some_and(SourceState::is_whole)
         };
-        let mut awaited = apart(&self.config, &outlook.snapshots, is_whole);
+        let mut awaited = apart(&self.config, siblings, &outlook.snapshots, is_whole);
         for snapshot in &outlook.snapshots {
             if let Some(other) = &snapshot.awaits {
                 awaited.entry(snapshot.name.clone()).or_insert_with(|| other.clone());
@@ -37,20 +53,36 @@ impl Session {
 }
 
 /// Has `snapshots` wait for sources of other refs that could not be asked beside them.
-pub(super) fn await_unasked(config: &Config, snapshots: &mut [Snapshot]) {
+pub(super) fn await_unasked(config: &Config, siblings: &Siblings, snapshots: &mut [Snapshot]) {
     let mut awaited = BTreeMap::new();
-    for (name, others) in siblings(config) {
+    for (name, others) in siblings {
         let is_unasked = |other: &&Arc<str>| {
             let may_pass = |there: &Snapshot| there.behind.as_ref().is_some_and(|error| error.may_pass());
-            follows(config, other) != follows(config, &name) && at(snapshots, other).is_none_or(may_pass)
+            follows(config, other) != follows(config, name) && at(snapshots, other).is_none_or(may_pass)
         };
         if let Some(other) = others.iter().find(is_unasked) {
             awaited.insert(name, other.clone());
         }
     }
     for snapshot in snapshots.iter_mut().filter(|snapshot| !is_chosen(snapshot)) {
-        snapshot.awaits = awaited.remove(&snapshot.name);
+        snapshot.awaits = awaited.remove(&snapshot.name).or(snapshot.awaits.take());
     }
+}
+
+/// Of the sources `moved` one of the repository of `source`, with another ref, that was not told of both at once: what left it may be in
+/// this one since that was asked.
+pub(super) fn left_by<'m>(
+    config: &Config,
+    siblings: &Siblings,
+    source: &SourceConfig,
+    moved: &'m BTreeSet<Arc<str>>,
+) -> Option<&'m Arc<str>> {
+    let others = siblings.get(&source.name)?;
+    let is_told_apart = |other: &&Arc<str>| {
+        let other = config.sources.iter().find(|one| one.name == **other);
+        other.is_some_and(|other| other.reference != source.reference && !other.shares_remote(source))
+    };
+    moved.iter().filter(|other| others.contains(*other)).find(is_told_apart)
 }
 
 /// Has `snapshots` wait for sources of other refs as a daemon has them wait, by what it has `in_force`; not for those that it will have
@@ -71,8 +103,8 @@ pub fn await_alike(
     }
 }
 
-/// The other sources of its repository, by source; they have a url in common, or two that lead to one place on this host.
-pub fn siblings(config: &Config) -> BTreeMap<Arc<str>, BTreeSet<Arc<str>>> {
+/// See [`Session::siblings`]. Blocks.
+fn siblings(config: &Config) -> Siblings {
     let places = |source: &SourceConfig| -> BTreeSet<String> {
         let written = source.urls.iter().map(|url| sources::repository(config, url));
         let found = sources::local_places(config, source).into_iter();
@@ -80,7 +112,7 @@ pub fn siblings(config: &Config) -> BTreeMap<Arc<str>, BTreeSet<Arc<str>>> {
     };
     let all: Vec<(&Arc<str>, BTreeSet<String>)> =
         config.sources.iter().map(|source| (&source.name, places(source))).collect();
-    let mut siblings: BTreeMap<Arc<str>, BTreeSet<Arc<str>>> = BTreeMap::new();
+    let mut siblings = Siblings::new();
     for (name, places) in &all {
         let others = all.iter().filter(|(other, theirs)| other != name && !theirs.is_disjoint(places));
         let others = others.map(|(other, _)| Arc::clone(other)).collect();
@@ -94,20 +126,21 @@ pub fn siblings(config: &Config) -> BTreeMap<Arc<str>, BTreeSet<Arc<str>>> {
 /// may be anything all the same.
 fn apart(
     config: &Config,
+    siblings: &Siblings,
     snapshots: &[Snapshot],
     is_whole: impl Fn(&Arc<str>) -> bool,
 ) -> BTreeMap<Arc<str>, Arc<str>> {
     let mut apart = BTreeMap::new();
-    for (name, others) in siblings(config) {
-        let Some(snapshot) = at(snapshots, &name) else { continue };
+    for (name, others) in siblings {
+        let Some(snapshot) = at(snapshots, name) else { continue };
         let is_elsewhere =
             |there: &Snapshot| !is_chosen(snapshot) && !is_chosen(there) && !meet(snapshot, there);
         let is_behind = |other: &&Arc<str>| {
-            let is_alike = follows(config, other) == follows(config, &name);
+            let is_alike = follows(config, other) == follows(config, name);
             is_alike && (!is_whole(other) || at(snapshots, other).is_none_or(is_elsewhere))
         };
         if let Some(other) = others.iter().find(is_behind) {
-            apart.insert(name, other.clone());
+            apart.insert(name.clone(), other.clone());
         }
     }
     apart
@@ -134,7 +167,7 @@ fn meet(one: &Snapshot, other: &Snapshot) -> bool {
 mod tests {
     use super::*;
     use crate::{
-        config::parse,
+        config::{Environment, parse},
         source::{FolderTree, Limits, SourceError},
     };
     use reconciled_provider::SourceFile;
@@ -187,6 +220,25 @@ mod tests {
         assert!(of("c").is_empty());
     }
 
+    #[tokio::test]
+    async fn sources_of_one_repository_are_looked_for_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let [file, repo, link] = ["config.yaml", "repo.git", "link.git"].map(|name| dir.path().join(name));
+        std::fs::create_dir(&repo).unwrap();
+        let source = |name: &str, place: &Path| {
+            format!("  - {{name: {name}, url: {}, allow: all}}\n", place.display())
+        };
+        let sources = source("a", &repo) + &source("b", &link);
+        let state = dir.path().join("state");
+        std::fs::write(&file, format!("stateDir: {}\nsources:\n{sources}", state.display())).unwrap();
+        let session = Session::open(Some(&file), Environment::of([])).await.unwrap();
+        let found = session.siblings().await.unwrap();
+        std::os::unix::fs::symlink(&repo, &link).unwrap();
+        // Whoever asked the file system again would be told otherwise, or nothing while the place hangs.
+        assert_ne!(siblings(&session.config), *found);
+        assert_eq!(session.siblings().await.unwrap(), found);
+    }
+
     #[test]
     fn who_is_ahead_of_a_source_of_the_same_ref_awaits_it() {
         let config = config(&[
@@ -202,7 +254,7 @@ mod tests {
         };
         let named = |name: &str, revision: &str| Snapshot { is_named: true, ..at(name, revision) };
         let check_with = |broken: &str, snapshots: Vec<Snapshot>, expect: &[(&str, &str)]| {
-            let found = apart(&config, &snapshots, |name| **name != *broken);
+            let found = apart(&config, &siblings(&config), &snapshots, |name| **name != *broken);
             let found: Vec<(&str, &str)> = found.iter().map(|(name, other)| (&**name, &**other)).collect();
             assert_eq!(found, expect);
         };
@@ -239,7 +291,7 @@ mod tests {
         let check = |tags: Option<Snapshot>, expect: [Option<&str>; 2]| {
             let mut snapshots = vec![at("a", "2"), at("b", "")];
             snapshots.extend(tags);
-            await_unasked(&config, &mut snapshots);
+            await_unasked(&config, &siblings(&config), &mut snapshots);
             let awaits = |index: usize| snapshots[index].awaits.as_deref();
             assert_eq!([awaits(0), awaits(1)], expect);
         };

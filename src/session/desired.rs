@@ -3,7 +3,7 @@
 use super::{
     KnownOutputs, Pins, Session, Snapshot,
     ailing::Entries,
-    apart::await_unasked,
+    apart::{Siblings, await_unasked, left_by},
     newest::set_aside,
     reconfigured::reconfigured,
     sources::{self, Called, Known, TreeFiles},
@@ -179,7 +179,7 @@ impl Outlook {
 impl Session {
     /// Polls the sources that are meant. Nothing is parsed yet.
     pub async fn snapshots(&self, ask: &Ask, store: &dyn Store) -> Result<Vec<Snapshot>, Failure> {
-        let named = self.named(ask)?;
+        let (named, siblings) = (self.named(ask)?, self.siblings().await?);
         // Sources of one remote ask it once.
         let wished = Instant::now();
         if let Some(folder) = &ask.folder {
@@ -191,7 +191,7 @@ impl Session {
             for source in self.config.sources.iter().filter(|s| s.name != named.name) {
                 snapshots.extend(self.snapshot(source, ask, store, false, wished).await?);
             }
-            await_unasked(&self.config, &mut snapshots);
+            await_unasked(&self.config, &siblings, &mut snapshots);
             return Ok(snapshots);
         }
         if self.config.sources.is_empty() {
@@ -205,8 +205,40 @@ impl Session {
             let is_meant = named.as_ref().is_none_or(|named| named.name == source.name);
             snapshots.extend(self.snapshot(source, ask, store, is_meant, wished).await?);
         }
-        await_unasked(&self.config, &mut snapshots);
+        self.ask_again(ask, store, &siblings, &mut snapshots).await?;
+        await_unasked(&self.config, &siblings, &mut snapshots);
         Ok(snapshots)
+    }
+
+    /// Asks sources once more that were asked before one of their repository, with another ref, was found to have moved: what left that one
+    /// may be in them since. What moved between both answers awaits the other one, which would have to be asked again in turn.
+    async fn ask_again(
+        &self,
+        ask: &Ask,
+        store: &dyn Store,
+        siblings: &Siblings,
+        snapshots: &mut [Snapshot],
+    ) -> Result<(), Failure> {
+        let mut moved = BTreeSet::new();
+        for snapshot in snapshots.iter_mut().rev().filter(|snapshot| !snapshot.is_named) {
+            let Some(source) = self.config.sources.iter().find(|s| s.name == snapshot.name) else { continue };
+            if let Some(other) = left_by(&self.config, siblings, source, &moved) {
+                let is_meant = ask.source.as_ref().is_none_or(|named| **named == *source.name);
+                match self.snapshot(source, ask, store, is_meant, Instant::now()).await? {
+                    Some(again) => {
+                        let has_moved = again.revision != snapshot.revision;
+                        *snapshot = Snapshot { awaits: has_moved.then(|| other.clone()), ..again };
+                    }
+                    // It cannot be had any more: what left the other one may be in it.
+                    None => snapshot.awaits = Some(other.clone()),
+                }
+            }
+            let known = Known::of(store.in_force(&snapshot.name).await?);
+            if known.in_force.as_ref() != Some(&snapshot.revision) {
+                moved.insert(snapshot.name.clone());
+            }
+        }
+        Ok(())
     }
 
     /// Has `tree` stand for the sources `meant` at the commit `revision`, beside what is in force of the others.
@@ -314,7 +346,8 @@ impl Session {
             false => self.in_place(snapshots, loaded, &entries, store).await?,
         };
         self.keep_what_is_newer(&mut outlook, &refused, &entries, store).await?;
-        self.await_who_is_behind(&mut outlook);
+        let siblings = self.siblings().await?;
+        self.await_who_is_behind(&siblings, &mut outlook);
         Ok(Outlook { ailing, ..outlook })
     }
 
@@ -417,6 +450,7 @@ impl Session {
                 lacking: &lacking,
                 entries: &entries.views,
                 ailing: &entries.ailing,
+                renamed: &entries.renamed,
                 known: &known,
                 host: &config.host,
                 owners: &owners,

@@ -21,7 +21,7 @@ mod state;
 mod suspended;
 mod writer;
 
-pub use apart::{await_alike, siblings};
+pub use apart::{Siblings, await_alike};
 pub use desired::{Ask, Folder, Outlook, SourceAsk};
 pub use fast::Standing;
 pub use outputs::KnownOutputs;
@@ -30,7 +30,8 @@ pub use problems::{FROZEN, source_of};
 pub use renamed::{renames, take_along};
 pub(crate) use sources::oid;
 pub use sources::{
-    Called, Snapshot, TreeFiles, is_at, judge_pushed, local_places, reach, reference, tree_limits, verify,
+    Called, Snapshot, TreeFiles, is_at, is_local, judge_pushed, local_places, reach, reference, tree_limits,
+    verify,
 };
 pub use state::{HostState, wrong_entries};
 pub use suspended::{by_files, by_windows, outside};
@@ -60,6 +61,7 @@ use std::{
     sync::{Arc, Mutex},
     time::Duration,
 };
+use tokio::sync::OnceCell;
 
 /// How long one read of a scope may take in all. A provider's own `timeout` bounds each call.
 const READ_LIMIT: Duration = Duration::from_secs(300);
@@ -89,6 +91,7 @@ pub struct Session {
     /// The secrets of this host.
     pub secrets: Arc<HostSecrets>,
     mirrors: Arc<Mirrors>,
+    siblings: OnceCell<Arc<Siblings>>,
     /// Entries that do not tell their kinds.
     infirmary: ailing::Infirmary,
     /// What was parsed before: only blobs that changed are parsed again.
@@ -231,6 +234,7 @@ impl Session {
             views,
             secrets,
             mirrors: Arc::default(),
+            siblings: OnceCell::new(),
             infirmary,
             cache: Arc::default(),
             earlier: Default::default(),

@@ -5,7 +5,7 @@ use crate::{
     failure::Failure,
     manifest::{Output, Outputs, output_at},
 };
-use reconciled_engine::{Desired, Pin, PutOut, Store, ready};
+use reconciled_engine::{Desired, Pin, PutOut, Store, pin::Standing, ready};
 use reconciled_provider::{ManifestKey, Reference, ResourceId, Scope};
 use serde_json::{Map, Value as Json};
 use std::{
@@ -37,7 +37,10 @@ impl KnownOutputs {
             return Ok(KnownOutputs::default());
         }
         let mut pins = store.pins().await?;
-        pins.retain(|pin| desired.sources.contains_key(pin.manifest.source()) && !pin.is_over(desired, now));
+        pins.retain(|pin| {
+            desired.sources.contains_key(pin.manifest.source())
+                && pin.standing(desired, now) == Standing::Kept
+        });
         let declared = places(manifests, desired, &pins);
         let tracked_for = tracked_for(&declared, desired, store).await?;
         KnownOutputs::read_of(declared, tracked_for, store).await
@@ -113,7 +116,7 @@ fn places(
         }
     }
     for pin in pins.iter().filter(|pin| pin.declared) {
-        if let Some(scopes) = found.get_mut(&pin.manifest) {
+        if let Some(scopes) = found.get_mut(pin.heir(desired).unwrap_or(&pin.manifest)) {
             scopes.insert(pin.scope.clone());
         }
     }

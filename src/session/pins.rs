@@ -9,10 +9,14 @@ use crate::{
     manifest::{Cache, Loaded, Owners, Reported},
     text::short_commit,
 };
-use reconciled_engine::{Desired, Pin, SourceState, Store, Write, pin::put_back, store::Event};
+use reconciled_engine::{
+    Desired, Pin, SourceState, Store, Write,
+    pin::{Ending, Standing, put_back},
+    store::Event,
+};
 use reconciled_provider::Problem;
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -22,21 +26,26 @@ use std::{
 pub struct Pins {
     /// In effect.
     pub kept: Vec<Pin>,
-    /// Over: by time, or because a commit changed the resource.
-    pub over: Vec<Pin>,
+    /// Of resources that may be declared by what does not count here and now: they go on with that.
+    pub unseen: Vec<Pin>,
+    /// Over, and why.
+    pub over: Vec<(Pin, Ending)>,
 }
 
 impl Pins {
+    /// True when nothing is pinned any more.
+    pub fn is_empty(&self) -> bool {
+        self.kept.is_empty() && self.unseen.is_empty()
+    }
+
     /// When the next one is over by itself.
     pub fn next(&self) -> Option<Duration> {
-        self.kept.iter().filter_map(|pin| pin.until).min()
+        self.kept.iter().chain(&self.unseen).filter_map(|pin| pin.until).min()
     }
 
     /// What ends those that are over.
     pub fn endings(&self, now: Duration) -> Vec<Write> {
-        let ending = |pin: &Pin| {
-            let by_time = pin.until.is_some_and(|until| now >= until);
-            let why = if by_time { "its time is over" } else { "a commit changed it" };
+        let ending = |(pin, why): &(Pin, Ending)| {
             let event = Event {
                 at: now,
                 kind: "resume".into(),
@@ -52,17 +61,45 @@ impl Pins {
         self.over.iter().flat_map(ending).collect()
     }
 
-    /// What is pinned, for people: a line for each rollback of a source.
+    /// What is pinned, and what no longer is, for people: a line for each rollback of a source.
     pub fn messages_of(&self, source: &str) -> Vec<String> {
-        let mut groups: BTreeMap<(&str, &str, &str), usize> = BTreeMap::new();
-        for pin in self.kept.iter().filter(|pin| pin.manifest.source() == source) {
-            *groups.entry((&pin.label, &pin.actor, &pin.reason)).or_default() += 1;
+        let over = self.over.iter().map(|(pin, why)| (pin, Some(why)));
+        let pins = self.kept.iter().chain(&self.unseen).map(|pin| (pin, None)).chain(over);
+        let mut groups: BTreeMap<Told<'_>, Vec<&Pin>> = BTreeMap::new();
+        for (pin, why) in pins.filter(|(pin, _)| pin.manifest.source() == source) {
+            let Pin { label, actor, reason, .. } = pin;
+            groups.entry(Told { label, actor, reason, why }).or_default().push(pin);
         }
-        let line = |((label, actor, reason), count): ((&str, &str, &str), usize)| {
-            let what = if count == 1 { "1 resource is".into() } else { format!("{count} resources are") };
-            format!("note: source {source}: {what} kept at {label} by {actor}: {reason}")
+        groups.into_iter().map(|(told, pins)| told.line(source, &pins)).collect()
+    }
+}
+
+/// What is told in one line.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Told<'a> {
+    label: &'a str,
+    actor: &'a str,
+    reason: &'a str,
+    /// Why that is over; none while it goes on.
+    why: Option<&'a Ending>,
+}
+
+impl Told<'_> {
+    fn line(&self, source: &str, pins: &[&Pin]) -> String {
+        let Told { label, actor, reason, why } = self;
+        let count = pins.len();
+        let what = match (why, pins) {
+            // Who pushes what ends it does not know of it: then it matters which one.
+            (Some(_), [pin]) => format!("{} is", pin.address),
+            (_, [_]) => "1 resource is".to_owned(),
+            _ => format!("{count} resources are"),
         };
-        groups.into_iter().map(line).collect()
+        match why {
+            None => format!("note: source {source}: {what} kept at {label} by {actor}: {reason}"),
+            Some(why) => format!(
+                "note: source {source}: {what} no longer kept at {label}, as {actor} wished ({reason}): {why}"
+            ),
+        }
     }
 }
 
@@ -82,8 +119,11 @@ impl Session {
             if !desired.sources.contains_key(pin.manifest.source()) {
                 continue;
             }
-            let list = if pin.is_over(desired, now) { &mut pins.over } else { &mut pins.kept };
-            list.push(pin);
+            match pin.standing(desired, now) {
+                Standing::Kept => pins.kept.push(pin),
+                Standing::Unseen => pins.unseen.push(pin),
+                Standing::Over(why) => pins.over.push((pin, why)),
+            }
         }
         let mut groups: BTreeMap<(&str, &str), Vec<&Pin>> = BTreeMap::new();
         for pin in &pins.kept {
@@ -108,8 +148,15 @@ impl Session {
                 }
             };
             if let Some(problem) = problem {
-                freeze(desired, source);
-                reported.push(Reported { source: source.into(), problem });
+                // Who has it by now has it as the newest revision declares it.
+                let newest: &Desired = desired;
+                let heirs = group.iter().filter_map(|pin| pin.heir(newest));
+                let holders: BTreeSet<Arc<str>> =
+                    heirs.map(|key| key.source().into()).chain([source.into()]).collect();
+                for source in holders {
+                    freeze(desired, &source);
+                    reported.push(Reported { source, problem: problem.clone() });
+                }
             }
         }
         Ok((pins, reported))
@@ -177,7 +224,7 @@ impl Session {
             caches.entry(key).or_default().clone()
         };
         let given = (Owners::new(), outputs.clone());
-        let (_, loaded) = self.parse(snapshots, &self.entries(), given, cache).await?;
+        let (_, loaded) = self.parse(snapshots, &self.entries_of_then(), given, cache).await?;
         Ok(loaded)
     }
 

@@ -204,6 +204,11 @@ pub fn local_places(config: &Config, source: &SourceConfig) -> Vec<PathBuf> {
     paths.filter_map(|path| path.canonicalize().ok()).collect()
 }
 
+/// True where one of the source's urls is a place on this host, whether anything is there or not: asks no file system, which may hang.
+pub fn is_local(config: &Config, source: &SourceConfig) -> bool {
+    urls(config, source).unwrap_or_default().iter().any(|url| url.local_path().is_some())
+}
+
 /// The repository at one of a source's urls, in one spelling, whoever asks there: Git finds `a.git` as `a` too, and `a/.git`.
 pub(super) fn repository(config: &Config, url: &str) -> String {
     let url = absolute(config, url);

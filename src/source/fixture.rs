@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, OnceLock};
 
+use base64::{Engine as _, prelude::BASE64_STANDARD};
 use git2::{ObjectType, Oid as GitOid, Repository, Signature};
 use tempfile::TempDir;
 
@@ -166,6 +167,27 @@ impl Server {
 
     /// Answers 404 over TLS, with a certificate for `name` that signs itself; returns it as PEM too.
     pub(super) fn https(name: &str) -> (Self, String) {
+        Self::tls(name, |_, _| {
+            b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".to_vec()
+        })
+    }
+
+    /// The same of the repositories in `folder`, which Git itself serves to who shows `login`, `USER:PASSWORD`.
+    pub(super) fn git(name: &str, folder: &Path, login: &str) -> (Self, String) {
+        let shown = format!("Authorization: Basic {}\r\n", BASE64_STANDARD.encode(login));
+        let folder = folder.to_owned();
+        Self::tls(name, move |head, body| match head.contains(&shown) {
+            true => backend(&folder, head, body),
+            false => {
+                b"HTTP/1.1 401 Unauthorized\r\nWWW-Authenticate: Basic realm=\"git\"\r\nContent-Length: 0\r\n\
+                       Connection: close\r\n\r\n"
+                    .to_vec()
+            }
+        })
+    }
+
+    /// Answers every request, head and body, over TLS and closes.
+    fn tls(name: &str, answer: impl Fn(&str, &[u8]) -> Vec<u8> + Send + 'static) -> (Self, String) {
         let certified = rcgen::generate_simple_self_signed([name.to_owned()]).unwrap();
         let key = rustls::pki_types::PrivateKeyDer::Pkcs8(certified.key_pair.serialize_der().into());
         let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -183,13 +205,52 @@ impl Server {
             let mut tls = rustls::Stream::new(&mut session, &mut stream);
             let request = read_head(&mut tls);
             if !request.is_empty() {
+                let length = field(&request, "content-length").and_then(|length| length.parse().ok());
+                let mut body = vec![0; length.unwrap_or(0)];
+                tls.read_exact(&mut body).unwrap();
+                let answer = answer(&request, &body);
                 seen.lock().unwrap().push(request);
-                let _ = tls
-                    .write_all(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+                // The peer may have left.
+                let _ = tls.write_all(&answer).and_then(|()| tls.flush());
             }
         });
         (Self { address, requests }, certified.cert.pem())
     }
+}
+
+/// A field of an HTTP head.
+fn field<'h>(head: &'h str, name: &str) -> Option<&'h str> {
+    let mut fields = head.lines().filter_map(|line| line.split_once(": "));
+    fields.find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+}
+
+/// Asks `git http-backend`, as a web server does (CGI, RFC 3875).
+fn backend(folder: &Path, head: &str, body: &[u8]) -> Vec<u8> {
+    let mut words = head.split(' ');
+    let (method, target) = (words.next().unwrap(), words.next().unwrap());
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    let mut child = Command::new("git")
+        .arg("http-backend")
+        .env("GIT_PROJECT_ROOT", folder)
+        .env("GIT_HTTP_EXPORT_ALL", "1")
+        .env("REQUEST_METHOD", method)
+        .env("PATH_INFO", path)
+        .env("QUERY_STRING", query)
+        .env("CONTENT_TYPE", field(head, "content-type").unwrap_or_default())
+        .env("CONTENT_LENGTH", body.len().to_string())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the tests need git");
+    child.stdin.take().unwrap().write_all(body).unwrap();
+    let output = child.wait_with_output().unwrap().stdout;
+    let end = output.windows(4).position(|four| four == b"\r\n\r\n").expect("an answer") + 4;
+    let (fields, content) = output.split_at(end);
+    let fields = String::from_utf8_lossy(fields);
+    let status = field(&fields, "status").unwrap_or("200 OK");
+    let length = content.len();
+    let head = format!("HTTP/1.1 {status}\r\nContent-Length: {length}\r\nConnection: close\r\n{fields}");
+    [head.as_bytes(), content].concat()
 }
 
 fn listen(serve: impl Fn(TcpStream) + Send + 'static) -> SocketAddr {

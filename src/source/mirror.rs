@@ -376,6 +376,9 @@ impl Mirror {
             && accept_rewind != Some(to.oid)
             && is_rewound(in_force)?
         {
+            if is_here(in_force.into())? {
+                self.withdraw(&repository, in_force)?;
+            }
             return Err(SourceError::Rewound {
                 name: self.spec.name.clone(),
                 reference: self.spec.reference.to_string(),
@@ -491,6 +494,17 @@ impl Mirror {
                 .map_err(damaged)?;
         }
         Ok(())
+    }
+
+    /// Has what is in force count as accepted last, unless what was accepted descends from it: else that was judged by what was in force
+    /// before, and is as little to be believed as what is refused now.
+    fn withdraw(&self, repository: &Repository, in_force: Oid) -> Result<(), SourceError> {
+        match repository.refname_to_id(&self.published()) {
+            Ok(accepted) if !descends(repository, in_force, accepted.into())? => {
+                self.publish(repository, in_force.into())
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The name of what was accepted last.

@@ -1,8 +1,9 @@
 //! Copies of the database: for backups, before a migration, and back again.
 //!
-//! Guarantees: a backup file is complete or not there; a restore leaves the old database or the new one, never
-//! a mixture; and after it no process that knew the old database can write. The sealing key is deliberately
-//! not in a backup: keep `seal.key` apart, or whoever finds the backup reads what is sealed.
+//! Guarantees: a backup file is complete or not there, and no other file is touched for it; a restore leaves the old
+//! database or the new one, never a mixture; and after it no process that knew the old database can write. Caveats: one that is
+//! killed while somebody reads the old database may leave none in place, and is done once more; the old one is beside it. The
+//! sealing key is deliberately not in a backup: keep `seal.key` apart, or whoever finds the backup reads what is sealed.
 
 use super::{
     DATABASE, Init, Reader, drift,
@@ -30,6 +31,7 @@ use std::{
     path::{Path, PathBuf},
     time::Duration,
 };
+use tempfile::{NamedTempFile, TempPath};
 
 /// What was restored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -38,7 +40,7 @@ pub struct Restored {
     pub tracked: u64,
     /// Epoch it has now.
     pub epoch: u64,
-    /// Where the database it replaced was put, if there was one.
+    /// Where the database it replaced was put, if there was one; or its WAL, where only that was still there.
     pub replaced: Option<PathBuf>,
     /// What was suspended, resumed, rolled back and forgotten since the backup is known, and counts.
     pub knows_words: bool,
@@ -72,26 +74,35 @@ impl Reader {
     pub async fn backup(&self, file: &Path) -> Result<()> {
         // A copy to a disk that hangs must not keep a connection from others, nor the state from being closed.
         let mut conn = self.conn().await?.detach();
-        let temporary = beside(file, ".part")?;
-        let copied = copy(&mut conn, &temporary).await.map_err(|error| error.of(&self.file));
-        let kept = match copied {
-            Ok(()) => fs::rename(&temporary, file).map_err(StoreError::file("write", file)),
-            Err(error) => Err(error),
-        };
-        if kept.is_err() {
-            // The copy is of no use to anybody; that it cannot be removed would only hide the first error.
-            let _ = fs::remove_file(&temporary);
-        }
-        kept?;
+        // Where it is not finished it goes, and so does what SQLite has beside it meanwhile.
+        let part = part(file)?;
+        let journal = beside(part.path(), "-journal")?;
+        let _journal = TempPath::try_from_path(journal).map_err(StoreError::file("create", file))?;
+        // Of both it goes first: SQLite may be at work still, and makes no journal of what is not there.
+        let part = part;
+        copy(&mut conn, part.path(), file).await?;
+        part.persist(file).map_err(|failed| StoreError::file("write", file)(failed.error))?;
         sync_dir(file)
     }
 }
 
-/// Copies an older database before it is migrated, to `state.db.schema-N` beside it.
+/// An empty file to write `file` in, whose name nobody foresees: others may write to its folder as well.
+fn part(file: &Path) -> Result<NamedTempFile> {
+    let begin = beside(file, ".")?;
+    tempfile::Builder::new()
+        .prefix(begin.file_name().unwrap_or_default())
+        .suffix(".part")
+        .make_in(folder(file), open::new_file)
+        .map_err(StoreError::file("create", file))
+}
+
+/// Copies an older database before it is migrated, to `state.db.schema-N-EPOCH` beside it. The epoch tells states of one schema apart,
+/// as when an older program was put back for a while, and is the same where a migration is tried again.
 pub(super) async fn before_migration(conn: &mut SqliteConnection, file: &Path, schema: i64) -> Result<()> {
-    let kept = beside(file, &format!(".schema-{schema}"))?;
+    let epoch = open::epoch(conn).await.map_err(|error| error.of(file))?;
+    let kept = beside(file, &format!(".schema-{schema}-{epoch}"))?;
     let temporary = beside(file, ".part")?;
-    copy(conn, &temporary).await.map_err(|error| error.of(file))?;
+    copy_anew(conn, &temporary).await?;
     fs::rename(&temporary, &kept).map_err(StoreError::file("write", &kept))?;
     sync_dir(&kept)
 }
@@ -108,17 +119,26 @@ fn beside(file: &Path, after: &str) -> Result<PathBuf> {
     Ok(file.with_file_name(name))
 }
 
-/// Copies the database that `conn` has open to a new file and makes it durable.
-async fn copy(conn: &mut SqliteConnection, to: &Path) -> Result<()> {
+/// Copies the database that `conn` has open to `to`, in place of what an earlier process left there.
+async fn copy_anew(conn: &mut SqliteConnection, to: &Path) -> Result<()> {
     remove(to)?;
     open::make_file(to)?;
-    let text = to.to_str().ok_or_else(|| StoreError::File {
+    copy(conn, to, to).await
+}
+
+/// Copies the database that `conn` has open to an empty file, which errors call `name`, and makes it durable.
+async fn copy(conn: &mut SqliteConnection, to: &Path, name: &Path) -> Result<()> {
+    let path = std::path::absolute(to).map_err(StoreError::file("write", name))?;
+    let text = path.to_str().ok_or_else(|| StoreError::File {
         doing: "copy the database to",
-        path: to.to_path_buf(),
+        path: name.to_path_buf(),
         source: ErrorKind::InvalidFilename.into(),
     })?;
-    sqlx::query("VACUUM INTO ?1").bind(text).execute(conn).await.map_err(|e| StoreError::from(e).of(to))?;
-    File::open(to).and_then(|file| file.sync_all()).map_err(StoreError::file("write", to))
+    // It is there, for this user alone: where it was removed meanwhile, nobody is to make it anew for all to read.
+    let text = text.replace('%', "%25").replace('?', "%3f").replace('#', "%23");
+    let into = sqlx::query("VACUUM INTO ?1").bind(format!("file://{text}?mode=rw"));
+    into.execute(conn).await.map_err(|e| StoreError::from(e).of(name))?;
+    File::open(to).and_then(|file| file.sync_all()).map_err(StoreError::file("write", name))
 }
 
 /// Makes an empty database where none is: whole and durable, or not at all; one that is a recovery says so from its first
@@ -151,11 +171,15 @@ pub(super) async fn make(file: &Path, how: Init) -> Result<()> {
 
 /// Makes a rename durable.
 fn sync_dir(file: &Path) -> Result<()> {
-    let dir = match file.parent() {
+    let dir = folder(file);
+    File::open(dir).and_then(|dir| dir.sync_all()).map_err(StoreError::file("write", dir))
+}
+
+fn folder(file: &Path) -> &Path {
+    match file.parent() {
         Some(dir) if !dir.as_os_str().is_empty() => dir,
         _ => Path::new("."),
-    };
-    File::open(dir).and_then(|dir| dir.sync_all()).map_err(StoreError::file("write", dir))
+    }
 }
 
 fn remove(file: &Path) -> Result<()> {
@@ -190,16 +214,36 @@ fn unused(file: &Path, why: &str, now: Duration) -> Result<PathBuf> {
     }
 }
 
-/// Moves the database and its WAL out of the way, without looking into them. The caller holds the lock.
-pub(super) fn put_aside(dir: &Path, now: Duration) -> Result<PathBuf> {
+/// Moves the database and its WAL out of the way, without looking into them, and says where. The caller holds the lock.
+pub(super) fn put_aside(dir: &Path, now: Duration) -> Result<Option<PathBuf>> {
     let file = dir.join(DATABASE);
     let aside = unused(&file, "lost", now)?;
-    // The WAL goes first: a database without its WAL is an older state, a WAL without its database nothing.
-    for suffix in ["-wal", "-shm", ""] {
-        rename(&beside(&file, suffix)?, &beside(&aside, suffix)?)?;
-    }
+    leave(&file, &aside)?;
     sync_dir(&file)?;
-    Ok(aside)
+    kept(aside)
+}
+
+/// Moves a database with its WAL. It goes first: without its WAL it would be an older state that passes for the newest, and a WAL alone
+/// is no state.
+pub(super) fn leave(file: &Path, aside: &Path) -> Result<()> {
+    for suffix in ["", "-wal", "-shm"] {
+        rename(&beside(file, suffix)?, &beside(aside, suffix)?)?;
+    }
+    Ok(())
+}
+
+/// Moves it back, its WAL first.
+fn come_back(file: &Path, aside: &Path) -> Result<()> {
+    for suffix in ["-shm", "-wal", ""] {
+        rename(&beside(aside, suffix)?, &beside(file, suffix)?)?;
+    }
+    Ok(())
+}
+
+/// What of a database that left its place is at its new name: it, or a WAL whose database left before a process was killed.
+fn kept(aside: PathBuf) -> Result<Option<PathBuf>> {
+    let wal = beside(&aside, "-wal")?;
+    Ok([aside, wal].into_iter().find(|file| file.exists()))
 }
 
 /// Replaces the database in `dir` by a backup.
@@ -384,7 +428,7 @@ async fn take(backup: &Path, new: &Path) -> Result<(Schema, Last)> {
     }
     open::check(&mut source, backup, "PRAGMA integrity_check(1)").await?;
     let last = events::last(&mut source).await.map_err(|error| error.of(backup))?;
-    copy(&mut source, new).await.map_err(|error| error.of(backup))?;
+    copy_anew(&mut source, new).await?;
     drop(source);
     pool.close().await;
     Ok((schema, last))
@@ -395,18 +439,27 @@ async fn check_key(conn: &mut SqliteConnection, dir: &Path) -> Result<()> {
     open::seal_of(conn, dir).await.map(drop)
 }
 
-/// Puts `new` in the place of `file`; whoever looks sees the one or the other.
-fn exchange(file: &Path, new: &Path, now: Duration) -> Result<Option<PathBuf>> {
+/// Puts `new` in the place of `file`; whoever looks sees the one or the other, or none where a WAL could not be folded into `file`.
+pub(super) fn exchange(file: &Path, new: &Path, now: Duration) -> Result<Option<PathBuf>> {
     let replaced = unused(file, "replaced", now)?;
-    let is_there = file.exists();
-    if is_there {
-        fs::hard_link(file, &replaced).map_err(StoreError::file("keep", file))?;
-    }
     // SQLite would read a WAL that stayed behind as part of the new database.
-    for suffix in ["-wal", "-shm"] {
-        rename(&beside(file, suffix)?, &beside(&replaced, suffix)?)?;
+    let is_folded = fs::metadata(beside(file, "-wal")?).map_or(true, |wal| wal.len() == 0);
+    let stays = file.exists() && is_folded;
+    if stays {
+        fs::hard_link(file, &replaced).map_err(StoreError::file("keep", file))?;
+        for suffix in ["-wal", "-shm"] {
+            rename(&beside(file, suffix)?, &beside(&replaced, suffix)?)?;
+        }
+    } else {
+        leave(file, &replaced)?;
     }
-    fs::rename(new, file).map_err(StoreError::file("write", file))?;
+    if let Err(error) = fs::rename(new, file) {
+        if !stays {
+            // Why it did not come to that is what counts; where this fails too the database is beside.
+            let _ = come_back(file, &replaced);
+        }
+        return Err(StoreError::file("write", file)(error));
+    }
     sync_dir(file)?;
-    Ok(is_there.then_some(replaced))
+    kept(replaced)
 }

@@ -7,7 +7,7 @@
 
 use super::{
     error::{Result, StoreError},
-    rows::{deletion_word, edges, json, ms, parse_json, state_columns},
+    rows::{addresses, deletion_word, edges, json, ms, parse_json, state_columns},
     seal::{Part, Seal},
 };
 use futures_util::future::join;
@@ -31,7 +31,7 @@ static UPSERTS: LazyLock<[String; SIZES.len()]> =
 static ALIKE: LazyLock<String> = LazyLock::new(|| upsert(SIZES[0], Bound::Once));
 
 /// Columns in which rows of one batch are alike.
-const COMMON: [&str; 15] = [
+const COMMON: [&str; 16] = [
     "scope",
     "manifest",
     "file",
@@ -45,6 +45,7 @@ const COMMON: [&str; 15] = [
     "written_at",
     "revision",
     "depends_on",
+    "formerly",
     "synced_at",
     "stamp",
 ];
@@ -215,6 +216,7 @@ pub(super) fn is_alike(one: &Row, other: &Row) -> bool {
         state,
         written_at,
         revision,
+        formerly,
     } = one;
     *scope == other.scope
         && *after == other.tracked.after
@@ -228,6 +230,7 @@ pub(super) fn is_alike(one: &Row, other: &Row) -> bool {
         && *state == other.state
         && ms(*written_at) == ms(other.written_at)
         && *revision == other.revision
+        && *formerly == other.formerly
 }
 
 /// Binds [`COMMON`].
@@ -247,6 +250,7 @@ fn bind_common<'q>(query: Query<'q>, row: &Row, stamp: Stamp, now: Duration) -> 
         .bind(ms(row.written_at))
         .bind(row.revision.clone())
         .bind(edges(&row.tracked.after))
+        .bind(addresses(&row.formerly))
         .bind((row.state == RowState::Settled).then(|| ms(now)))
         .bind(stamp.number)
 }

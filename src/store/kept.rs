@@ -4,7 +4,7 @@
 //! it and raised that (SQL by hand has to raise it too); a stamp is never used twice. It deliberately keeps nothing until
 //! it is told how much it may.
 
-use super::rows::{Names, at, ms};
+use super::rows::{self, Names, at, ms};
 use reconciled_engine::{Row, RowState, Write};
 use reconciled_provider::{ResourceId, Scope};
 use std::{
@@ -181,5 +181,6 @@ fn stored(row: Row, names: &mut Names) -> Row {
         state => state,
     };
     let (written_at, address) = (at(ms(row.written_at)), names.address(&row.address.to_string()));
-    Row { state, written_at, address, ..row }
+    let formerly = row.formerly.iter().map(|one| rows::address(&one.to_string())).collect();
+    Row { state, written_at, address, formerly, ..row }
 }

@@ -38,6 +38,7 @@ pub(super) static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
         "0015" "consents",
         "0016" "alike",
         "0017" "place",
+        "0018" "formerly",
     ];
     let migrations = (1..).zip(files).map(|(number, (version, description, text))| {
         debug_assert_eq!(version, format!("{number:04}"), "each version follows the one before");

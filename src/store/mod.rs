@@ -111,10 +111,12 @@ pub async fn make(dir: &Path, how: Init, clock: Arc<dyn Clock>) -> Result<(Db, O
     open::make_dir(dir)?;
     let lock = Lock::take(dir)?;
     let file = dir.join(DATABASE);
-    let aside = match (open::is_there(&file)?, how) {
-        (false, _) => None,
-        (true, Init::New) => return Err(StoreError::AlreadyThere(dir.to_path_buf())),
-        (true, Init::Recover) => Some(backup::put_aside(dir, clock.now())?),
+    let is_there = open::is_there(&file)?;
+    let aside = match how {
+        Init::New if is_there => return Err(StoreError::AlreadyThere(dir.to_path_buf())),
+        // A recovery that was killed may have left a WAL alone.
+        Init::Recover if is_there || !open::is_new(&file) => backup::put_aside(dir, clock.now())?,
+        _ => None,
     };
     let db = Db::open_locked(dir, &OpenOptions { create: true, clock }, Some(lock), how).await?;
     Ok((db, aside))

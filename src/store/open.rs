@@ -20,7 +20,7 @@ use sqlx::{
 };
 use std::{
     fs::{self, DirBuilder, File, TryLockError},
-    io::{ErrorKind, Read as _, Seek as _, Write as _},
+    io::{self, ErrorKind, Read as _, Seek as _, Write as _},
     os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
     time::Duration,
@@ -80,7 +80,7 @@ impl Lock {
             Err(TryLockError::Error(error)) => return Err(fail()(error)),
         }
         // The number only serves the message to a second instance, so a full disk must not keep us from locking.
-        let note = |file: &mut File| -> std::io::Result<()> {
+        let note = |file: &mut File| -> io::Result<()> {
             file.set_len(0)?;
             file.rewind()?;
             writeln!(file, "{}", std::process::id())
@@ -145,11 +145,14 @@ pub(super) fn is_there(path: &Path) -> Result<bool> {
     }
 }
 
-/// Makes an empty file for its owner only; SQLite gives the files beside it the same mode.
+/// Makes an empty file for its owner only, where nothing is, and no link; SQLite gives the files beside it the same mode.
 pub(super) fn make_file(path: &Path) -> Result<()> {
-    let mut options = fs::OpenOptions::new();
-    options.write(true).create(true).truncate(false).mode(0o600);
-    options.open(path).map(drop).map_err(StoreError::file("create", path))
+    new_file(path).map(drop).map_err(StoreError::file("create", path))
+}
+
+/// The same, and opens it.
+pub(super) fn new_file(path: &Path) -> io::Result<File> {
+    fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
 }
 
 /// How long a connection waits for another one that writes.

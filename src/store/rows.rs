@@ -19,7 +19,7 @@ use std::{borrow::Cow, path::PathBuf, str::FromStr, sync::Arc, time::Duration};
 /// sealed may be long and comes as it is, where there is any: what is private, and then the outputs.
 pub(super) const SELECT: &str = "SELECT json_array(scope, id, manifest, address, file, hex(template), \
      hex(applied), normalizer, deletion, writes, drift, merged, state, recheck_at, written_at, revision, remote, depends_on, \
-     ifnull(length(private), 0)), \
+     formerly, ifnull(length(private), 0)), \
      CASE WHEN private IS NOT NULL OR outputs IS NOT NULL \
      THEN CAST(ifnull(private, x'') || ifnull(outputs, x'') AS BLOB) END FROM inventory_now";
 
@@ -52,6 +52,8 @@ struct Line<'a> {
     remote: Option<Cow<'a, str>>,
     #[serde(borrow)]
     depends_on: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    formerly: Option<Cow<'a, str>>,
     /// How much of what is sealed is private; nothing for none, as what is sealed is never empty.
     private: usize,
 }
@@ -92,6 +94,7 @@ pub(super) fn get(row: &SqliteRow, names: &mut Names, seal: Option<&Seal>) -> Re
         state: parse_state(line.state, line.recheck_at)?,
         written_at: at(line.written_at),
         revision: names.revision.arc(&line.revision),
+        formerly: line.formerly.as_deref().map_or_else(|| Ok(Vec::new()), parse_addresses)?,
     })
 }
 
@@ -179,6 +182,8 @@ pub(super) struct AlikeRow<'a> {
     written_at: i64,
     #[serde(borrow, default, skip_serializing_if = "Vec::is_empty")]
     depends_on: Vec<Cow<'a, str>>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    formerly: Vec<String>,
 }
 
 /// As most are.
@@ -200,6 +205,7 @@ impl<'a> AlikeRow<'a> {
             recheck_at,
             written_at: ms(row.written_at),
             depends_on: row.tracked.after.iter().map(|key| (&*key.0).into()).collect(),
+            formerly: row.formerly.iter().map(ToString::to_string).collect(),
         }
     }
 }
@@ -260,6 +266,7 @@ impl<'a> StoredRow<'a> {
             state: parse_state(&alike.state, alike.recheck_at)?,
             written_at: at(alike.written_at),
             revision: Arc::from(&*action.revision),
+            formerly: alike.formerly.iter().map(|one| address(one)).collect(),
             scope,
         })
     }
@@ -330,6 +337,16 @@ pub(super) fn hash(bytes: &[u8]) -> Result<Hash> {
 
 pub(super) fn edges(after: &[ManifestKey]) -> Option<String> {
     (!after.is_empty()).then(|| json(&after.iter().map(|key| &*key.0).collect::<Vec<_>>()))
+}
+
+/// Addresses as a JSON array; nothing for none.
+pub(super) fn addresses(list: &[Address]) -> Option<String> {
+    (!list.is_empty()).then(|| json(&list.iter().map(ToString::to_string).collect::<Vec<_>>()))
+}
+
+fn parse_addresses(text: &str) -> Result<Vec<Address>> {
+    let list: Vec<String> = parse_json(text)?;
+    Ok(list.iter().map(|one| address(one)).collect())
 }
 
 fn parse_edges(text: &str) -> Result<Arc<[ManifestKey]>> {

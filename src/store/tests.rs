@@ -76,25 +76,25 @@ fn row(id: &str) -> Row {
         state: RowState::Settled,
         written_at: Duration::ZERO,
         revision: "abc1234".into(),
+        formerly: Vec::new(),
     }
 }
 
 fn rich_row(id: &str) -> Row {
-    let tracked = Tracked {
-        remote: Some("arn:1".into()),
-        private: Sealed(b"canary-private".to_vec().into()),
-        outputs: Sealed(br#"{"arn":"canary-outputs"}"#.to_vec().into()),
-        after: [key("a"), key("b")].into(),
-        ..row(id).tracked
-    };
-    let state = RowState::Pending { recheck_at: NOW };
     Row {
-        tracked,
-        state,
+        tracked: Tracked {
+            remote: Some("arn:1".into()),
+            private: Sealed(b"canary-private".to_vec().into()),
+            outputs: Sealed(br#"{"arn":"canary-outputs"}"#.to_vec().into()),
+            after: [key("a"), key("b")].into(),
+            ..row(id).tracked
+        },
+        state: RowState::Pending { recheck_at: NOW },
         merge: true,
         deletion: Deletion::Protect,
         writes: EntryPolicy::CreateOnly,
         drift: Drift::Ignore,
+        formerly: vec!["Zone/former.example".parse().unwrap(), "Zone/first.example".parse().unwrap()],
         ..row(id)
     }
 }

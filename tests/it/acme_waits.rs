@@ -2,7 +2,7 @@
 
 use crate::{
     acme::{desk, is_clean, is_good},
-    certificates::{certificate, manifest, read},
+    certificates::{certificate, fingerprint, manifest, read},
     env::{Env, zone},
     pdns::Pdns,
     pebble::Pebble,
@@ -101,4 +101,57 @@ fn nothing_is_ordered_while_the_zone_of_a_name_may_be_declared_where_nothing_can
     is_clean(&pdns, "example.com");
     is_clean(&pdns, "int.example.com");
     assert_eq!(pebble.issued(), (1, 1));
+}
+
+#[test]
+fn nothing_is_ordered_for_a_name_in_a_zone_that_is_for_other_hosts_and_it_is_said_for_which() {
+    let pdns = Pdns::start();
+    let pebble = Pebble::start(pdns.port, "", &[]);
+    let env = desk(&pdns, &pebble, "");
+    let config = read(&env, "config.yaml");
+    let labelled = |role: &str| format!("{config}host: {{name: h, labels: {{role: {role}}}}}\n");
+    env.write("config.yaml", &labelled("web"));
+    let named = "metadata: {name: int.example.com";
+    let inner = zone("int.example.com", "pdns", WWW);
+    assert!(inner.contains(named), "{inner}");
+    let inner = inner.replace(named, &format!("{named}, annotations: {{reconciled/hosts: role=dns}}"));
+    env.push("int.yaml", &inner);
+    env.push("web.yaml", &web(&env, &pebble, "db.int.example.com"));
+    for (is_around, told) in [(false, "holds `_acme-challenge.db.int.example.com"), (true, "belongs into")] {
+        if is_around {
+            env.push("zone.yaml", &zone("example.com", "pdns", WWW));
+        }
+        env.run(&["plan"]).says(&[told, "`reconciled/hosts` of zone `int.example.com` says role=dns"]);
+        assert_ne!(env.run(&["apply", "--yes"]).code, Some(0));
+        let other = "Zone/int.example.com is for other hosts: role=dns";
+        env.run(&["status"]).says(&["nothing is ordered", told, other]);
+        assert_eq!(pebble.issued(), (0, 0));
+    }
+    is_clean(&pdns, "example.com");
+    env.write("config.yaml", &labelled("dns"));
+    env.apply();
+    is_good(&env, &pebble, "web");
+    assert_eq!(pebble.issued(), (1, 1));
+}
+
+#[test]
+fn what_is_renewed_while_a_window_is_closed_that_heals_is_had_and_leaves_nothing_behind() {
+    let pdns = Pdns::start();
+    let pebble = Pebble::start(pdns.port, "", &[]);
+    let env = desk(&pdns, &pebble, "");
+    env.push("zone.yaml", &zone("example.com", "pdns", WWW));
+    env.push("web.yaml", &web(&env, &pebble, "web.example.com"));
+    env.apply();
+    let before = fingerprint(&env, "web");
+    let windows = "repo.git, windows: [{deny: \"* * * * *\", duration: 1h, heal: all}]}";
+    env.write("config.yaml", &read(&env, "config.yaml").replace("repo.git}", windows));
+    env.run(&["renew", "Certificate/web"]).exits(0);
+    env.apply();
+    assert_ne!(fingerprint(&env, "web"), before);
+    assert_eq!(pebble.issued().0, 2);
+    is_good(&env, &pebble, "web");
+    is_clean(&pdns, "example.com");
+    // What a commit asks for waits.
+    env.push("other.yaml", &zone("example.net", "pdns", WWW));
+    env.run(&["apply", "--yes"]).exits(3).says(&["window closed"]);
 }

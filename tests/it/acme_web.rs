@@ -35,8 +35,13 @@ impl Nginx {
 
     /// Starts one with these servers, and waits until `port` is open.
     fn start(dir: &Path, servers: &str, port: u16) -> Nginx {
+        Nginx::start_with(dir, "", servers, port)
+    }
+
+    /// The same with these lines outside of `http`.
+    fn start_with(dir: &Path, lines: &str, servers: &str, port: u16) -> Nginx {
         let text = format!(
-            "daemon off; user root; pid {0}/nginx.pid; error_log {0}/nginx.log; events {{}}\n\
+            "{lines}daemon off; user root; pid {0}/nginx.pid; error_log {0}/nginx.log; events {{}}\n\
              http {{ access_log off; client_body_temp_path {0}/t; proxy_temp_path {0}/t; fastcgi_temp_path {0}/t; \
              uwsgi_temp_path {0}/t; scgi_temp_path {0}/t;\n{servers}\n}}\n",
             dir.display()
@@ -53,6 +58,18 @@ impl Nginx {
         wait_for("nginx listens", || TcpStream::connect(("127.0.0.1", port)).is_ok());
         Nginx(child)
     }
+}
+
+/// What a page says of the configuration of nginx.
+fn page(name: &str) -> String {
+    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs").join(name)).unwrap()
+}
+
+/// Makes `old.crt` and `old.key`, which a server shows before it has another certificate.
+fn make_old(env: &Env) {
+    let curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"];
+    let rest = ["-subj", "/CN=old", "-keyout", "old.key", "-out", "old.crt"];
+    openssl(env, &[&["req", "-x509"][..], &curve, &rest].concat());
 }
 
 fn adopt_reload(env: &Env) {
@@ -76,31 +93,17 @@ fn names_are_proven_behind_nginx_which_is_then_seen_to_serve_the_certificate() {
     let webroot = env.path("ssl/webroot");
     fs::create_dir(&webroot).unwrap();
     fs::write(webroot.join("index.html"), "theirs").unwrap();
-    openssl(
-        &env,
-        &[
-            "req",
-            "-x509",
-            "-newkey",
-            "ec",
-            "-pkeyopt",
-            "ec_paramgen_curve:prime256v1",
-            "-nodes",
-            "-subj",
-            "/CN=old",
-            "-keyout",
-            "old.key",
-            "-out",
-            "old.crt",
-        ],
-    );
+    make_old(&env);
+    // As the page says.
+    let page = page("certificates-http01.md");
+    let location = page.lines().find(|line| line.contains("{ root ")).unwrap();
+    let location = location.replace("/etc/ssl/webroot", &webroot.display().to_string());
+    assert!(location.contains(env.dir.path().to_str().unwrap()), "{location}");
     let servers = |certificate: &str, key: &str| {
         format!(
-            "server {{ listen 127.0.0.1:{}; location ^~ /.well-known/acme-challenge/ {{ root {}; default_type \
-             application/octet-stream; }} location / {{ return 301 https://$host$request_uri; }} }}\n\
+            "server {{ listen 127.0.0.1:{}; {location} location / {{ return 301 https://$host$request_uri; }} }}\n\
              server {{ listen 127.0.0.1:{tls} ssl; ssl_certificate {certificate}; ssl_certificate_key {key}; }}",
-            pebble.http,
-            webroot.display()
+            pebble.http
         )
     };
     let at = |name: &str| env.path(name).display().to_string();
@@ -149,8 +152,7 @@ fn names_are_proven_through_an_nginx_that_passes_the_question_on() {
     let pebble = Pebble::start(pdns.port, "", &[]);
     let env = desk(&pdns, &pebble, "");
     // As the page says.
-    let page =
-        fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/certificates-http01.md")).unwrap();
+    let page = page("certificates-http01.md");
     let location = page.lines().find(|line| line.contains("proxy_pass")).unwrap();
     let (usual, port) = ("127.0.0.1:8402", free_port());
     assert!(page.contains(&format!("`listen: \"{usual}\"`")));
@@ -171,6 +173,51 @@ fn names_are_proven_through_an_nginx_that_passes_the_question_on() {
     is_good(&env, &pebble, "web");
     assert_eq!(pebble.issued(), (1, 1));
     env.in_sync();
+}
+
+#[test]
+fn names_are_proven_in_tls_through_an_nginx_that_passes_that_protocol_on_and_serves_others_itself() {
+    let pdns = Pdns::start();
+    let pebble = Pebble::start(pdns.port, "", &[]);
+    let env = desk(&pdns, &pebble, "");
+    let (ours, theirs) = (free_port(), free_port());
+    // As the page says.
+    let page = page("certificates-tls-alpn01.md");
+    let (_, block) = page.split_once("```nginx\n").unwrap();
+    let mut stream = block.split_once("```").unwrap().0.to_owned();
+    let (usual, here) = ("127.0.0.1:8403", format!("127.0.0.1:{ours}"));
+    assert!(page.contains(&format!("`listenTls: \"{usual}\"`")));
+    let ports = [
+        (usual, here.clone()),
+        ("127.0.0.1:8443", format!("127.0.0.1:{theirs}")),
+        ("listen 443", format!("listen 127.0.0.1:{}", pebble.tls)),
+    ];
+    for (usual, here) in ports {
+        assert_eq!(stream.matches(usual).count(), 1, "{usual} in {stream}");
+        stream = stream.replace(usual, &here);
+    }
+    let config = fs::read_to_string(env.path("config.yaml")).unwrap();
+    let own = format!("listenTls: '127.0.0.1:{}'", pebble.tls);
+    assert!(config.contains(&own));
+    env.write("config.yaml", &config.replace(&own, &format!("listenTls: '{here}'")));
+    make_old(&env);
+    let dir = env.dir.path().display();
+    let server = format!(
+        "server {{ listen 127.0.0.1:{theirs} ssl; ssl_certificate {dir}/old.crt; ssl_certificate_key {dir}/old.key; }}"
+    );
+    // Debian has it as a module of its own.
+    let lines = format!("load_module /usr/lib/nginx/modules/ngx_stream_module.so;\n{stream}");
+    let _nginx = Nginx::start_with(env.dir.path(), &lines, &server, pebble.tls);
+    env.push("zone.yaml", &zone("example.com", "pdns", &["{name: www, type: A, values: [127.0.0.1]}"]));
+    env.apply();
+    let issuer = manifest("Issuer", "le", &format!("{}, solvers: [{{tlsAlpn01: {{}}}}]}}", pebble.acme()));
+    let spec =
+        format!("issuerRef: {{name: le}}, dnsNames: [www.example.com], serve: ['127.0.0.1:{}']", pebble.tls);
+    env.push("all.yaml", &format!("{issuer}{}", certificate(&env, "web", &spec)));
+    // Who asks for anything else comes to the server, which has not been told of another certificate.
+    env.run(&["apply", "--yes"]).exits(3).says(&["is Degraded", "serves another certificate"]);
+    is_good(&env, &pebble, "web");
+    assert_eq!(pebble.issued(), (1, 1));
 }
 
 #[test]

@@ -74,7 +74,7 @@ fn while_a_zone_is_in_error_the_records_of_others_stay_where_they_are() {
     env.write("more/example.com.zone", theirs);
     env.push("zone.yaml", &wrong.replace("provider: zones", "provider: more"));
     let frozen = "RecordSet/other: files of source infra with errors may declare it by now: zone.yaml";
-    let waits = "waiting: until the file that declares more/example.com is mended";
+    let waits = "waiting: until the manifest that declares more/example.com counts";
     env.run(&["plan"]).exits(1).says(&[waits, "FROZEN", frozen, "0 to delete"]).hides(&["HELD"]);
     env.run(&["apply", "--yes"]).exits(1).hides(&["1 created", "1 deleted"]);
     assert_eq!(fs::read_to_string(more.join("example.com.zone")).unwrap(), theirs);

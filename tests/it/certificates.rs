@@ -275,16 +275,29 @@ fn an_issuer_without_a_name_is_warned_of_where_it_is_declared() {
     env.run(&["plan"]).exits(0).hides(&["warning:"]);
 }
 
+/// Puts a pair of somebody else in the place of `web`: `other.crt` and `other.key`, for the same name.
+fn put_another_pair(env: &Env) {
+    let curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"];
+    let names = ["-subj", "/CN=example.com", "-addext", "subjectAltName=DNS:example.com"];
+    let rest = ["-addext", "basicConstraints=critical,CA:FALSE", "-keyout", "other.key", "-out", "other.crt"];
+    openssl(env, &[&["req", "-x509"][..], &curve, &names, &rest].concat());
+    for end in ["crt", "key"] {
+        fs::copy(env.path(&format!("other.{end}")), env.path("draft")).unwrap();
+        fs::rename(env.path("draft"), env.path(&format!("ssl/web/tls.{end}"))).unwrap();
+    }
+}
+
 /// Does to the files of `web` what may happen to files; each is said, and put right with the same certificate. Returns how many
 /// that were.
 pub(crate) fn damages_are_put_right(env: &Env) -> usize {
     let first = fingerprint(env, "web");
     let other = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
     let key = env.path("ssl/web/tls.key");
-    let damages: [(&str, &dyn Fn()); 7] = [
+    let damages: [(&str, &dyn Fn()); 8] = [
         ("tls.key is missing", &|| fs::remove_file(&key).unwrap()),
         ("tls.crt is not what was issued", &|| env.write("ssl/web/tls.crt", "")),
         ("tls.crt is not what was issued", &|| env.write("ssl/web/tls.crt", other)),
+        ("tls.key is not what was issued", &|| put_another_pair(env)),
         ("tls.key has mode 0644, not 0600", &|| {
             fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap()
         }),
@@ -319,6 +332,12 @@ fn whatever_happens_to_the_files_costs_no_certificate() {
     let key = env.path("ssl/web/tls.key");
     assert_eq!(fs::metadata(&key).unwrap().uid(), fs::metadata(env.path("ssl")).unwrap().uid());
     assert_eq!(read(&env, "reloaded").lines().count(), 1 + damages, "each time the files changed");
+    let copies = fs::read_dir(env.path("state/certificates/cert/replaced/web")).unwrap();
+    let copies: Vec<String> =
+        copies.map(|copy| fs::read_to_string(copy.unwrap().path()).unwrap_or_default()).collect();
+    for file in ["other.crt", "other.key"] {
+        assert!(copies.contains(&read(&env, file)), "{file}: what was replaced is kept");
+    }
 }
 
 #[test]

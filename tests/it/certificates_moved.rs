@@ -2,7 +2,7 @@
 
 use crate::{
     acme::{desk, is_good},
-    certificates::{certificate, fingerprint, manifest},
+    certificates::{certificate, fingerprint, is_pair, manifest, read},
     env::{Env, zone},
     pdns::Pdns,
     pebble::Pebble,
@@ -144,4 +144,71 @@ fn what_another_client_had_is_taken_over_as_its_page_says_and_renewed_here() {
         assert_ne!(fingerprint(&env, "web"), first, "{page}");
         env.in_sync();
     }
+}
+
+/// Prints what a template asks of the Secret `web`, whose key is as cert-manager writes it.
+const KUBECTL: &str = "\
+    kubectl() {
+        test \"$1 $2 $3 $4\" = 'get secret web -o'
+        case $5 in
+            'go-template={{index .data \"tls.crt\" | base64decode}}') cat theirs/certificates/www.example.com.crt ;;
+            'go-template={{index .data \"tls.key\" | base64decode}}') cat theirs/pkcs1.key ;;
+            *) exit 1 ;;
+        esac
+    }
+    openssl pkey -traditional -in theirs/certificates/www.example.com.key -out theirs/pkcs1.key
+";
+
+#[test]
+fn what_cert_manager_had_is_taken_over_by_its_own_manifests_as_the_page_says() {
+    let pdns = Pdns::start();
+    let pebble = Pebble::start(pdns.port, "", &[]);
+    let env = desk(&pdns, &pebble, "");
+    env.push("zone.yaml", &zone("example.com", "pdns", &["{name: www, type: A, values: [127.0.0.1]}"]));
+    env.apply();
+    let [_, _, Client { program, arguments, trusts, .. }, _] = CLIENTS;
+    let arguments = arguments.replace("URL", &pebble.url()).replace("PORT", &pebble.http.to_string());
+    run(&env, Command::new(program).args(arguments.split_whitespace()).env(trusts, pebble.bundle()));
+    let ssl = env.path("ssl").display().to_string();
+    let paths = format!("paths: [{ssl}],");
+    let config = read(&env, "config.yaml");
+    assert!(config.contains(&paths));
+    env.write("config.yaml", &config.replace(&paths, &format!("{paths} directory: {ssl},")));
+    let script = commands("migrate-cert-manager.md").replace("/etc/ssl", &ssl);
+    run(&env, Command::new("sh").args(["-ec", &format!("{KUBECTL}{script}")]));
+    let (first, key) = (fingerprint(&env, "web"), read(&env, "ssl/web/tls.key"));
+    assert!(key.starts_with("-----BEGIN RSA PRIVATE KEY-----"));
+
+    let issuer = format!(
+        "apiVersion: cert-manager.io/v1\nkind: ClusterIssuer\nmetadata: {{name: letsencrypt}}\nspec: {{{}, \
+         privateKeySecretRef: {{name: letsencrypt}}, solvers: [{{http01: {{ingress: {{ingressClassName: nginx}}}}}}]}}}}\n---\n",
+        pebble.acme()
+    );
+    let all = |encoding: &str| {
+        format!(
+            "{issuer}apiVersion: cert-manager.io/v1\nkind: Certificate\nmetadata: {{name: web}}\nspec: {{secretName: web, \
+             dnsNames: [{NAME}], privateKey: {{algorithm: RSA{encoding}}}, issuerRef: {{name: letsencrypt, kind: \
+             ClusterIssuer}}}}\n"
+        )
+    };
+    env.push("all.yaml", &all(", encoding: PKCS1"));
+    env.run(&["plan"]).exits(0).says(&["= Certificate/web", "`http01.ingress` has no effect"]);
+    env.apply();
+    // It is kept by one pass more.
+    env.apply();
+    env.in_sync();
+    assert_eq!((fingerprint(&env, "web"), read(&env, "ssl/web/tls.key")), (first.clone(), key));
+    // Where the encoding was left out, the same key is written in the other one.
+    env.push("all.yaml", &all(""));
+    env.run(&["plan"]).exits(0).says(&["~ Certificate/web"]);
+    env.apply();
+    env.in_sync();
+    assert!(read(&env, "ssl/web/tls.key").starts_with("-----BEGIN PRIVATE KEY-----"));
+    is_pair(&env, "web");
+    assert_eq!((fingerprint(&env, "web"), pebble.issued()), (first.clone(), (1, 1)));
+    env.run(&["renew", "Certificate/web"]).exits(0);
+    env.apply();
+    is_good(&env, &pebble, "web");
+    assert_ne!(fingerprint(&env, "web"), first);
+    env.in_sync();
 }

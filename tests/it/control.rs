@@ -4,6 +4,7 @@ use crate::{
     env::{Env, Output, WIDE_GUARD, is_root, rrsets, zone},
     pdns::{Pdns, Rrsets},
     running::{Daemon, wait_for},
+    shared::{other_source, push_other},
 };
 use std::fs;
 
@@ -236,6 +237,30 @@ fn what_was_changed_by_hand_meanwhile_is_held_once_the_time_is_over() {
     sync(&env).exits(0);
     env.run(&["status"]).exits(0).hides(&["SUSPENDED", "NEEDS A PERSON"]);
     daemon.stop();
+}
+
+#[test]
+fn what_went_to_another_source_while_its_own_was_suspended_stays_while_that_cannot_be_read() {
+    let env = Env::zonefile();
+    other_source(&env);
+    push_other(&env, "# nothing yet\n");
+    let web = format!(
+        "apiVersion: dns/v1\nkind: RecordSet\nmetadata: {{name: web}}\nspec: {{zone: {ZONE}, records: [{WWW}]}}\n"
+    );
+    env.write("work/web.yaml", &web);
+    env.push("zone.yaml", &zone(ZONE, "zones", &[MAIL]));
+    env.apply();
+    let both = env.zone_rrsets(ZONE);
+    assert_eq!(both.len(), 2, "{both:?}");
+    env.run(&["suspend", "--source", "infra", "--reason", "maintenance"]).exits(0);
+    push_other(&env, &web);
+    env.push_without("web.yaml");
+    env.apply();
+    push_other(&env, "a: [\n");
+    env.run(&["apply", "--yes"]).exits(1).says(&["more.yaml"]);
+    env.run(&["resume", "--source", "infra"]).exits(0);
+    env.run(&["apply", "--yes"]).exits(1).says(&["more.yaml"]);
+    assert_eq!(env.zone_rrsets(ZONE), both);
 }
 
 #[test]

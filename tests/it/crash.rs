@@ -159,7 +159,7 @@ pub(crate) const TO_SCHEMA_6: &str =
         FROM intent, json_each(journal.rows) r WHERE intent.number = journal.number) WHERE rows IS NOT NULL;
     ALTER TABLE journal DROP COLUMN numbers; DROP TABLE intent; DROP TABLE begun; DROP TABLE scope_place;
     DROP VIEW tracked; DROP VIEW inventory_now; CREATE VIEW tracked AS SELECT 1; ALTER TABLE inventory DROP COLUMN stamp;
-    ALTER TABLE inventory DROP COLUMN writes; ALTER TABLE condition DROP COLUMN declared;
+    ALTER TABLE inventory DROP COLUMN writes; ALTER TABLE inventory DROP COLUMN formerly; ALTER TABLE condition DROP COLUMN declared;
     ALTER TABLE inventory_stamp DROP COLUMN settled; ALTER TABLE inventory_stamp DROP COLUMN settled_at;
     DROP INDEX inventory_outputs; CREATE INDEX inventory_manifest ON inventory (manifest);
     DELETE FROM _sqlx_migrations WHERE version >= 7; PRAGMA user_version = 6";

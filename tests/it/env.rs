@@ -2,9 +2,9 @@
 
 use crate::pdns::{Pdns, Rrsets};
 use reconciled_testkit::PATIENCE;
+pub(crate) use reconciled_testkit::tools::left_out;
 use std::{
     fs,
-    io::Write,
     os::unix::{fs::MetadataExt, process::ExitStatusExt},
     path::PathBuf,
     process::Command,
@@ -265,13 +265,6 @@ impl Env {
         };
         found.into_iter().map(|(name, values)| (name, joined(values))).collect()
     }
-}
-
-/// Says that a test is left out on this machine, and why: straight to standard error, as what a test that passes prints is hidden.
-pub(crate) fn left_out(why: &str) {
-    let thread = std::thread::current();
-    let note = format!("note: {} is left out: {why}\n", thread.name().unwrap_or("a test"));
-    std::io::stderr().write_all(note.as_bytes()).unwrap();
 }
 
 /// True for root, who alone can have others do something; where it is anybody else, the test is left out.

@@ -2,8 +2,9 @@
 
 use crate::{
     env::{Env, Output, WIDE_GUARD, zone},
-    running::Daemon,
+    running::{Daemon, wait_for},
 };
+use reconciled_testkit::ports::NOBODY;
 use serde_json::Value;
 use std::fs;
 
@@ -103,4 +104,28 @@ fn what_cannot_be_looked_at_is_known_all_the_same() {
     env.write("zones/example.com.zone", "");
     env.push("zone.yaml", &zone(ZONE, "zones", &[WWW]));
     explain(&env, ADDRESS, &["cannot be looked at now", "without a SOA record"]);
+}
+
+#[test]
+fn what_is_tried_again_is_told_with_why_and_when() {
+    let env = Env::new();
+    env.write("key", "of nobody");
+    env.config(&env.pdns_entry(&format!("http://127.0.0.1:{NOBODY}"), WIDE_GUARD));
+    env.push("zone.yaml", &zone(ZONE, "pdns", &[WWW]));
+    let daemon = Daemon::start(&env);
+    env.run(&["sync", "--wait"]).exits(1);
+    let waits = [
+        "pdns/example.com is waiting (unavailable) since 20",
+        "Connection refused",
+        "hint: is the server running",
+    ];
+    explain(&env, ADDRESS, &waits);
+    // Between two tries; while one is due it says so.
+    wait_for("the time of the next try", || {
+        env.run(&["explain", ADDRESS]).exits(0).stdout.contains("\n  next try 20")
+    });
+    let told: Value = serde_json::from_str(&env.run(&["explain", ADDRESS, "-o", "json"]).stdout).unwrap();
+    assert_eq!(told["conditions"][0]["reason"], "unavailable", "{told}");
+    assert!(told["conditions"][0]["nextTry"].is_string(), "{told}");
+    daemon.stop();
 }

@@ -1,23 +1,28 @@
-//! `apply` without a daemon, told to stop by a signal while something is made.
+//! `apply` and `backup` without a daemon, told to stop by a signal while something is made.
 
 use crate::{
     env::{Env, Output},
+    input::applied,
     running::{Daemon, wait_for},
     terraform::{configure, desk, thing, things},
 };
 use std::fs;
 
-/// `apply` that runs beside the test.
-fn applying(env: &Env) -> Daemon {
+/// A verb that runs beside the test.
+fn beside(env: &Env, verb: &[&str]) -> Daemon {
     let config = env.path("config.yaml");
-    let command = env.command(&["--config", config.to_str().unwrap(), "apply", "--yes"]);
-    Daemon::of(command, env.path("apply.log"))
+    let command = env.command(&[&["--config", config.to_str().unwrap()], verb].concat());
+    Daemon::of(command, env.path("verb.log"))
+}
+
+fn applying(env: &Env) -> Daemon {
+    beside(env, &["apply", "--yes"])
 }
 
 /// Waits for its end.
-fn end(mut apply: Daemon) -> (Option<i32>, String) {
-    wait_for("the end of `apply`", || apply.ended().is_some());
-    (apply.ended().and_then(|status| status.code()), apply.log())
+fn end(mut verb: Daemon) -> (Option<i32>, String) {
+    wait_for("the end of the verb", || verb.ended().is_some());
+    (verb.ended().and_then(|status| status.code()), verb.log())
 }
 
 fn plan(env: &Env) -> Output {
@@ -65,4 +70,39 @@ fn a_second_signal_ends_it_at_once() {
     env.run(&["status", "Thing/a"]).exits(0).says(&told);
     env.run(&["status", "--exit-code"]).exits(4);
     plan(&env).exits(3).says(&["an earlier create may have succeeded"]);
+}
+
+#[test]
+fn of_a_backup_that_a_signal_ends_nothing_is_left() {
+    let env = applied();
+    // It takes a moment to copy.
+    env.sql("INSERT INTO meta (key, value) VALUES ('large', hex(zeroblob(30000000)))");
+    let unfinished = || -> Vec<String> {
+        let names = fs::read_dir(env.dir.path()).unwrap();
+        let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        names.filter(|name| name.starts_with("b.db.")).collect()
+    };
+    // By then it has its journal too.
+    let has_begun = || {
+        let part = unfinished().into_iter().find(|name| name.ends_with(".part"));
+        part.is_some_and(|name| fs::metadata(env.path(&name)).is_ok_and(|part| part.len() > 0))
+    };
+    for signal in ["INT", "TERM"] {
+        wait_for("a backup that is cut off", || {
+            let mut backup = beside(&env, &["backup", "b.db"]);
+            let mut is_over = false;
+            wait_for("a copy that is under way, or done", || {
+                is_over = backup.ended().is_some();
+                is_over || has_begun()
+            });
+            if !is_over {
+                backup.signal(signal);
+            }
+            let (code, log) = end(backup);
+            assert_eq!(unfinished(), Vec::<String>::new(), "{signal}: {log}");
+            let is_cut_off = log.contains("ended by a signal");
+            assert_eq!(code, Some(i32::from(is_cut_off)), "{signal}: {log}");
+            is_cut_off
+        });
+    }
 }

@@ -56,7 +56,7 @@ fn a_file_takes_the_place_of_nothing_that_is_no_file_or_that_the_program_stands_
         for name in ["pipe", "link", "socket", "-", "state/new"].iter().chain(&own).copied() {
             env.run(&["backup", name]).exits(1).says(&["error: ", "hint: name a"]);
         }
-        for name in ["state/new"].iter().chain(&own).copied() {
+        for name in ["pipe", "state/new"].iter().chain(&own).copied() {
             env.run(&["plan", "--out", name]).exits(1).says(&["error: ", "hint: name a"]);
         }
         assert_eq!(stands_on(), before);

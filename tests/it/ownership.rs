@@ -152,6 +152,16 @@ fn the_mark_of_what_somebody_removed_goes_once_nothing_declares_it() {
     assert!(marked.contains("\nown-a-www "), "{marked}");
     let without: Vec<&str> = marked.lines().filter(|line| !line.starts_with("www ")).collect();
     env.write("zones/a.example.zone", &(without.join("\n") + "\n"));
+
+    // What else is written takes nothing of it along: a person may have stopped that.
+    env.run(&["suspend", "Zone/a.example#www/A", "--reason", "it comes back in an hour"]).exits(0);
+    let keep = &keep.replace("192.0.2.1", "192.0.2.2");
+    env.push("zone.yaml", &zone("a.example", "zones", &[keep, www]));
+    env.run(&["apply", "--yes"]).says(&["1 updated"]);
+    let after = text(&env);
+    assert!(after.contains("192.0.2.2") && after.contains("\nown-a-www "), "{after}");
+    env.run(&["resume", "Zone/a.example#www/A"]).exits(0);
+
     env.push("zone.yaml", &zone("a.example", "zones", &[keep]));
     env.run(&["plan"]).exits(0).says(&["- Zone/a.example#www/A", "heritage="]);
     env.apply();
@@ -163,6 +173,28 @@ fn the_mark_of_what_somebody_removed_goes_once_nothing_declares_it() {
     env.write("zones/a.example.zone", &format!("{after}www 300 IN A 203.0.113.9\n"));
     env.push("zone.yaml", &zone("a.example", "zones", &[keep, www]));
     env.run(&["apply", "--yes"]).exits(3).says(&["it exists, differs from the manifest, and is not tracked"]);
+    assert!(text(&env).contains("203.0.113.9"));
+}
+
+#[test]
+fn a_mark_that_stays_gives_away_nothing_that_somebody_puts_there_later() {
+    let env = env(", policy: upsert-only, marks: {type: txt, prefix: 'own-'}");
+    let keep = "{name: keep, type: A, values: [192.0.2.1]}";
+    let www = "{name: www, type: A, values: [192.0.2.5]}";
+    env.push("zone.yaml", &zone("a.example", "zones", &[keep, www]));
+    env.apply();
+    let marked = text(&env);
+    let without: Vec<&str> = marked.lines().filter(|line| !line.starts_with("www ")).collect();
+    env.write("zones/a.example.zone", &(without.join("\n") + "\n"));
+    env.push("zone.yaml", &zone("a.example", "zones", &[keep]));
+    env.apply();
+    // Nothing may be deleted, so the mark stays, and what comes there bears it.
+    let after = text(&env);
+    assert!(after.contains("\nown-a-www "), "{after}");
+    env.write("zones/a.example.zone", &format!("{after}www 300 IN A 203.0.113.9\n"));
+    env.run(&["apply", "--yes"]).exits(0);
+    env.push("zone.yaml", &zone("a.example", "zones", &[keep, www]));
+    env.run(&["apply", "--yes"]).exits(3).says(&["it was left to others, and differs from the manifest"]);
     assert!(text(&env).contains("203.0.113.9"));
 }
 

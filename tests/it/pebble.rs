@@ -1,14 +1,25 @@
 //! A real ACME authority: Pebble, as Debian has it.
 
 use crate::running::wait_for;
-use base64::{Engine, engine::general_purpose::STANDARD};
+use base64::{
+    Engine,
+    engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD},
+};
 use reconciled_testkit::ports;
+use ring::{
+    rand::SystemRandom,
+    signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair},
+};
+use serde_json::{Value, json};
 use std::{
     fs,
     net::TcpStream,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
 };
+
+/// What it logs of each call.
+const CALL: &str = "-> calling handler()";
 
 /// A running Pebble.
 pub(crate) struct Pebble {
@@ -134,6 +145,15 @@ impl Pebble {
         let count = |word: &str| log.lines().filter(|line| line.contains(word)).count();
         (count("Issued certificate serial"), count("Added order"))
     }
+    /// How many calls it got, of whatever kind.
+    pub(crate) fn calls(&self) -> usize {
+        self.log().lines().filter(|line| line.contains(CALL)).count()
+    }
+    /// True when the last call that it got is a new order.
+    pub(crate) fn was_an_order_last(&self) -> bool {
+        let log = self.log();
+        log.lines().rfind(|line| line.contains(CALL)).is_some_and(|line| line.contains("/order-plz"))
+    }
     /// Where it is asked.
     pub(crate) fn url(&self) -> String {
         format!("https://localhost:{}/dir", self.port)
@@ -149,14 +169,38 @@ impl Pebble {
     }
     /// Writes the root of its certificates to `file`.
     pub(crate) fn root(&self, file: &Path) {
-        let url = format!("https://localhost:{}/roots/0", self.management);
-        let output = Command::new("curl")
-            .args(["-sf", "--cacert"])
-            .arg(self.bundle())
-            .arg(url)
-            .arg("-o")
-            .arg(file)
-            .output();
-        assert!(output.unwrap().status.success());
+        self.other_root(0, file);
+    }
+    /// Writes the root with this number to `file`; from 1 on they are those of other chains.
+    pub(crate) fn other_root(&self, number: usize, file: &Path) {
+        let url = format!("https://localhost:{}/roots/{number}", self.management);
+        fs::write(file, self.curl(&[&url])).unwrap();
+    }
+    /// What curl says of it.
+    #[track_caller]
+    fn curl(&self, args: &[&str]) -> String {
+        let output =
+            Command::new("curl").args(["-sf", "--cacert"]).arg(self.bundle()).args(args).output().unwrap();
+        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+    /// Deactivates an account, as another client that has its key does (RFC 8555 §7.3.6).
+    pub(crate) fn deactivate(&self, url: &str, pkcs8: &[u8]) {
+        let head = self.curl(&["--head", &format!("https://localhost:{}/nonce-plz", self.port)]);
+        let nonce = head.lines().find_map(|line| {
+            let (name, value) = line.split_once(':')?;
+            name.eq_ignore_ascii_case("replay-nonce").then(|| value.trim().to_owned())
+        });
+        let protected = json!({"alg": "ES256", "kid": url, "nonce": nonce.unwrap(), "url": url});
+        let [protected, payload] = [protected, json!({"status": "deactivated"})]
+            .map(|part| URL_SAFE_NO_PAD.encode(part.to_string()));
+        let random = SystemRandom::new();
+        let key = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, pkcs8, &random).unwrap();
+        let signature = key.sign(&random, format!("{protected}.{payload}").as_bytes()).unwrap();
+        let signature = URL_SAFE_NO_PAD.encode(signature.as_ref());
+        let body = json!({"protected": protected, "payload": payload, "signature": signature}).to_string();
+        let answer = self.curl(&["--header", "Content-Type: application/jose+json", "--data", &body, url]);
+        let answer: Value = serde_json::from_str(&answer).unwrap();
+        assert_eq!(answer["status"], "deactivated", "{answer}");
     }
 }

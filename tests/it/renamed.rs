@@ -98,3 +98,33 @@ fn what_both_names_track_is_not_guessed_at() {
     env.run(&["apply", "--yes"]).exits(1).says(&["both names track the same resources", "take `was` out"]);
     assert_eq!(things(&env), ["thing-1.json", "thing-2.json"]);
 }
+
+#[test]
+fn an_earlier_revision_knows_an_entry_by_the_name_that_it_had() {
+    let env = Env::zonefile();
+    let push = |entry: &str, www: u8, mail: u8| {
+        let record = |name: &str, value: u8| format!("{{name: {name}, type: A, values: [192.0.2.{value}]}}");
+        env.push("zone.yaml", &zone(ZONE, entry, &[&record("www", www), &record("mail", mail)]))
+    };
+    let is = |www: &str, mail: &str| {
+        assert_eq!(env.zone_rrsets(ZONE), rrsets(&[("www A", www), ("mail A", mail)]));
+    };
+    let first = push("zones", 1, 2);
+    env.apply();
+    push("zones", 11, 12);
+    env.apply();
+    let back = |target: &str| {
+        env.run(&["rollback", first.trim(), "--target", target, "--reason", "it is down"]).exits(0);
+    };
+    back("Zone/example.com#www/A");
+    env.apply();
+    is("300 192.0.2.1", "300 192.0.2.12");
+    reconfigure(&env, &[("name: zones", "name: dns, was: zones")]);
+    push("dns", 11, 12);
+    env.apply();
+    is("300 192.0.2.1", "300 192.0.2.12");
+    back("Zone/example.com#mail/A");
+    env.apply();
+    is("300 192.0.2.1", "300 192.0.2.2");
+    env.in_sync();
+}

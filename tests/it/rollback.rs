@@ -5,8 +5,9 @@ use crate::{
     pdns::Pdns,
     running::{Daemon, wait_for},
     shared::{other_source, push_other},
-    terraform::{desk, thing, things},
+    terraform::{desk, state, thing, things, toy},
 };
+use std::fs;
 
 const ZONE: &str = "example.com";
 
@@ -288,4 +289,233 @@ fn what_was_renamed_since_keeps_what_it_has_under_its_earlier_name() {
     env.apply().says(&["0 created", "0 deleted"]);
     assert_eq!(things(&env), ["thing-1.json"]);
     env.in_sync();
+}
+
+#[test]
+fn what_a_commit_wrote_in_part_goes_back_and_is_no_drift() {
+    let windows = ", windows: [{deny: \"* * * * *\", duration: 1h}]";
+    // Neither what is said of drift keeps it, nor a closed window, which lets a rollback through.
+    for (mode, is_closed) in [("warn", false), ("ignore", false), ("heal", true)] {
+        let env = desk("");
+        let with =
+            |spec: &str| thing("a", &format!("reconciled/drift: {mode}"), &format!("name: same, {spec}"));
+        let first = env.push("a.yaml", &with("content: one"));
+        env.apply();
+        env.push("a.yaml", &with("content: two, fault: inconsistent"));
+        env.run(&["apply", "--yes"]).says(&["done in part"]);
+        let content = || state(&env, "thing-1.json")["content"].clone();
+        assert_eq!(content(), "something else");
+        if is_closed {
+            let text = fs::read_to_string(env.path("config.yaml")).unwrap();
+            env.write("config.yaml", &text.replace("repo.git}", &format!("repo.git{windows}}}")));
+            env.run(&["rollback", first.trim(), "--reason", "it came about in part"]).exits(0);
+        } else {
+            env.push("a.yaml", &with("content: one"));
+        }
+        env.run(&["plan"]).exits(0).says(&["~ Thing/a"]).hides(&["changed by hand", "suspended"]);
+        env.apply();
+        assert_eq!(content(), "one", "{mode}");
+    }
+}
+
+#[test]
+fn a_rollback_outlasts_an_entry_that_cannot_be_used_for_a_moment() {
+    let env = desk("");
+    let push = |annotations: &str, content: &str| {
+        let commit = env.push("a.yaml", &thing("a", annotations, &format!("name: same, content: {content}")));
+        env.apply();
+        commit
+    };
+    let is = |content: &str| assert_eq!(state(&env, "thing-1.json")["content"], content);
+    let first = push("", "good");
+    push("", "bad");
+    env.run(&["rollback", first.trim(), "--reason", "it is down"]).exits(0).hides(&["warning"]);
+    env.apply();
+    is("good");
+    let config = fs::read_to_string(env.path("config.yaml")).unwrap();
+    env.write("config.yaml", &config.replace(&toy().display().to_string(), "/bin/false"));
+    env.run(&["apply", "--yes"])
+        .exits(1)
+        .says(&["provider `toy` cannot be used", "1 resource is kept at"])
+        .hides(&["no longer kept"]);
+    env.run(&["status"]).exits(0).says(&["ROLLED BACK (1)"]);
+    env.write("config.yaml", &config);
+    env.apply();
+    is("good");
+    env.run(&["status"]).exits(0).says(&["ROLLED BACK (1)"]);
+
+    // What a revision leaves to the remote does not go back with it.
+    env.run(&["resume", "Thing/a"]).exits(0);
+    let ignoring = push("reconciled/ignore: content", "bad");
+    push("", "worse");
+    env.run(&["rollback", ignoring.trim(), "--reason", "it is down"])
+        .exits(0)
+        .says(&["warning: Thing/a: content stays as the remote has it"]);
+}
+
+#[test]
+fn a_rollback_outlasts_that_nothing_is_meant_for_the_host_for_a_moment() {
+    let env = Env::zonefile();
+    let config = fs::read_to_string(env.path("config.yaml")).unwrap();
+    let config = config.replace("sources:", "host: {name: h, labels: {role: dns}}\nsources:");
+    env.write("config.yaml", &config);
+    let selector = "name: example.com, annotations: {reconciled/hosts: \"role=dns\"}";
+    let text = |value: &str| {
+        let record = format!("{{name: www, type: A, values: [{value}]}}");
+        zone(ZONE, "zones", &[&record]).replace("name: example.com", selector)
+    };
+    let first = env.push("zone.yaml", &text("192.0.2.1"));
+    env.apply();
+    env.push("zone.yaml", &text("192.0.2.2"));
+    env.apply();
+    env.run(&["rollback", first.trim(), "--reason", "it is down"]).exits(0);
+    env.apply();
+    for (now, for_a_moment, code) in
+        [("role: dns", "role: web", 3), ("name: zones, type", "name: others, type", 0)]
+    {
+        env.write("config.yaml", &config.replace(now, for_a_moment));
+        env.run(&["apply", "--yes"]).exits(code).hides(&["no longer kept"]);
+        env.write("config.yaml", &config);
+        env.apply();
+        assert_eq!(env.zone_rrsets(ZONE), rrsets(&[("www A", "300 192.0.2.1")]), "{for_a_moment}");
+        env.run(&["status"]).exits(0).says(&["ROLLED BACK (1)"]);
+    }
+}
+
+#[test]
+fn what_is_rolled_back_waits_for_nothing_that_only_newer_revisions_wait_for() {
+    let env = Env::zonefile();
+    let config = fs::read_to_string(env.path("config.yaml")).unwrap();
+    let bad = format!(
+        "  - {{name: bad, type: zonefile, directory: {}, nameservers: [ns1.example.net.], {WIDE_GUARD}}}\n",
+        env.path("nowhere").display()
+    );
+    env.write("config.yaml", &(config + &bad));
+    let text = |value: &str| zone(ZONE, "zones", &[&format!("{{name: www, type: A, values: [{value}]}}")]);
+    let first = env.push("zone.yaml", &text("192.0.2.1"));
+    env.apply();
+    env.push("zone.yaml", &text("192.0.2.2"));
+    env.apply();
+    let waits = "name: example.com, annotations: {reconciled/depends-on: Zone/new.example}";
+    let new = zone("new.example", "bad", &["{name: www, type: A, values: [192.0.2.5]}"]);
+    let waiting = text("192.0.2.3").replace("name: example.com", waits);
+    env.push("zone.yaml", &format!("{waiting}---\n{new}"));
+    env.run(&["apply", "--yes"]).exits(1).says(&["until Zone/new.example is ready"]);
+    let back = ["rollback", first.trim(), "--target", "Zone/example.com#www/A", "--reason", "it is down"];
+    env.run(&back).exits(0);
+    env.run(&["apply", "--yes"]).exits(1).says(&["1 updated"]);
+    assert_eq!(env.zone_rrsets(ZONE), rrsets(&[("www A", "300 192.0.2.1")]));
+}
+
+#[test]
+fn what_is_rolled_back_goes_on_where_nothing_else_comes_after_what_it_came_after_then() {
+    let env = Env::zonefile();
+    let record = |value: &str| format!("{{name: www, type: A, values: [{value}]}}");
+    let text = |value: &str| zone(ZONE, "zones", &[&record(value)]);
+    env.write("work/old.yaml", &zone("old.example", "zones", &[&record("192.0.2.5")]));
+    let waits = "name: example.com, annotations: {reconciled/depends-on: Zone/old.example}";
+    let first = env.push("zone.yaml", &text("192.0.2.1").replace("name: example.com", waits));
+    env.apply();
+    env.push("zone.yaml", &text("192.0.2.2"));
+    env.apply();
+    let back = ["rollback", first.trim(), "--target", "Zone/example.com#www/A", "--reason", "it is down"];
+    env.run(&back).exits(0);
+    env.apply();
+    assert_eq!(env.zone_rrsets(ZONE), rrsets(&[("www A", "300 192.0.2.1")]));
+}
+
+#[test]
+fn a_commit_that_asks_for_more_care_with_what_is_rolled_back_is_heeded() {
+    let env = Env::zonefile();
+    let push = |value: &str, keys: &str| {
+        let record = format!("{{name: www, type: A, values: [{value}]{keys}}}");
+        env.push("zone.yaml", &zone(ZONE, "zones", &[&record]))
+    };
+    let first = push("192.0.2.1", "");
+    env.apply();
+    push("192.0.2.2", "");
+    env.apply();
+    env.run(&["rollback", first.trim(), "--reason", "it is down"]).exits(0);
+    env.apply();
+    push("192.0.2.2", ", suspend: true");
+    env.run(&["apply", "--yes"]);
+    let file = env.path("zones/example.com.zone");
+    let text = fs::read_to_string(&file).unwrap();
+    let changed = text.replace("192.0.2.1", "192.0.2.9");
+    assert_ne!(text, changed);
+    fs::write(&file, changed).unwrap();
+    env.run(&["apply", "--yes", "--refresh"]).says(&["suspended"]);
+    assert_eq!(env.zone_rrsets(ZONE), rrsets(&[("www A", "300 192.0.2.9")]));
+    // It is rolled back all the same, and a revision that is less careful has nothing to go back to.
+    push("192.0.2.2", "");
+    env.run(&["apply", "--yes", "--refresh"]).exits(0);
+    assert_eq!(env.zone_rrsets(ZONE), rrsets(&[("www A", "300 192.0.2.1")]));
+    env.run(&["resume", "Zone/example.com#www/A"]).exits(0);
+    env.apply();
+    let less = env.git(&["rev-parse", "HEAD"]);
+    push("192.0.2.2", ", suspend: true");
+    env.run(&["apply", "--yes"]);
+    env.run(&["rollback", less.trim(), "--reason", "x"]).exits(1).says(&["nothing of what is meant"]);
+}
+
+#[test]
+fn a_rollback_goes_along_to_another_source_and_ends_with_what_that_declares_otherwise() {
+    let env = Env::zonefile();
+    other_source(&env);
+    push_other(&env, "# nothing yet\n");
+    let text = |value: &str| zone(ZONE, "zones", &[&format!("{{name: www, type: A, values: [{value}]}}")]);
+    let first = env.push("zone.yaml", &text("192.0.2.1"));
+    env.apply();
+    env.push("zone.yaml", &text("192.0.2.2"));
+    env.apply();
+    env.run(&["rollback", first.trim(), "--source", "infra", "--reason", "it is down"]).exits(0);
+    env.apply();
+    push_other(&env, &text("192.0.2.2"));
+    env.push("zone.yaml", "# nothing any more\n");
+    env.apply().hides(&["no longer kept"]);
+    assert_eq!(env.zone_rrsets(ZONE), rrsets(&[("www A", "300 192.0.2.1")]));
+    env.in_sync();
+    env.run(&["explain", "Zone/example.com#www/A"])
+        .exits(0)
+        .says(&["is rolled back to", &format!("of source infra at {}", first.trim())]);
+
+    // An error in that source says nothing of what it declares.
+    push_other(&env, &text("192.0.2.2").replace("values", "valuez"));
+    env.run(&["apply", "--yes"]).exits(1).says(&["valuez"]).hides(&["no longer kept"]);
+    env.run(&["status"]).says(&["ROLLED BACK (1)"]);
+    push_other(&env, &text("192.0.2.2"));
+    env.apply().hides(&["no longer kept"]);
+    assert_eq!(env.zone_rrsets(ZONE), rrsets(&[("www A", "300 192.0.2.1")]));
+
+    push_other(&env, &text("192.0.2.3"));
+    let over = "source other declares it by now, and otherwise";
+    env.run(&["plan"]).exits(0).says(&["Zone/example.com#www/A is no longer kept at", "(it is down)", over]);
+    env.apply();
+    assert_eq!(env.zone_rrsets(ZONE), rrsets(&[("www A", "300 192.0.2.3")]));
+    env.run(&["history"]).exits(0).says(&[over]).hides(&["a commit changed it"]);
+}
+
+#[test]
+fn what_a_commit_moved_is_resumed_by_its_new_address_without_a_daemon_too() {
+    let env = Env::zonefile();
+    let mail = "{name: mail, type: A, values: [192.0.2.25]}";
+    let www = |value: &str| format!("{{name: www, type: A, values: [{value}]}}");
+    let text = |value: &str| zone(ZONE, "zones", &[&www(value), mail]);
+    let first = env.push("zone.yaml", &text("192.0.2.1"));
+    env.apply();
+    env.push("zone.yaml", &text("192.0.2.2"));
+    env.apply();
+    env.run(&["rollback", first.trim(), "--reason", "it is down"]).exits(0);
+    env.apply();
+    let record = www("192.0.2.2");
+    let moved = format!(
+        "---\napiVersion: dns/v1\nkind: RecordSet\nmetadata: {{name: web}}\nspec: {{zone: {ZONE}, records: [{record}]}}\n"
+    );
+    env.push("zone.yaml", &(zone(ZONE, "zones", &[mail]) + &moved));
+    env.apply();
+    env.run(&["resume", "RecordSet/other#www/A"]).exits(1).says(&["and no rollback"]);
+    env.run(&["resume", "RecordSet/web#www/A"]).exits(0).says(&["is no longer kept at"]);
+    env.apply();
+    let both = rrsets(&[("mail A", "300 192.0.2.25"), ("www A", "300 192.0.2.2")]);
+    assert_eq!(env.zone_rrsets(ZONE), both);
 }

@@ -150,6 +150,27 @@ fn what_one_of_them_protects_does_not_go_with_its_manifest() {
 }
 
 #[test]
+fn what_is_declared_instead_replaces_it_where_the_entry_deletes_nothing() {
+    let server = Pdns::start();
+    let env = desk(&server, "", "");
+    env.config(&env.pdns_entry(&server.url, &format!("{WIDE_GUARD}, policy: upsert-only")));
+    // A text such as SPF means nothing beside the one before, whoever else has a part in the record or leaves it.
+    env.push("zone.yaml", &own(3, ""));
+    env.apply();
+    has(&server, "192.0.2.2 192.0.2.3");
+    env.write("work/zone.yaml", &own(4, ""));
+    env.push_without("more.yaml");
+    env.apply();
+    has(&server, "192.0.2.4");
+    env.in_sync();
+    // All of it would be a deletion.
+    env.push("zone.yaml", &zone(ZONE, "pdns", &["{name: keep, type: A, values: [192.0.2.9]}"]));
+    apply(&env).exits(3).says(&["the entry's `policy: upsert-only` does not allow to delete it"]);
+    let both = [("app A", "300 192.0.2.4"), ("keep A", "300 192.0.2.9")];
+    assert_eq!(server.rrsets(ZONE), rrsets(&both));
+}
+
+#[test]
 fn a_record_that_is_shared_no_longer_does_not_take_what_others_put_there() {
     let server = Pdns::start();
     let env = Env::pdns(&server);

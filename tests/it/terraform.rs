@@ -6,6 +6,7 @@ use crate::{
     pebble::free_port,
     running::{Daemon, wait_for},
 };
+use reconciled_testkit::tools::{machines_own, needed};
 use std::{
     fs,
     net::TcpStream,
@@ -497,30 +498,30 @@ impl Moto {
 
 /// A provider for AWS.
 pub(crate) struct Aws {
-    path: PathBuf,
+    pub(crate) path: PathBuf,
     /// What it is told beside what all are told.
     keys: &'static str,
 }
 
+impl Aws {
+    /// The same on a desk: a machine of `tests/rig` sees of the place where programs for tests are no more than that.
+    pub(crate) fn on_desk(self, env: &Env) -> Aws {
+        let path = env.path("terraform-provider-aws");
+        fs::hard_link(&self.path, &path).or_else(|_| fs::copy(&self.path, &path).map(drop)).unwrap();
+        Aws { path, keys: self.keys }
+    }
+}
+
 /// The one that `tests/run` unpacks, made with the old SDK alone.
 pub(crate) fn aws() -> Aws {
-    let path = aws_at("RECONCILED_TEST_AWS_PROVIDER").unwrap_or_else(|| {
-        panic!(
-            "RECONCILED_TEST_AWS_PROVIDER is not set: tests/run installs the provider and says where it is"
-        )
-    });
+    let path = needed("RECONCILED_TEST_AWS_PROVIDER").into();
     Aws { path, keys: "      skip_get_ec2_platforms: true\n      s3_force_path_style: true\n" }
 }
 
 /// One of version 5 or newer, where the machine has one: parts of it are made with the framework that came after.
 pub(crate) fn newer_aws() -> Option<Aws> {
-    let path = aws_at("RECONCILED_TEST_NEWER_AWS_PROVIDER")?;
+    let path = machines_own("RECONCILED_TEST_NEWER_AWS_PROVIDER")?.into();
     Some(Aws { path, keys: "      s3_use_path_style: true\n" })
-}
-
-#[expect(clippy::disallowed_methods, reason = "where the tests' own tools are is said by who runs them")]
-fn aws_at(variable: &str) -> Option<PathBuf> {
-    std::env::var_os(variable).map(PathBuf::from)
 }
 
 /// Configures the entry `aws` against moto; `keys` are further keys of it.

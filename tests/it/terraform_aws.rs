@@ -3,9 +3,11 @@
 
 use crate::{
     env::Env,
+    machine::Machine,
     terraform::{Aws, Moto, aws, aws_entry, aws_entry_of, newer_aws},
+    terraform_import::cloud_example,
 };
-use std::process::Command;
+use std::{fs, process::Command};
 
 const QUEUES: [(&str, &str); 3] =
     [("healed", ""), ("warned", "reconciled/drift: warn"), ("left", "reconciled/drift: ignore")];
@@ -106,4 +108,38 @@ fn queues_parameters_and_buckets_are_made(aws: &Aws) {
         .hides(&["- S3Bucket/data", "canary-of-aws"]);
     env.apply();
     env.in_sync();
+}
+
+/// All of the example, on a machine whose units are managed too.
+#[test]
+fn the_unit_of_the_cloud_example_is_told_what_aws_gave_and_restarted_when_that_is_another() {
+    let Some(machine) = Machine::bare() else { return };
+    let (moto, env) = (Moto::start(), &machine.env);
+    aws_entry_of(&aws().on_desk(env), env, &moto, "");
+    cloud_example(env, "bus: system", &[]);
+    machine.write("/usr/local/bin/worker", "#!/bin/sh\nexec sleep 1d\n");
+    machine.run(&["chmod", "755", "/usr/local/bin/worker"]);
+    let config = env.path("config.yaml");
+    let program = [env!("CARGO_BIN_EXE_reconciled"), "--config", config.to_str().unwrap()];
+    let run = |words: &[&str]| machine.run(&[&program[..], words].concat());
+    let unit = |property: &str| {
+        machine.run(&["systemctl", "show", "worker.service", "--value", "-p", property]).trim().to_owned()
+    };
+    run(&["apply", "--yes"]);
+    assert_eq!(unit("ActiveState"), "active");
+    let told = unit("Environment");
+    assert!(told.contains("/jobs ") && told.ends_with("BUCKET=example-com-assets"), "{told}");
+    assert!(run(&["plan"]).contains("No changes."));
+
+    // Another queue has another address.
+    let pid = unit("MainPID");
+    let manifests = fs::read_to_string(env.path("work/aws.yaml")).unwrap();
+    let other = manifests.replace("spec: {name: jobs,", "spec: {name: work,");
+    assert_ne!(other, manifests);
+    env.push("aws.yaml", &other);
+    run(&["apply", "--yes"]);
+    assert_eq!(unit("ActiveState"), "active");
+    let told = unit("Environment");
+    assert!(told.contains("/work ") && unit("MainPID") != pid, "{told}");
+    assert!(run(&["plan"]).contains("No changes."));
 }

@@ -27,7 +27,7 @@ fn put(env: &Env, id: &str, fields: &Json) {
 }
 
 /// Has the source hold what was imported.
-fn push_all(env: &Env, dir: &Path) {
+pub(crate) fn push_all(env: &Env, dir: &Path) {
     for entry in fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
         env.push(path.file_name().unwrap().to_str().unwrap(), &fs::read_to_string(&path).unwrap());
@@ -357,7 +357,7 @@ fn what_terraform_made_at_aws_is_taken_over_with_an_empty_first_plan() {
         apiVersion: aws/v1\nkind: IamRolePolicyAttachment\nmetadata: {name: at}\nspec: {role: \"${IamRole.aws/r:status.name}\", policy_arn: \"${IamPolicy.aws/pol:status.arn}\"}\n---\n\
         apiVersion: aws/v1\nkind: IamRolePolicy\nmetadata: {name: own}\nspec: {name: own, role: \"${IamRole.aws/r:status.name}\", policy: '{\"Version\":\"2012-10-17\",\"Statement\":[{\"Effect\":\"Allow\",\"Action\":\"sns:*\",\"Resource\":\"*\"}]}'}\n---\n\
         apiVersion: aws/v1\nkind: SecretsmanagerSecret\nmetadata: {name: s}\nspec: {name: s, recovery_window_in_days: 0}\n---\n\
-        apiVersion: aws/v1\nkind: DynamodbTable\nmetadata: {name: t}\nspec: {name: tab, billing_mode: PAY_PER_REQUEST, hash_key: id, attribute: [{name: id, type: S}]}\n";
+        apiVersion: aws/v1\nkind: DynamodbTable\nmetadata: {name: t}\nspec: {name: tab, billing_mode: PAY_PER_REQUEST, hash_key: id, attribute: [{name: id, type: S}], timeouts: {create: 5m}}\n";
     env.push("a.yaml", manifests);
     env.apply();
     let file = env.path("aws.tfstate");
@@ -388,6 +388,10 @@ fn what_terraform_made_at_aws_is_taken_over_with_an_empty_first_plan() {
     // Declared twice, a policy that is deleted would be put back by its role.
     let role = fs::read_to_string(out.join("IamRole.yaml")).unwrap();
     assert!(!role.contains("inline_policy") && !role.contains("managed_policy"), "{role}");
+    // No id leads to them: they are in the state alone.
+    let table = fs::read_to_string(out.join("DynamodbTable.yaml")).unwrap();
+    let timeouts = ["import: \"tfstate:aws_dynamodb_table.t\"", "  timeouts:\n    create: \"5m\"\n"];
+    assert!(timeouts.iter().all(|part| table.contains(part)), "{table}");
     let config = fs::read_to_string(env.path("config.yaml")).unwrap();
     let secret = secrets.join("aws-ssm-parameter-p-value");
     env.write(
@@ -407,6 +411,12 @@ fn what_terraform_made_at_aws_is_taken_over_with_an_empty_first_plan() {
         ])
         .hides(&["+ ", "~ ", "-/+", "canary-of-ssm"]);
     env.apply();
+    env.in_sync();
+    // A role with a policy is refused its end: the attachment goes first.
+    for kind in ["IamRole", "IamRolePolicy", "IamPolicy", "IamRolePolicyAttachment"] {
+        env.push_without(&format!("{kind}.yaml"));
+    }
+    env.apply().says(&["4 deleted"]);
     env.in_sync();
 }
 
@@ -461,31 +471,36 @@ fn a_newer_provider_for_aws_gives_its_secrets_and_rules_to_one_manifest_each() {
         .hides(&["canary-of-"]);
 }
 
-#[test]
-fn the_cloud_example_is_applied_as_it_stands() {
-    let moto = Moto::start();
-    let env = Env::new();
-    aws_entry(&env, &moto, "");
-    let own = fs::read_to_string(env.path("config.yaml")).unwrap();
+/// Configures what the example of a cloud needs beside it, and has the source hold its manifests but `left`.
+pub(crate) fn cloud_example(env: &Env, host: &str, left: &[&str]) {
     fs::create_dir(env.path("zones")).unwrap();
-    fs::create_dir_all(env.path("machine/etc/default")).unwrap();
+    let zones = env.path("zones");
+    let own = fs::read_to_string(env.path("config.yaml")).unwrap();
     let others = format!(
         "providers:\n  - {{name: zones, type: zonefile, directory: {}, nameservers: [ns1.example.net.]}}\n  \
-         - {{name: host, type: host, root: {}, paths: [/etc]}}\n",
-        env.path("zones").display(),
-        env.path("machine").display()
+         - {{name: host, type: host, {host}, paths: [/etc]}}\n",
+        zones.display()
     );
     env.write("config.yaml", &own.replace("providers:\n", &others));
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/cloud");
     for entry in fs::read_dir(example).unwrap() {
         let path = entry.unwrap().path();
-        let text = fs::read_to_string(&path).unwrap();
-        match path.file_name().unwrap().to_str().unwrap() {
-            // A page, and what needs a systemd.
-            "README.md" | "worker.yaml" => {}
-            name => drop(env.push(name, &text)),
+        let name = path.file_name().unwrap().to_str().unwrap();
+        if name.ends_with(".yaml") && !left.contains(&name) {
+            env.write(&format!("work/{name}"), &fs::read_to_string(&path).unwrap());
         }
     }
+    env.push_all();
+}
+
+#[test]
+fn the_cloud_example_is_applied_as_it_stands() {
+    let moto = Moto::start();
+    let env = Env::new();
+    aws_entry(&env, &moto, "");
+    fs::create_dir_all(env.path("machine/etc/default")).unwrap();
+    // What needs a systemd has a test of its own.
+    cloud_example(&env, &format!("root: {}", env.path("machine").display()), &["worker.yaml"]);
     env.apply();
     env.in_sync();
     let zone = fs::read_dir(env.path("zones"))

@@ -6,7 +6,7 @@ use crate::{
     terraform::{desk, state, thing, things},
     terraform_entries::two,
 };
-use std::process::Stdio;
+use std::{fs, process::Stdio};
 
 /// The id of the thing that is called so.
 fn id(env: &Env, name: &str) -> String {
@@ -107,4 +107,31 @@ fn who_comes_after_what_could_not_be_made_anew_is_not_made_in_the_one_before() {
         env.apply().says(&["1 created", "2 replaced"]);
         env.in_sync();
     }
+}
+
+#[test]
+fn what_is_gone_with_what_it_refers_to_is_made_once_and_with_what_that_puts_out_then() {
+    let env = desk("");
+    // So that the id of the one that comes anew is another one.
+    let all = [
+        thing("c", "", "name: c"),
+        thing("a", "", "name: a"),
+        thing("b", "", "name: \"b of ${Thing/a:status.id}\""),
+    ];
+    for some in 1..=3 {
+        env.push("a.yaml", &all[..some].concat());
+        env.apply();
+    }
+    env.push("a.yaml", &all[1..].concat());
+    env.apply();
+    let before = id(&env, "a");
+    for file in things(&env) {
+        fs::remove_file(env.path("world").join(file)).unwrap();
+    }
+    env.run(&["plan", "--refresh"]).exits(0).says(&["waiting: until Thing/a is ready"]);
+    env.run(&["apply", "--yes", "--refresh"]).exits(0).says(&["2 created, 0 updated, 0 replaced, 0 deleted"]);
+    let now = id(&env, "a");
+    assert_ne!(before, now);
+    id(&env, &format!("b of {now}"));
+    env.in_sync();
 }

@@ -403,23 +403,24 @@ fn consent_to_a_rewind_is_not_used_up_by_what_comes_into_force_before_it() {
     env.run(&["events"]).exits(0).says(&[&format!("source a rewound to {first}")]);
 }
 
-#[test]
-fn what_leaves_a_source_stays_while_nobody_knows_what_another_branch_is_at() {
-    let env = desk(WIDE_GUARD, "");
-    // Both branches are of one repository, by a url that nobody answers at. That of `b` is read at a mirror.
-    let away = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+/// Has `b` follow the branch `other` and read it at a mirror. It is of one repository with `a` by the url `away`, which nobody answers at.
+fn part(env: &Env, away: &str) {
     let (repo, mirror) = (env.path("repo.git"), env.path("mirror.git"));
     let (repo, mirror) = (repo.display(), mirror.display());
-    let config = fs::read_to_string(env.path("config.yaml")).unwrap();
-    let (a, b) = (format!("name: a, url: {repo},"), format!("name: b, url: {repo},"));
-    assert!(config.contains(&a) && config.contains(&b), "{config}");
-    let config = config.replace(&a, &format!("name: a, url: [{repo}, 'https://{away}/repo'],"));
-    let other = format!("name: b, branch: other, url: [{mirror}, 'https://{away}/repo'],");
-    env.write("config.yaml", &config.replace(&b, &other));
-    write(&env);
+    configure(env, &format!("name: a, url: {repo},"), &format!("name: a, url: [{repo}, '{away}'],"));
+    let other = format!("name: b, branch: other, url: [{mirror}, '{away}'],");
+    configure(env, &format!("name: b, url: {repo},"), &other);
+    write(env);
     env.push_all();
     env.git(&["clone", "-q", "--bare", &repo.to_string(), &mirror.to_string()]);
     env.git_in("mirror.git", &["branch", "other", "main"]);
+}
+
+#[test]
+fn what_leaves_a_source_stays_while_nobody_knows_what_another_branch_is_at() {
+    let env = desk(WIDE_GUARD, "");
+    let away = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    part(&env, &format!("https://{away}/repo"));
     let daemon = Daemon::ready(&env);
     env.run(&["sync", "--wait"]).exits(0);
 
@@ -447,6 +448,69 @@ fn what_leaves_a_source_stays_while_nobody_knows_what_another_branch_is_at() {
     env.run(&["plan"]).hides(&[note, kept]);
     env.run(&["sync", "--wait"]).exits(0).hides(&[note]);
     assert_eq!(env.zone_rrsets(ZONE).len(), 2, "{:?}", env.zone_rrsets(ZONE));
+}
+
+#[test]
+fn what_left_a_source_stays_whatever_is_loaded_while_its_next_commit_waits() {
+    let (env, gate) = (desk(WIDE_GUARD, ""), Gate::start());
+    // Another one that is loaded with them, and has nothing to do with either.
+    let third = env.path("third.git").display().to_string();
+    let source = format!("  - {{name: c, url: {third}, path: c, allow: all, interval: 1h}}\n");
+    configure(&env, "providers:\n", &(source + "providers:\n"));
+    env.git_in(".", &["init", "-q", "--bare", "-b", "main", "third.git"]);
+    env.write("work/c/zone.yaml", &zone("example.net", "others", &[WWW]));
+    part(&env, &gate.url);
+    env.git(&["push", "-q", &third, "HEAD:main"]);
+    let _daemon = Daemon::ready(&env);
+    env.run(&["sync", "--wait"]).exits(0);
+
+    fs::rename(env.path("mirror.git"), env.path("moved.git")).unwrap();
+    env.push_without("a/moved.yaml");
+    let sync = ["sync", "--source", "a", "--wait"];
+    env.run(&sync).says(&["note: source a deletes nothing while source b of the same repository"]);
+    let before = answers(&env, "a");
+    env.run(&sync);
+    assert!(answers(&env, "a") > before, "it was asked once more, and had nothing new");
+    gate.shut();
+    env.push("a/more.yaml", &set("more", &[FTP]));
+    let mut moving = beside(&env, &sync);
+    wait_for("b is asked, as a has moved", || gate.is_asked());
+    env.write("work/c/zone.yaml", &zone("example.net", "others", &[MAIL]));
+    commit(&env);
+    env.git(&["push", "-q", &third, "HEAD:main"]);
+    env.run(&["sync", "--source", "c", "--wait"]);
+    let found = env.zone_rrsets(ZONE);
+    assert!(found.contains_key("mail A"), "{found:?}");
+    gate.open();
+    moving.wait().unwrap();
+    let found = env.zone_rrsets(ZONE);
+    assert!(found.contains_key("mail A") && found.contains_key("ftp A"), "{found:?}");
+}
+
+#[test]
+fn who_has_no_daemon_asks_once_more_for_what_moved_between_branches_meanwhile() {
+    let (env, gate) = (desk(WIDE_GUARD, ""), Gate::start());
+    gate.before(&env, "b");
+    configure(&env, "name: b,", "name: b, branch: other,");
+    let push_both = || {
+        commit(&env);
+        env.git(&["push", "-q", "--atomic", "origin", "HEAD:refs/heads/main", "HEAD:refs/heads/other"]);
+    };
+    write(&env);
+    push_both();
+    moves(&env, "a", "b");
+    push_both();
+    env.apply();
+    is_handed_over_to(&env, "b");
+
+    gate.shut();
+    let mut applying = beside(&env, &["apply", "--yes"]);
+    wait_for("b is asked, after a was", || gate.is_asked());
+    moves(&env, "b", "a");
+    push_both();
+    gate.open();
+    assert!(applying.wait().unwrap().success());
+    is_handed_over_to(&env, "a");
 }
 
 /// What the hook says is held.

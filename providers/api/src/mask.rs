@@ -1,19 +1,23 @@
 //! Secrets masked in what others say: a proxy that fails echoes what it was sent, a tool prints what it was given, each in a
 //! spelling of its own.
 //!
-//! *Guarantees*: what is masked is left in no spelling that is known here. *Caveats*: three octets or fewer are a part of
-//! everything, and are not looked for.
+//! *Guarantees*: what is masked is left in no mixture of the spellings that are known here: of addresses, JSON and markup, and in no
+//! base64. *Caveats*: three octets or fewer are a part of everything, and are not looked for, nor are five or fewer in base64.
 
+mod spelled;
+
+use self::spelled::Spelled;
 use base64::{
     Engine,
     engine::general_purpose::{STANDARD, URL_SAFE},
 };
+use std::ops::Range;
 use zeroize::Zeroizing;
 
 /// Shorter spellings are parts of everything.
 const SHORTEST: usize = 4;
 
-/// Secrets from so many octets on are looked for as they are in addresses and headers, too.
+/// Secrets from so many octets on are looked for in base64, too: of shorter ones too few letters are their own.
 const ENCODED: usize = 6;
 
 /// What stands for a secret.
@@ -26,31 +30,40 @@ const MASK: &str = "(secret)";
 /// let mask = Mask::of(["p@ss word"]);
 /// assert_eq!(mask.over("https://h/?key=p%40ss+word&a=b"), "https://h/?key=(secret)&a=b");
 /// ```
-pub struct Mask(Vec<Zeroizing<String>>);
+pub struct Mask {
+    /// As they are, without the space around them, on one line, and each line where lines count: each character in any spelling.
+    spelled: Spelled,
+    /// In base64, which has one spelling.
+    encoded: Vec<Zeroizing<String>>,
+}
 
 impl Mask {
-    /// The spellings of these secrets: as they are, on one line, as quoted text, each line, and as addresses and headers have
-    /// them.
+    /// All of these secrets, and each of their lines.
     pub fn of<'a>(secrets: impl IntoIterator<Item = &'a str>) -> Mask {
-        let mut forms: Vec<Zeroizing<String>> = Vec::new();
-        for secret in secrets {
-            forms.extend(whole(secret));
-            forms.extend(secret.lines().map(|line| Zeroizing::new(line.trim().to_owned())));
-        }
-        Mask::with(forms)
+        let secrets: Vec<&str> = secrets.into_iter().collect();
+        let lines = secrets.iter().flat_map(|secret| secret.lines()).map(|line| line.trim().to_owned());
+        Mask::with(&secrets, lines.map(Zeroizing::new).collect())
     }
 
     /// The same without their lines: each of these is in a text only where all of a secret is.
     pub fn of_whole<'a>(secrets: impl IntoIterator<Item = &'a str>) -> Mask {
-        Mask::with(secrets.into_iter().flat_map(whole).collect())
+        Mask::with(&secrets.into_iter().collect::<Vec<_>>(), Vec::new())
     }
 
-    fn with(mut forms: Vec<Zeroizing<String>>) -> Mask {
-        forms.retain(|form| form.len() >= SHORTEST);
-        // The longest first, so that none leaves the rest of a longer one behind.
-        forms.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
-        forms.dedup();
-        Mask(forms)
+    fn with(secrets: &[&str], mut texts: Vec<Zeroizing<String>>) -> Mask {
+        let mut encoded: Vec<Zeroizing<String>> = Vec::new();
+        for secret in secrets {
+            // What ends with a line feed in a file is given on without it.
+            let trimmed = secret.trim();
+            texts.extend([(*secret).to_owned(), trimmed.to_owned(), one_line(secret)].map(Zeroizing::new));
+            encoded.extend(
+                [*secret, trimmed].into_iter().filter(|secret| secret.len() >= ENCODED).flat_map(in_base64),
+            );
+        }
+        encoded.sort_unstable_by(|a, b| a.as_str().cmp(b.as_str()));
+        encoded.dedup();
+        texts.retain(|text| text.len() >= SHORTEST);
+        Mask { spelled: Spelled::of(texts), encoded }
     }
 
     /// True when one of them is in the text.
@@ -61,18 +74,35 @@ impl Mask {
     /// assert!(mask.finds("?key=BEGIN%20KEY%0Ap%40ss%20word") && !mask.finds("BEGIN KEY"));
     /// ```
     pub fn finds(&self, text: &str) -> bool {
-        self.0.iter().any(|form| text.contains(form.as_str()))
+        let mut is_spelled = false;
+        self.spelled.each(text, |_| {
+            is_spelled = true;
+            true
+        });
+        is_spelled || self.encoded.iter().any(|form| text.contains(form.as_str()))
     }
 
     /// The text without any of them.
     pub fn over(&self, text: &str) -> String {
-        let mut text = text.to_owned();
-        for form in &self.0 {
-            if text.contains(form.as_str()) {
-                text = text.replace(form.as_str(), MASK);
-            }
+        let mut found: Vec<Range<usize>> = Vec::new();
+        self.spelled.each(text, |range| {
+            found.push(range);
+            false
+        });
+        for form in &self.encoded {
+            found.extend(text.match_indices(form.as_str()).map(|(at, form)| at..at + form.len()));
         }
-        text
+        found.sort_unstable_by_key(|range| range.start);
+        let (mut masked, mut end) = (String::new(), 0);
+        for range in found {
+            // Those that overlap are one, so that none leaves the rest of another behind.
+            if range.start >= end {
+                masked += text.get(end..range.start).unwrap_or_default();
+                masked += MASK;
+            }
+            end = end.max(range.end);
+        }
+        masked + text.get(end..).unwrap_or_default()
     }
 
     /// The text on one line and without any of them, however its lines were broken.
@@ -84,71 +114,20 @@ impl Mask {
 
 impl std::fmt::Debug for Mask {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Mask({})", self.0.len())
+        write!(f, "Mask({})", self.spelled.count() + self.encoded.len())
     }
 }
 
-/// A secret as it is, on one line, and in all spellings.
-fn whole(secret: &str) -> Vec<Zeroizing<String>> {
-    let quoted = quoted(secret);
-    let mut forms =
-        Vec::from([secret.to_owned(), one_line(secret), quoted.replace('/', "\\/")].map(Zeroizing::new));
-    forms.push(quoted);
-    // Short ones in another spelling are in any text.
-    if secret.len() >= ENCODED {
-        forms.extend(encoded(secret).into_iter().map(Zeroizing::new));
-    }
-    forms
-}
-
-/// As JSON writes it, without the quotes.
-fn quoted(secret: &str) -> Zeroizing<String> {
-    // A text always is one.
-    let quoted = Zeroizing::new(serde_json::to_string(secret).unwrap_or_default());
-    let inner = quoted.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
-    Zeroizing::new(inner.unwrap_or(secret).to_owned())
-}
-
-/// A secret as it is in a URL, in a header, in markup, and in what Go writes as JSON.
-fn encoded(secret: &str) -> Vec<String> {
-    let percent = |keeps: &[u8]| {
-        let one = |byte: u8| match byte {
-            byte if byte.is_ascii_alphanumeric() || keeps.contains(&byte) => char::from(byte).to_string(),
-            byte => format!("%{byte:02X}"),
-        };
-        secret.bytes().map(one).collect::<String>()
-    };
-    // Go's net/url leaves these as they are in a path, in a query, and in a user or password.
-    let urls = [percent(b"-_.~$&+,/:;=@"), percent(b"-_.~"), percent(b"-_.~$&+,;=")];
-    let plus = urls[1].replace("%20", "+");
-    let lower: Vec<String> = urls.iter().map(|text| lower_escapes(text)).collect();
-    // Behind other bytes, as in `user:secret`, too: the letters that are its own alone, for each place in a group of three.
-    let base64 = (0..3).flat_map(|before| {
+/// A secret as it is in a header: also behind other octets, as in `user:secret`. These are the letters that are its own alone, for
+/// each place in a group of three.
+fn in_base64(secret: &str) -> Vec<Zeroizing<String>> {
+    let parts = (0..3).flat_map(|before| {
         let bytes = Zeroizing::new([&[0; 2][..before], secret.as_bytes()].concat());
         let own = (before * 8).div_ceil(6)..bytes.len() * 8 / 6;
         [STANDARD.encode(&*bytes), URL_SAFE.encode(&*bytes)].map(|text| text[own.clone()].to_owned())
     });
-    let go = [('&', "\\u0026"), ('<', "\\u003c"), ('>', "\\u003e")];
-    let go = go.iter().fold(quoted(secret).to_string(), |text, (from, to)| text.replace(*from, to));
-    // XML and HTML: by names, and as Go has it.
-    let entities = |quote: &str, apostrophe: &str| {
-        let text = secret.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
-        text.replace('"', quote).replace('\'', apostrophe)
-    };
-    let markup = [("&quot;", "'"), ("&quot;", "&apos;"), ("&quot;", "&#39;"), ("&#34;", "&#39;")];
-    let markup = markup.map(|(quote, apostrophe)| entities(quote, apostrophe));
     let whole = [STANDARD.encode(secret), URL_SAFE.encode(secret)];
-    urls.into_iter().chain(lower).chain([plus, go]).chain(markup).chain(whole).chain(base64).collect()
-}
-
-/// `%4A` as `%4a`.
-fn lower_escapes(text: &str) -> String {
-    let mut parts = text.split('%');
-    let first = parts.next().unwrap_or_default().to_owned();
-    parts.fold(first, |text, part| {
-        let (digits, rest) = part.split_at(part.len().min(2));
-        format!("{text}%{}{rest}", digits.to_ascii_lowercase())
-    })
+    whole.into_iter().chain(parts).map(Zeroizing::new).collect()
 }
 
 fn one_line(text: &str) -> String {
@@ -182,6 +161,21 @@ mod tests {
         check(&[r#"new"Se\cret&8"#], r#"<m>new&quot;Se\cret&amp;8</m>"#, "<m>(secret)</m>");
         check(&["it's<it"], "it&#39;s&lt;it", "(secret)");
         check(&[r#"say"it""#], r#"{"key":"say\"it\""}"#, r#"{"key":"(secret)"}"#);
+        // Without the line feed that a file has at its end.
+        check(&["hun@ter22\n"], "u:hun%40ter22@h", "u:(secret)@h");
+        check(&["pa\"ss/word\n"], r#"{"p": "pa\"ss/word"}"#, r#"{"p": "(secret)"}"#);
+        check(&["pass-word\n"], "Basic cGFzcy13b3Jk, eDpwYXNzLXdvcmQ=", "Basic (secret), eDp(secret)Q=");
+        // As `encodeURIComponent`, Python's `quote` and `json.dumps`, and a shell have it.
+        check(&["p!ss@word*"], "?key=p!ss%40word*", "?key=(secret)");
+        check(&["p@ss/word"], "/p%40ss/word/", "/(secret)/");
+        check(&["p\u{e4}ssword1"], r#"{"key": "p\u00e4ssword1"}"#, r#"{"key": "(secret)"}"#);
+        check(&["a$b'c d"], r"--key=a\$b\'c\ d", "--key=(secret)");
+        // Some characters so and others so.
+        check(&["p@ss&word"], r"p%40ss\u0026w&#111;rd", "(secret)");
+        check(&["BEGIN\nli&ne-one"], "bad: li&amp;ne-one", "bad: (secret)");
+        // Of four octets on, but in base64.
+        check(&["p@ss", "w@rds"], "p%40ss w&#64;rds d0ByZHM=", "(secret) (secret) d0ByZHM=");
+        check(&["abcab"], "abcabcab abcababcab", "(secret) (secret)(secret)");
     }
 
     #[test]

@@ -243,9 +243,15 @@ pub trait Observer: Send + Sync + fmt::Debug {
 
     /// True where nobody sees what `other` has by this id as long as `scope` is there, as a server that has a zone and one within it
     /// answers from the inner one: what was declared in `scope` and is declared in `other` now stays in `scope`, or its name would
-    /// mean nothing. Both are of this entry; asked only where names are [shared](Observer::shared_names). Default: no scope hides
-    /// another. Pure.
+    /// mean nothing. `scope` is of this entry, `other` of any: where that is another entry, it counts only where `other`
+    /// [sends there](Observer::sends). Asked only where names are [shared](Observer::shared_names). Default: no scope hides another. Pure.
     fn hides(&self, _scope: &Scope, _other: &Scope, _id: &ResourceId) -> bool {
+        false
+    }
+
+    /// True where `id` of `other` sends whoever asks `other` for what is in `scope` to somebody else, as the NS records of a delegation
+    /// do: `scope` is asked for it then, at whatever entry it is. Asked as [`hides`](Observer::hides). Default: nothing does. Pure.
+    fn sends(&self, _scope: &Scope, _other: &Scope, _id: &ResourceId) -> bool {
         false
     }
 
@@ -286,6 +292,15 @@ pub trait Observer: Send + Sync + fmt::Debug {
     /// Default: a mark is a part of what it is of.
     fn remains<'s>(&self, _scope: &Scope, _id: &ResourceId, _seen: &'s Observation) -> Option<&'s Observed> {
         None
+    }
+
+    /// True where a mark of ours may stay in the scope when the inventory forgets `id`, which is not there any more: one that
+    /// [`remains`](Observer::remains) does not tell of, or that may not be deleted. The engine then remembers that `id` was let go of, so that
+    /// such a mark gives away nothing that somebody else puts there. Asked only where all of the scope was seen. No I/O.
+    ///
+    /// Default: a mark is a part of what it is of.
+    fn leaves_mark(&self, _scope: &Scope, _id: &ResourceId, _seen: &Observation) -> bool {
+        false
     }
 
     /// True where whoever marked `observed` writes all of it, and takes out what others put beside its values: then consent is

@@ -14,6 +14,18 @@ use zeroize::Zeroizing;
 /// assert_eq!(format!("{secret:?}"), "Secret(…)");
 /// assert_eq!(secret.reveal(), b"hunter2");
 /// ```
+///
+/// It has neither a form to be shown nor one to be written:
+///
+/// ```compile_fail,E0277
+/// let secret = reconciled_provider::Secret::new(b"hunter2".to_vec());
+/// format!("{secret}");
+/// ```
+///
+/// ```compile_fail,E0277
+/// let secret = reconciled_provider::Secret::new(b"hunter2".to_vec());
+/// serde_json::to_string(&secret).unwrap();
+/// ```
 #[derive(Clone)]
 pub struct Secret(Arc<Zeroizing<Vec<u8>>>);
 

@@ -1,8 +1,8 @@
 //! Values that nobody may see: what an entry and a manifest name as secrets, and what a schema calls so, in clear.
 //!
-//! *Guarantees*: a text that holds one of them is told, also as addresses, headers and JSON have it, and an error is
-//! written without them, however the provider has broken its lines. *Caveats*: three letters or fewer are too few to be
-//! looked for inside other texts. What a schema alone calls secret is looked for only where it is more than a word: a level
+//! *Guarantees*: a text that holds one of them is told, also as addresses, headers, JSON and markup have it, and an error is
+//! written without them, however the provider has broken its lines. *Caveats*: three octets or fewer are too few to be
+//! looked for inside other texts, and five or fewer in base64. What a schema alone calls secret is looked for only where it is more than a word: a level
 //! of `3` or `true` would hide everything.
 
 use crate::cty::Value;
@@ -170,11 +170,17 @@ mod tests {
             "db://u:P%40ss%2fw%2brd%269%22canary@h",
             "Basic dTpQQHNzL3crcmQmOSJjYW5hcnk=",
             r#"{"password":"P@ss/w+rd&9\"canary"}"#,
+            r#"{"password":"P@ss/w+rd\u00269\u0022canary"}"#,
+            "<password>P@ss/w+rd&amp;9&quot;canary</password>",
+            "db://u:P@ss/w+rd%269%22canary@h",
         ] {
             assert!(named.hides(text) && copied.hides(text), "{text}");
             assert_eq!(named.within(&Value::text(text)), std::slice::from_ref(&secret));
         }
         assert!(!named.hides("db://u:P%40ss@h") && !copied.hides("canary"));
+        // A file has a line feed at its end, and whoever is given what it holds has not.
+        let file = Hidden::from_iter(["p@ss-word\n".into()]);
+        assert!(file.hides("db://u:p%40ss-word@h") && !file.hides("db://u:p%40ss@h"));
         // One line of several says nothing: many a file begins like that.
         let key = Hidden::from_iter(["-----BEGIN CERTIFICATE-----\nMIIBkT\n".into()]);
         assert!(

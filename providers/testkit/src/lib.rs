@@ -10,6 +10,7 @@ pub mod context;
 pub mod faults;
 pub mod ports;
 pub mod reference;
+pub mod tools;
 pub mod world;
 
 pub use faults::{Calm, Fault, Faults, Point};

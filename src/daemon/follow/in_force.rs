@@ -81,7 +81,7 @@ impl Loop {
             snapshots.map(|snapshot| Snapshot { awaits: awaited.remove(&snapshot.name), ..snapshot });
         let snapshots: Vec<Snapshot> = snapshots.collect();
         let before = self.outlook.desired.clone();
-        let outlook = self.session.load(snapshots, &*self.writing.db).await?;
+        let mut outlook = self.session.load(snapshots, &*self.writing.db).await?;
         let sources = &self.sources;
         let accounts = |snapshot: &Snapshot, at: Duration| {
             sources.get(&snapshot.name).map(|s| s.accounts(snapshot, at)).unwrap_or_default()
@@ -91,6 +91,8 @@ impl Loop {
             self.writing.bring_into_force(&outlook.snapshots(), &outlook.desired, false, &accounts).await?;
         self.forget_accounts(&outlook.snapshots(), &brought.moved);
         self.writing.end_pins(&outlook.pins).await?;
+        // The audit trail has it: what is told of sources is how they stand from now on.
+        outlook.pins.over.clear();
         self.writing.note_problems(&outlook).await?;
         let messages: BTreeMap<Arc<str>, Vec<String>> =
             outlook.sources().into_iter().map(|name| (name.clone(), outlook.messages_of(&name))).collect();
@@ -306,7 +308,7 @@ impl Loop {
         writing.end_recovery().await?;
         let versions = writing.db.versions().await?;
         let versioned: BTreeSet<&Scope> = versions.iter().map(|(scope, _)| scope).collect();
-        if self.outlook.pins.kept.is_empty() {
+        if self.outlook.pins.is_empty() {
             let is_versioned = scopes.iter().all(|scope| versioned.contains(scope));
             for converged in self.session.converged(&snapshots, is_versioned) {
                 writing.engine.converged(converged).await?;

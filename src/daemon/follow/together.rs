@@ -184,7 +184,10 @@ impl Loop {
         for name in &done {
             let Some(source) = self.sources.get_mut(name) else { continue };
             let Some(back) = source.back.take() else { continue };
-            source.snapshot = back.snapshot.or(source.snapshot.take());
+            // Whom it awaits as it is loaded, it awaits until it is loaded again.
+            let awaits = source.snapshot.as_ref().and_then(|known| known.awaits.clone());
+            let polled = back.snapshot.map(|polled| Snapshot { awaits, ..polled });
+            source.snapshot = polled.or(source.snapshot.take());
             source.answered = back.answered.unwrap_or(source.answered);
             is_loaded |= back.is_loaded;
             if back.is_final {

@@ -107,6 +107,18 @@ impl Desired {
         let pinned = (!self.pinned.is_empty()).then(|| self.pinned.get(&(scope.clone(), id.clone())))??;
         self.manifests.get(pinned.newest? as usize)
     }
+    /// What must be ready before a resource: what its manifest comes after, or what it came after at the revision that it is kept at,
+    /// since nothing of it needs what only newer ones wait for.
+    pub fn after(&self, resource: &Resource) -> Option<&Arc<[ManifestKey]>> {
+        // Mostly nothing is kept, and then no key is made.
+        let pinned = match self.pinned.is_empty() {
+            true => None,
+            false => self.pinned.get(&((*resource.scope).clone(), resource.id.clone())),
+        };
+        let manifest = resource.origin.manifest;
+        let then = pinned.and_then(|pinned| pinned.after.get(&manifest));
+        then.or_else(|| self.manifests.get(manifest as usize).map(|manifest| &manifest.after))
+    }
     /// The manifests whose resource people may call this: the one it comes from, and the [newest](Desired::newest).
     pub fn known_by(&self, scope: &Scope, resource: &Resource) -> impl Iterator<Item = &ManifestMeta> {
         [Some(self.manifest(resource.origin)), self.newest(scope, &resource.id)].into_iter().flatten()
@@ -150,6 +162,8 @@ pub struct Pinned {
     pub label: Arc<str>,
     /// The manifest by which the newest revision declares it, as [`Origin::manifest`]: a commit may have moved it.
     pub newest: Option<u32>,
+    /// What it comes after: what it did at that revision, for each manifest that declares it, as [`Origin::manifest`].
+    pub after: BTreeMap<u32, Arc<[ManifestKey]>>,
 }
 
 /// One source at the revision that was read.
@@ -222,26 +236,45 @@ impl fmt::Debug for Reach {
 /// Asked of an entry, a kind of manifest (`GROUP/KIND`) and the name of a scope.
 type Hides = dyn Fn(&str, &str, &str) -> Option<String> + Send + Sync;
 
+/// Asked of a source, an entry, a kind of manifest (`GROUP/KIND`) and the name of a scope.
+type HasElsewhere = dyn Fn(&str, &str, &str, &str) -> Option<String> + Send + Sync;
+
 /// Scopes that may be declared where nothing can be read, and those that only manifests in error declare: what would be claimed there
-/// is claimed nowhere else meanwhile.
+/// is claimed nowhere else meanwhile. Nor is what would be claimed in a scope that the same source declares for other hosts.
 #[derive(Clone, Default)]
-pub struct Hidden(Option<Arc<Hides>>);
+pub struct Hidden {
+    unread: Option<Arc<Hides>>,
+    elsewhere: Option<Arc<HasElsewhere>>,
+}
 
 impl Hidden {
     /// What `hides` says, as [`Hidden::by`] does.
     pub fn where_said(hides: impl Fn(&str, &str, &str) -> Option<String> + Send + Sync + 'static) -> Hidden {
-        Hidden(Some(Arc::new(hides)))
+        Hidden { unread: Some(Arc::new(hides)), elsewhere: None }
+    }
+    /// With what `has` says, as [`Hidden::for_others`] does.
+    #[must_use]
+    pub fn and_for_others(
+        self,
+        has: impl Fn(&str, &str, &str, &str) -> Option<String> + Send + Sync + 'static,
+    ) -> Hidden {
+        Hidden { elsewhere: Some(Arc::new(has)), ..self }
     }
     /// What has to be mended before it is known that no manifest of `kind` (`GROUP/KIND`) declares a scope of this name at the
     /// entry; none where it is known.
     pub fn by(&self, entry: &str, kind: &str, name: &str) -> Option<String> {
-        self.0.as_ref().and_then(|hides| hides(entry, kind, name))
+        self.unread.as_ref().and_then(|hides| hides(entry, kind, name))
+    }
+    /// The manifest of `kind` by which `source` declares a scope of this name at the entry for other hosts, and for which.
+    pub fn for_others(&self, source: &str, entry: &str, kind: &str, name: &str) -> Option<String> {
+        self.elsewhere.as_ref().and_then(|has| has(source, entry, kind, name))
     }
 }
 
 impl fmt::Debug for Hidden {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.0.is_some() { "Hidden(something)" } else { "Hidden(nothing)" })
+        let hides = self.unread.is_some() || self.elsewhere.is_some();
+        f.write_str(if hides { "Hidden(something)" } else { "Hidden(nothing)" })
     }
 }
 

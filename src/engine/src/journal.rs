@@ -4,6 +4,8 @@
 //! declaration came into force or another process became the writer, so a stale plan writes nothing.
 //! The journal is evidence, never a work list: the next pass plans anew from observation.
 
+mod part;
+
 use crate::{
     drift,
     plan::{Change, Step, digest},
@@ -13,6 +15,7 @@ use crate::{
 };
 use async_trait::async_trait;
 use futures_util::future::{Either, join, select};
+use part::{back, half};
 use reconciled_provider::{
     ActionId, Claim, Clock, Error, Hash, Journal, Lives, ManifestKey, Observation, Outcome, ResourceId,
     Scope, Tracked,
@@ -233,22 +236,6 @@ impl BatchJournal<'_> {
     }
 }
 
-/// What was written in part was not applied: the row keeps what was, so that going on has the same reason.
-fn half(step: &Step, row: Row) -> Row {
-    let was = step.work.was.as_ref();
-    let tracked = Tracked { applied: was.map_or_else(Hash::default, |w| w.tracked.applied), ..row.tracked };
-    Row { tracked, template: was.map_or_else(Hash::default, |w| w.template), ..row }
-}
-
-/// Where nothing was written, the row stands and is as old as it was.
-fn back(step: &Step, row: Row) -> Row {
-    let row = half(step, row);
-    match &step.work.was {
-        Some(was) => Row { state: was.state.clone(), written_at: was.written_at, ..row },
-        None => row,
-    }
-}
-
 /// A foreign resource that goes from an exclusive scope has no row; its intent still names what it was.
 fn placeholder(scope: &Scope, step: &Step) -> Row {
     Row {
@@ -266,6 +253,7 @@ fn placeholder(scope: &Scope, step: &Step) -> Row {
         state: RowState::Settled,
         written_at: Default::default(),
         revision: "".into(),
+        formerly: Vec::new(),
     }
 }
 

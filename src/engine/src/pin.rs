@@ -1,12 +1,15 @@
 //! What a person keeps at an earlier revision, whatever newer ones say.
 //!
 //! Guarantees: pure; a pin changes nothing but the resource it names; once the newest revision declares that
-//! resource otherwise than when it was pinned, the pin is over. It deliberately pins resources, not manifests: a
-//! record can go back while its zone goes on.
+//! resource otherwise than when it was pinned, the pin is over, and not because nobody knows for a moment what it declares. It
+//! deliberately pins resources, not manifests: a record can go back while its zone goes on.
 
-use crate::desired::{Desired, ManifestMeta, Pinned};
-use reconciled_provider::{Address, Hash, ManifestKey, Origin, Resource, ResourceId, Scope};
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use crate::{
+    desired::{Desired, ManifestMeta, Pinned},
+    ready::following,
+};
+use reconciled_provider::{Address, Hash, ManifestKey, Origin, Policy, Resource, ResourceId, Scope};
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 /// A person's word that a resource shall be as an earlier revision declares it.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,25 +42,131 @@ pub struct Pin {
     pub until: Option<Duration>,
 }
 
-impl Pin {
-    /// True once its time is over, the newest revision declares something else than when it began, or another source
-    /// declares the resource.
-    pub fn is_over(&self, newest: &Desired, now: Duration) -> bool {
-        let source = newest.sources.get(self.manifest.source());
-        // What a source declares is only known where all of it could be read.
-        let is_known = source.is_some_and(|source| source.is_whole());
-        let is = declared(newest, &self.scope, &self.id, self.manifest.source());
-        let (template, content) = (is.map(|(template, _)| template), is.map(|(_, content)| content));
-        // The same document that comes to something else is another version of this program, no commit.
-        let is_changed = is_known && template != self.template && content != self.content;
-        let mut others = newest.declaring(&self.scope, &self.id).iter();
-        let is_handed_over = others.any(|resource| {
-            newest.manifest(resource.origin).key.source() != self.manifest.source()
-                && !newest.policies.get(resource.policy).merge
-        });
-        self.until.is_some_and(|until| now >= until) || is_changed || is_handed_over
+/// How a pin stands with the newest revision.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It is in effect.
+    Kept,
+    /// What may declare the resource does not count here and now, as while its entry cannot be used: the pin is neither over,
+    /// nor is anything put back.
+    Unseen,
+    /// It is over.
+    Over(Ending),
+}
+
+/// Why a pin is over.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Ending {
+    /// Its time.
+    Time,
+    /// The newest revision declares the resource otherwise than when it was pinned.
+    Commit,
+    /// The same commit does, by the configuration of the host.
+    Configuration,
+    /// This other source does.
+    HandedOver(Arc<str>),
+}
+
+impl fmt::Display for Ending {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Ending::Time => f.write_str("its time is over"),
+            Ending::Commit => f.write_str("a commit changed it"),
+            Ending::Configuration => f.write_str("the configuration of the host changed it"),
+            Ending::HandedOver(source) => write!(f, "source {source} declares it by now, and otherwise"),
+        }
     }
 }
+
+impl Pin {
+    /// How it stands with what the newest revisions declare, what is kept at earlier ones not yet in its place.
+    pub fn standing(&self, newest: &Desired, now: Duration) -> Standing {
+        if self.until.is_some_and(|until| now >= until) {
+            return Standing::Over(Ending::Time);
+        }
+        let heir = self.heir(newest);
+        let holder = heir.unwrap_or(&self.manifest).source();
+        let is = declared(newest, &self.scope, &self.id, holder);
+        if is.is_none() && self.is_out_of_sight(newest) {
+            return Standing::Unseen;
+        }
+        let (template, content) = (is.map(|(template, _)| template), is.map(|(_, content)| content));
+        // The same document that comes to something else is another version of this program, no commit.
+        if template == self.template || content == self.content {
+            return Standing::Kept;
+        }
+        if let Some(heir) = heir {
+            return Standing::Over(Ending::HandedOver(heir.source().into()));
+        }
+        // What a source declares is only known where all of it could be read, and what it does not declare where nobody that is
+        // behind may have it by now.
+        let is_known = newest.sources.get(self.manifest.source()).is_some_and(|source| match is {
+            Some(_) => source.is_whole(),
+            None => source.is_sure(),
+        });
+        match is_known {
+            true if is.is_none() && self.may_be_with_others(newest) => Standing::Unseen,
+            true => Standing::Over(self.ending(newest)),
+            false => Standing::Kept,
+        }
+    }
+
+    /// The manifest of another source that has the resource by now, alone. A hand-over changes nothing of what was pinned: what the
+    /// other one declares decides.
+    pub fn heir<'d>(&self, newest: &'d Desired) -> Option<&'d ManifestKey> {
+        let mut all = newest.declaring(&self.scope, &self.id).iter();
+        let other = all.find(|resource| {
+            newest.manifest(resource.origin).key.source() != self.manifest.source()
+                && !newest.policies.get(resource.policy).merge
+        })?;
+        Some(&newest.manifest(other.origin).key)
+    }
+
+    /// True where the resource may be declared by what does not count here and now: its entry cannot be used or is not configured,
+    /// or its manifest is for other hosts, as this one would be with another label. What was so when it was pinned says nothing.
+    fn is_out_of_sight(&self, newest: &Desired) -> bool {
+        let Some(source) = newest.sources.get(self.manifest.source()) else { return false };
+        let mut elsewhere = source.elsewhere.iter();
+        newest.ailing.contains(&self.scope.provider)
+            || self.template.is_some()
+                && (source.is_elsewhere(&self.manifest, &self.scope)
+                    || source.is_unselected(&self.manifest, &self.scope, &self.id)
+                    || elsewhere.any(|(_, entry)| *entry == self.scope.provider))
+    }
+
+    /// True where another source may declare the resource, and nobody knows here and now: it may have gone there before, which ends no
+    /// pin, and a pin does not remember who has it.
+    fn may_be_with_others(&self, newest: &Desired) -> bool {
+        let mut others = newest.sources.iter().filter(|(name, _)| ***name != *self.manifest.source());
+        others.any(|(_, source)| {
+            let of_manifest = self.manifest.within_group();
+            let mut unselected = source.unselected.iter();
+            let mut places = source.unassigned_in.iter().chain(&source.unselected_in);
+            !source.is_sure()
+                || source.may_be_elsewhere(&self.manifest)
+                || source.elsewhere.iter().any(|(_, entry)| *entry == self.scope.provider)
+                || unselected.any(|other| other.within_group() == of_manifest)
+                || places.any(|(_, scope)| *scope == self.scope)
+                || source.unselected_parts.contains(&(self.scope.clone(), self.id.clone()))
+        })
+    }
+
+    fn ending(&self, newest: &Desired) -> Ending {
+        let declaring = newest.declaring(&self.scope, &self.id).iter();
+        let mut by = declaring.map(|resource| &newest.manifest(resource.origin).key);
+        let is_reconfigured = by.any(|key| newest.reconfigured.contains_key(key));
+        if is_reconfigured { Ending::Configuration } else { Ending::Commit }
+    }
+}
+
+/// What counts of a resource that is put back: what both revisions say of it, the more careful of each. A commit that asks for
+/// more care ends no rollback, and is heeded. Whether it is shared is as it was then.
+pub fn policy(then: &Policy, newest: &Policy) -> Policy {
+    Policy { merge: then.merge, ..then.with(newest) }
+}
+
+/// A resource, by its scope and what it is there.
+type Place = (Scope, ResourceId);
 
 /// What a source declares of a resource, in two hashes: what it comes to, references unresolved, and its manifests as
 /// written; none where it declares nothing.
@@ -77,7 +186,7 @@ pub fn declared(desired: &Desired, scope: &Scope, id: &ResourceId, source: &str)
 }
 
 /// Puts what `then` declares in place of what `desired` declares, for each of `pins`; where it declared nothing,
-/// nothing is desired. `then` is the revision of all of them.
+/// nothing is desired. `then` is the revision of all of them. What another source has by now stays its own.
 ///
 /// Errors: the address of a pin that `then` no longer declares, or now does, as when a host has other labels: nothing
 /// follows from that.
@@ -87,6 +196,7 @@ pub fn put_back(desired: &mut Desired, then: &Desired, pins: &[&Pin]) -> Result<
         manifests.insert(manifest.key.clone(), index as u32);
     }
     let known = desired.manifests.len();
+    let mut waited: BTreeMap<(u32, Arc<[ManifestKey]>), Vec<Place>> = BTreeMap::new();
     for pin in pins {
         let source = pin.manifest.source();
         let before = then.declaring(&pin.scope, &pin.id).iter();
@@ -95,23 +205,32 @@ pub fn put_back(desired: &mut Desired, then: &Desired, pins: &[&Pin]) -> Result<
         if before.is_empty() == pin.declared {
             return Err(pin.address.clone());
         }
-        let mut put = Vec::with_capacity(before.len());
+        let is_handed_over = pin.heir(desired).is_some();
+        let now = desired.declaring(&pin.scope, &pin.id).iter().cloned();
+        let (mine, others): (Vec<Resource>, Vec<Resource>) =
+            now.partition(|r| is_handed_over || desired.manifest(r.origin).key.source() == source);
+        let newest = mine.first().map(|resource| resource.origin);
+        let said = mine.iter().map(|resource| desired.policies.get(resource.policy).clone());
+        let said = said.reduce(|said, other| said.with(&other));
+        let mut put = Vec::with_capacity(before.len() + others.len());
         for resource in before {
             let meta = then.manifest(resource.origin);
-            let manifest = *manifests.entry(meta.key.clone()).or_insert_with(|| {
-                let file = format!("{}:{}", pin.label, meta.file).into();
-                desired.manifests.push(ManifestMeta { file, ..meta.clone() });
-                desired.manifests.len() as u32 - 1
+            let origin = newest.filter(|_| is_handed_over).unwrap_or_else(|| {
+                let manifest = *manifests.entry(meta.key.clone()).or_insert_with(|| {
+                    let file = format!("{}:{}", pin.label, meta.file).into();
+                    desired.manifests.push(ManifestMeta { file, ..meta.clone() });
+                    desired.manifests.len() as u32 - 1
+                });
+                Origin { manifest, ..resource.origin }
             });
-            let origin = Origin { manifest, ..resource.origin };
-            let policy = desired.policies.intern(then.policies.get(resource.policy).clone());
+            let place = (pin.scope.clone(), pin.id.clone());
+            waited.entry((origin.manifest, meta.after.clone())).or_default().push(place);
+            let own = then.policies.get(resource.policy);
+            let counts = said.as_ref().map_or_else(|| own.clone(), |said| policy(own, said));
+            let policy = desired.policies.intern(counts);
             put.push(Resource { origin, policy, ..resource.clone() });
         }
-        let now = desired.declaring(&pin.scope, &pin.id).iter();
-        let (mine, others): (Vec<&Resource>, Vec<&Resource>) =
-            now.partition(|r| desired.manifest(r.origin).key.source() == source);
-        let newest = mine.first().map(|resource| resource.origin.manifest);
-        put.extend(others.into_iter().cloned());
+        put.extend(others);
         // What is shared has one policy, as when it was loaded.
         let shared = put.iter().map(|resource| desired.policies.get(resource.policy).clone());
         if let Some(shared) = shared.reduce(|shared, policy| shared.with(&policy)) {
@@ -125,7 +244,8 @@ pub fn put_back(desired: &mut Desired, then: &Desired, pins: &[&Pin]) -> Result<
         if list.is_empty() {
             desired.scopes.remove(&pin.scope);
         }
-        let pinned = Pinned { label: pin.label.clone(), newest };
+        let newest = newest.map(|origin| origin.manifest);
+        let pinned = Pinned { label: pin.label.clone(), newest, after: BTreeMap::new() };
         desired.pinned.insert((pin.scope.clone(), pin.id.clone()), pinned);
     }
     // What it waited for then may not be there any more, and would be waited for in vain.
@@ -134,14 +254,41 @@ pub fn put_back(desired: &mut Desired, then: &Desired, pins: &[&Pin]) -> Result<
         let after = after.filter(|key| manifests.contains_key(*key)).cloned().collect();
         desired.manifests[index].after = after;
     }
+    for ((index, then), places) in waited {
+        let after = still_first(desired, &manifests, index, &then);
+        for place in places {
+            if let Some(pinned) = desired.pinned.get_mut(&place) {
+                pinned.after.insert(index, after.clone());
+            }
+        }
+    }
     Ok(())
+}
+
+/// What of `then`, all that a manifest came after at that revision, is still to be waited for: what is there, and does not come
+/// after the manifest by now. Anything else would be waited for in vain.
+fn still_first(
+    desired: &Desired,
+    there: &BTreeMap<ManifestKey, u32>,
+    index: u32,
+    then: &Arc<[ManifestKey]>,
+) -> Arc<[ManifestKey]> {
+    let Some(newest) = desired.manifests.get(index as usize) else { return then.clone() };
+    if newest.after == *then {
+        return newest.after.clone();
+    }
+    let behind = following(desired, [&newest.key]);
+    let counts =
+        |key: &&ManifestKey| **key != newest.key && there.contains_key(*key) && !behind.contains_key(*key);
+    then.iter().filter(counts).cloned().collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::desired::SourceState;
-    use reconciled_provider::{PolicyId, Spec};
+    use reconciled_provider::{Deletion, PolicyId, Spec};
+    use std::collections::BTreeSet;
 
     fn desired(manifests: &[(&str, &[(&str, &str)])]) -> Desired {
         let mut desired = Desired::default();
@@ -231,7 +378,8 @@ mod tests {
         let before = desired(&[("a", &[("a", "2")])]);
         let check = |id: &str, newest: &Desired, until: Option<Duration>, expect: bool| {
             let pin = Pin { until, ..pin(id, &before) };
-            assert_eq!(pin.is_over(newest, Duration::from_secs(10)), expect, "{id}");
+            let standing = pin.standing(newest, Duration::from_secs(10));
+            assert_eq!(matches!(standing, Standing::Over(_)), expect, "{id}: {standing:?}");
         };
         let same = desired(&[("b", &[("x", "1")]), ("a", &[("a", "2")])]);
         check("a", &same, None, false);
@@ -250,5 +398,153 @@ mod tests {
         let mut broken = desired(&[]);
         broken.sources.get_mut("s").unwrap().prunes = false;
         check("a", &broken, None, false);
+        // Nor from that of a source that is behind: it may have it by now. What is there is known.
+        let mut behind = desired(&[]);
+        behind.sources.get_mut("s").unwrap().awaits = Some("t".into());
+        check("a", &behind, None, false);
+        let mut behind = other;
+        behind.sources.get_mut("s").unwrap().awaits = Some("t".into());
+        check("a", &behind, None, true);
+    }
+
+    #[test]
+    fn what_does_not_count_here_and_now_ends_no_pin_and_nothing_is_put_back() {
+        let before = desired(&[("a", &[("a", "2")])]);
+        let (known, unknown) = (pin("a", &before), pin("b", &before));
+        let check = |change: &dyn Fn(&mut Desired), expect: [Standing; 2]| {
+            let mut newest = desired(&[]);
+            change(&mut newest);
+            let of = |pin: &Pin| pin.standing(&newest, Duration::ZERO);
+            assert_eq!([of(&known), of(&unknown)], expect);
+        };
+        fn source(newest: &mut Desired) -> &mut SourceState {
+            newest.sources.get_mut("s").unwrap()
+        }
+        let (key, zone) = (&known.manifest, &known.scope);
+        check(&|_| (), [Standing::Over(Ending::Commit), Standing::Kept]);
+        // Neither can be put back while nobody can be asked what a manifest of the entry comes to.
+        let ailing = |newest: &mut Desired| {
+            newest.ailing.insert("dns".into());
+        };
+        check(&ailing, [Standing::Unseen, Standing::Unseen]);
+        let places = BTreeSet::from([(key.clone(), zone.clone())]);
+        let hidden: [&dyn Fn(&mut Desired); 6] = [
+            &|newest| source(newest).unassigned = [key.clone()].into(),
+            &|newest| source(newest).unassigned_in = places.clone(),
+            &|newest| source(newest).elsewhere = [(key.clone(), "dns".into())].into(),
+            &|newest| source(newest).unselected = [key.clone()].into(),
+            &|newest| source(newest).unselected_in = places.clone(),
+            &|newest| source(newest).unselected_parts = [(zone.clone(), "a".into())].into(),
+        ];
+        // What was declared for nobody here when it was pinned is kept for all that.
+        for change in hidden {
+            check(change, [Standing::Unseen, Standing::Kept]);
+        }
+        let late = Pin { until: Some(Duration::ZERO), ..known.clone() };
+        assert_eq!(late.standing(&desired(&[]), Duration::ZERO), Standing::Over(Ending::Time));
+    }
+
+    #[test]
+    fn a_pin_goes_along_to_the_source_that_declares_the_same() {
+        let then = desired(&[("a", &[("a", "1")])]);
+        let before = desired(&[("a", &[("a", "2")])]);
+        let pin = pin("a", &before);
+        let moved = |value: &str| {
+            let mut moved = desired(&[("a", &[("a", value)])]);
+            moved.manifests[0].key = ManifestKey::new("t", "test", "Zone", "", "a");
+            moved.sources.insert("t".into(), SourceState { prunes: true, ..SourceState::default() });
+            moved
+        };
+        let mut same = moved("2");
+        assert_eq!(pin.standing(&same, Duration::ZERO), Standing::Kept);
+        put_back(&mut same, &then, &[&pin]).unwrap();
+        assert_eq!(shown(&same), ["a.yaml a 1"]);
+        let [one] = same.declaring(&pin.scope, &pin.id) else { panic!("{same:?}") };
+        assert_eq!(same.manifest(one.origin).key.source(), "t", "it is that one's");
+        let over = Standing::Over(Ending::HandedOver("t".into()));
+        assert_eq!(pin.standing(&moved("3"), Duration::ZERO), over);
+    }
+
+    #[test]
+    fn a_pin_that_may_have_gone_along_is_not_over_while_another_source_is_out_of_sight() {
+        let pin = pin("a", &desired(&[("a", &[("a", "2")])]));
+        let check = |change: &dyn Fn(&mut SourceState), expect: Standing| {
+            let mut newest = desired(&[]);
+            let mut other = SourceState { prunes: true, ..SourceState::default() };
+            change(&mut other);
+            newest.sources.insert("t".into(), other);
+            assert_eq!(pin.standing(&newest, Duration::ZERO), expect, "{newest:?}");
+        };
+        let key = |name: &str| ManifestKey::new("t", "test", "Zone", "", name);
+        let place = |zone: &str| (key("b"), Scope::new("dns", zone));
+        check(&|_| (), Standing::Over(Ending::Commit));
+        check(&|other| other.unselected = [key("b")].into(), Standing::Over(Ending::Commit));
+        check(&|other| other.unselected_in = [place("other")].into(), Standing::Over(Ending::Commit));
+        let hidden: [&dyn Fn(&mut SourceState); 9] = [
+            &|other| other.prunes = false,
+            &|other| other.broken = ["a.yaml".into()].into(),
+            &|other| other.awaits = Some("s".into()),
+            &|other| other.unassigned = [key("a")].into(),
+            &|other| other.unassigned_in = [place("zone")].into(),
+            &|other| other.elsewhere = [(key("b"), "dns".into())].into(),
+            &|other| other.unselected = [key("a")].into(),
+            &|other| other.unselected_in = [place("zone")].into(),
+            &|other| other.unselected_parts = [(pin.scope.clone(), pin.id.clone())].into(),
+        ];
+        for change in hidden {
+            check(change, Standing::Unseen);
+        }
+    }
+
+    #[test]
+    fn of_what_both_revisions_say_of_a_resource_the_more_careful_counts() {
+        let careful = Policy { suspend: true, deletion: Some(Deletion::Protect), ..Policy::default() };
+        let check = |then: &Policy, newest: &Policy, expect: &Policy| {
+            let (mut earlier, mut now) = (desired(&[("a", &[("a", "1")])]), desired(&[("a", &[("a", "2")])]));
+            let pin = pin("a", &now);
+            for (desired, policy) in [(&mut earlier, then), (&mut now, newest)] {
+                let policy = desired.policies.intern(policy.clone());
+                let list = desired.scopes.values_mut().next().unwrap();
+                Arc::make_mut(list)[0].policy = policy;
+            }
+            put_back(&mut now, &earlier, &[&pin]).unwrap();
+            let [one] = now.declaring(&pin.scope, &pin.id) else { panic!("{now:?}") };
+            assert_eq!(now.policies.get(one.policy), expect);
+        };
+        check(&Policy::default(), &careful, &careful);
+        check(&careful, &Policy::default(), &careful);
+        let shared = Policy { merge: true, ..Policy::default() };
+        check(&shared, &Policy::default(), &shared);
+    }
+
+    #[test]
+    fn what_is_put_back_waits_for_what_it_waited_for_then() {
+        let key = |name: &str| ManifestKey::new("s", "test", "Zone", "", name);
+        let check = |then: &[&str], newest: &[&str], expect: &[&str]| {
+            let after = |desired: &mut Desired, names: &[&str]| {
+                desired.manifests[0].after = names.iter().map(|name| key(name)).collect();
+            };
+            let mut earlier = desired(&[("a", &[("a", "1"), ("b", "1")])]);
+            let mut now =
+                desired(&[("a", &[("a", "2"), ("b", "2")]), ("new", &[]), ("old", &[]), ("last", &[])]);
+            after(&mut earlier, then);
+            after(&mut now, newest);
+            now.manifests[3].after = [key("a")].into();
+            let pin = pin("a", &now);
+            put_back(&mut now, &earlier, &[&pin]).unwrap();
+            let [one, other] = now.in_scope(&pin.scope) else { panic!("{now:?}") };
+            let names = |one: &Resource| -> Vec<String> {
+                now.after(one).unwrap().iter().map(|key| key.name().to_string()).collect()
+            };
+            assert_eq!((names(one), names(other)), (owned(expect), owned(newest)));
+        };
+        fn owned(names: &[&str]) -> Vec<String> {
+            names.iter().map(|name| (*name).to_owned()).collect()
+        }
+        check(&[], &["new"], &[]);
+        check(&["old"], &["new"], &["old"]);
+        check(&["new"], &["new"], &["new"]);
+        // What is there no longer, or comes after it by now, would be waited for in vain.
+        check(&["gone", "last", "old"], &[], &["old"]);
     }
 }

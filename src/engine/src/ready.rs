@@ -66,7 +66,7 @@ impl Facts {
         self.there.retain(|key| !moved.contains(key));
     }
     /// Those of the manifests of `rows`, which are of `scope`, that resources of other scopes still depend on, each with one that
-    /// does. Within one scope the order of steps suffices.
+    /// does. Within one scope the plan says so, which knows what of it stays.
     pub fn needed_outside(&self, scope: &Scope, rows: &[Row]) -> BTreeMap<ManifestKey, ManifestKey> {
         let mut found = BTreeMap::new();
         if self.needed.is_empty() {
@@ -96,7 +96,10 @@ pub fn facts(desired: &Desired, memories: &BTreeMap<Scope, ScopeMemory>) -> Fact
     }
     let moved = former::moved(desired, memories);
     facts.stood_on = former::stood_on(desired, memories, &moved);
-    let asked: BTreeSet<&ManifestKey> = desired.manifests.iter().flat_map(|m| m.after.iter()).collect();
+    // What is kept at an earlier revision may come after what nothing comes after by now.
+    let pinned = desired.pinned.values().flat_map(|pinned| pinned.after.values());
+    let after = desired.manifests.iter().map(|manifest| &manifest.after).chain(pinned);
+    let asked: BTreeSet<&ManifestKey> = after.flat_map(|after| after.iter()).collect();
     if asked.is_empty() {
         return facts;
     }
@@ -191,7 +194,7 @@ pub(crate) fn is_of_declaration(desired: &Desired, resource: &Resource, row: &Ro
 mod tests {
     use super::*;
     use crate::{
-        desired::{ManifestMeta, PutOut},
+        desired::{ManifestMeta, Pinned, PutOut},
         health::HealthState,
         store::Ailment,
     };
@@ -269,6 +272,23 @@ mod tests {
         check(following(&desired, [&key("b"), &key("c")]), &[("c", "b")]);
         check(preceding(&desired, [&key("b"), &key("c")]), &[("a", "b"), ("b", "c")]);
         check(preceding(&desired, [&key("a")]), &[]);
+    }
+
+    #[test]
+    fn what_only_something_that_is_rolled_back_comes_after_is_asked_for() {
+        let after = |keys: &[ManifestKey]| {
+            let after = BTreeMap::from([(1, Arc::from(keys))]);
+            let pinned = Pinned { label: "then".into(), newest: Some(1), after };
+            let place = (Scope::new("ref", "one"), ResourceId::from("b"));
+            let desired = Desired {
+                manifests: vec![manifest("a", &[]), manifest("b", &[])],
+                pinned: BTreeMap::from([(place, pinned)]),
+                ..Desired::default()
+            };
+            facts(&desired, &BTreeMap::new()).ready
+        };
+        assert_eq!(after(&[key("a")]), BTreeSet::from([key("a")]));
+        assert_eq!(after(&[]), BTreeSet::new());
     }
 
     #[test]

@@ -53,6 +53,17 @@ pub struct Row {
     pub written_at: Duration,
     /// The revision that last changed it, as people call it.
     pub revision: Arc<str>,
+    /// Other addresses that it had, the latest last: a commit that moved it may be taken back.
+    pub formerly: Vec<Address>,
+}
+
+impl Row {
+    /// Remembers that it has, or had, this address too.
+    pub(crate) fn know_as(&mut self, address: &Address) {
+        if !self.formerly.contains(address) {
+            self.formerly.push(address.clone());
+        }
+    }
 }
 
 #[cfg(test)]
@@ -74,6 +85,7 @@ impl Row {
             state: RowState::Settled,
             written_at: Duration::ZERO,
             revision: "".into(),
+            formerly: Vec::new(),
         }
     }
 }

@@ -307,6 +307,26 @@ fn who_asks_where_a_claim_goes_is_told_what_may_declare_a_zone_for_it_and_has_to
 }
 
 #[test]
+fn who_asks_where_a_claim_goes_is_told_what_the_same_source_has_for_other_hosts() {
+    let told = |provider: &str, hosts: &str| {
+        let sub = zone("")
+            .replace("name: z.test", &format!("name: sub, annotations: {{reconciled/hosts: {hosts}}}"));
+        let sub = sub.replace("provider: one", &format!("zone: Sub.z.test., provider: {provider}"));
+        let mut desk = setup("", &set(X));
+        desk.sources[0].1 = folder(&[("z.yaml", &zone("")), ("sub.yaml", &sub)]);
+        let hidden = desk.once().desired.hidden;
+        assert_eq!(hidden.by("one", "dns/Zone", "sub.z.test"), None, "there is nothing to mend");
+        let of = |source: &str, name: &str| hidden.for_others(source, "one", "dns/Zone", name);
+        // What one source has elsewhere keeps nothing from another one.
+        [of("infra", "sub.z.test"), of("team", "sub.z.test"), of("infra", "z.test")]
+    };
+    let there = Some("Zone/sub is for other hosts: role=afar".to_owned());
+    assert_eq!(told("one", "role=afar"), [there, None, None]);
+    assert_eq!(told("other", "role=afar"), [None, None, None], "the zone is another one there");
+    assert_eq!(told("one", "role!=afar"), [None, None, None]);
+}
+
+#[test]
 fn what_the_host_lets_a_source_declare_nowhere_hides_nothing_for_the_claims_of_others() {
     let zone = zone("").replace("z.test", "www.z.test");
     let mut desk = setup("", &set(X));

@@ -61,6 +61,7 @@ pub(crate) fn row(id: &str) -> Row {
         state: RowState::Settled,
         written_at: Duration::ZERO,
         revision: "abc1234".into(),
+        formerly: Vec::new(),
     }
 }
 

@@ -103,6 +103,26 @@ fn what_was_accepted_last_is_known_until_it_is_taken_back_and_what_is_refused_co
 }
 
 #[test]
+fn what_was_accepted_by_a_poll_that_judged_too_early_counts_for_nothing_once_it_is_a_rewind() {
+    let (upstream, host) = (Upstream::new(), Host::new());
+    let old = upstream.commit("main", &[("a", "1")]);
+    let mirror = host.mirror(&upstream.url());
+    let accepted = || mirror.accepted().unwrap().map(|commit| commit.oid);
+    first(&mirror);
+    let new = upstream.commit("main", &[("a", "2")]);
+    mirror.poll(Some(old), None).unwrap();
+    let other = upstream.commit_on("main", upstream.tree(&[("a", "3")]), Some(old.into()));
+    for offered in [old, other] {
+        upstream.repository.reference("refs/heads/main", offered.into(), true, "test").unwrap();
+        // It began before the new one came into force.
+        mirror.poll(Some(old), None).unwrap();
+        assert_eq!(accepted(), Some(offered));
+        assert!(matches!(mirror.poll(Some(new), None), Err(SourceError::Rewound { .. })));
+        assert_eq!(accepted(), Some(new));
+    }
+}
+
+#[test]
 fn a_missing_branch_says_which_exist_and_keeps_what_is_in_force() {
     let (upstream, host) = (Upstream::new(), Host::new());
     let commit = upstream.commit("main", &[("a", "1")]);

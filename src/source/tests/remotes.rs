@@ -172,6 +172,64 @@ fn a_trusted_certificate_is_accepted_for_its_own_name_only() {
 }
 
 #[test]
+fn a_commit_and_the_next_one_are_fetched_over_https_by_who_has_a_token() {
+    const TOLD: &str = "RECONCILED_TEST_GIT_OVER_HTTPS";
+    #[expect(clippy::disallowed_methods, reason = "the child of this test is told by the environment")]
+    let told = std::env::var(TOLD);
+    if let Ok(told) = told {
+        return is_fetched_over_https(&told);
+    }
+    let upstream = Upstream::new();
+    let one = upstream.commit("main", &[("zones/a.yaml", "1"), ("b.yaml", "x")]);
+    let tree = upstream.tree(&[("zones/a.yaml", "2"), ("b.yaml", "x")]);
+    let two = upstream.commit_on("next", tree, Some(one.into()));
+    let path = upstream.path();
+    let (server, certificate) = Server::git("localhost", path.parent().unwrap(), "git:hunter2-token");
+    let store = tempfile::NamedTempFile::new().unwrap();
+    fs::write(store.path(), certificate).unwrap();
+    let module = module_path!().split_once("::").unwrap().1;
+    let name = format!("{module}::a_commit_and_the_next_one_are_fetched_over_https_by_who_has_a_token");
+    let again = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", &name])
+        .env(TOLD, format!("{} {} {one} {two}", server.address.port(), path.display()))
+        .env("SSL_CERT_FILE", store.path())
+        .output()
+        .unwrap();
+    assert!(again.status.success(), "{}", String::from_utf8_lossy(&again.stdout));
+    let requests = server.requests.lock().unwrap();
+    let fetches = requests.iter().filter(|request| request.starts_with("POST /infra.git/git-upload-pack "));
+    assert!(fetches.count() >= 2, "the child ran and fetched twice: {requests:?}");
+}
+
+/// What the child of that test does; it is told the port, the repository, what its branch is at and what it is moved to.
+fn is_fetched_over_https(told: &str) {
+    let told: Vec<&str> = told.split(' ').collect();
+    let (port, path) = (told[0], told[1]);
+    let [one, two] = [told[2], told[3]].map(|digits| digits.parse::<Oid>().unwrap());
+    let url = format!("https://localhost:{port}/infra.git");
+    let host = Host::new();
+    let closed = format!("https://localhost:{NOBODY}/infra.git");
+    let mut spec = host.spec(&[&closed, &url]);
+    spec.credentials = token();
+    let mirror = host.open(spec);
+    let content = |commit: Oid| read(&mirror.tree_at(commit, &Paths::all()).unwrap(), "zones/a.yaml");
+    assert_eq!(first(&mirror), one);
+    assert_eq!(content(one), "1");
+
+    let upstream = git2::Repository::open(path).unwrap();
+    upstream.reference("refs/heads/main", two.into(), true, "a push").unwrap();
+    match mirror.poll(Some(one), None).unwrap() {
+        Polled::Changed { from, to, .. } => assert_eq!((from, to.oid), (Some(one), two)),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(content(two), "2");
+    assert!(matches!(mirror.poll(Some(two), None).unwrap(), Polled::Unchanged(_)));
+
+    let error = fails(&url);
+    assert!(matches!(error, SourceError::Authentication { .. }), "{error:?}");
+}
+
+#[test]
 fn only_configured_local_urls_are_exempt_from_the_ownership_check() {
     let (upstream, host) = (Upstream::new(), Host::new());
     let commit = upstream.commit("main", &[("a", "x")]);

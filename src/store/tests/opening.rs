@@ -148,15 +148,22 @@ async fn newer_and_foreign_databases_are_left_alone() {
 async fn an_older_database_is_copied_before_it_is_migrated_and_refused_for_reading() {
     let (dir, db) = new().await;
     db.commit(vec![Write::Rows(vec![row("a")].into())]).await.unwrap();
+    let first = db.epoch();
     db.close().await;
     tamper(&dir, "PRAGMA user_version = 0").await;
     let error = Reader::open(dir.path(), Arc::new(At(NOW))).await.unwrap_err();
     assert!(matches!(error, StoreError::OlderSchema { found: 0, .. }), "{error:?}");
     let db = Db::open_writer(dir.path(), existing()).await.unwrap();
     assert_eq!(*db.scope(&zone()).await.unwrap().rows, [row("a")]);
-    let (copy, _) = open::read_pool(&dir.path().join("state.db.schema-0")).await.unwrap();
-    let rows: i64 = sqlx::query_scalar("SELECT count(*) FROM inventory").fetch_one(&copy).await.unwrap();
-    assert_eq!(rows, 1);
+    // An older program is put back, writes, and goes again.
+    db.commit(vec![Write::Rows(vec![row("b")].into())]).await.unwrap();
+    let second = db.epoch();
+    db.close().await;
+    tamper(&dir, "PRAGMA user_version = 0").await;
+    Db::open_writer(dir.path(), existing()).await.unwrap().close().await;
+    for (epoch, rows) in [(first, 1), (second, 2)] {
+        assert_eq!(tracked(&dir.path().join(format!("state.db.schema-0-{epoch}"))).await, rows);
+    }
 }
 
 #[tokio::test]
@@ -251,6 +258,31 @@ async fn a_full_disk_leaves_nothing_half_written_and_ends_when_there_is_space() 
 }
 
 #[tokio::test]
+async fn a_backup_touches_no_file_but_its_own() {
+    let (_dir, db) = new().await;
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    fs::write(at("a.part"), "half a copy of somebody's").unwrap();
+    std::os::unix::fs::symlink(at("nosuch"), at("b.part")).unwrap();
+    fs::create_dir(at("c")).unwrap();
+    for name in ["a", "b"] {
+        db.reader().backup(&at(name)).await.unwrap();
+    }
+    assert!(db.reader().backup(&at("c")).await.is_err(), "a folder has that name");
+    let failed = db.reader().backup(&at("nosuch/d")).await.unwrap_err();
+    assert_eq!(failed.to_string(), format!("create {}", at("nosuch/d").display()));
+    let mut left: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|one| one.unwrap().file_name()).collect();
+    left.sort();
+    assert_eq!(left, ["a", "a.part", "b", "b.part", "c"]);
+    assert_eq!(fs::read_to_string(at("a.part")).unwrap(), "half a copy of somebody's");
+    assert!(fs::symlink_metadata(at("b.part")).unwrap().is_symlink());
+    for name in ["a", "b"] {
+        assert!(fs::symlink_metadata(at(name)).unwrap().is_file());
+        assert_eq!(tracked(&at(name)).await, 0);
+    }
+}
+
+#[tokio::test]
 async fn a_restore_brings_back_the_backup_and_fences_who_knew_the_old_state() {
     let (dir, db) = new().await;
     let file = dir.path().join("backup.db");
@@ -303,6 +335,48 @@ async fn each_state_that_was_replaced_or_put_aside_stays_also_of_one_second() {
         let aside = init(dir.path(), Init::Recover, Arc::new(At(NOW))).await.unwrap().unwrap();
         assert_eq!(tracked(&aside).await, expect, "{}", aside.display());
     }
+}
+
+#[tokio::test]
+async fn no_database_stands_in_its_place_without_its_wal() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    let is = |name: &str, content: &str| assert_eq!(fs::read_to_string(at(name)).unwrap(), content, "{name}");
+    let (file, wal) = (at(DATABASE), at("state.db-wal"));
+    // It fails at the end: there is no new one.
+    let exchange = || backup::exchange(&file, &at("nosuch"), NOW).unwrap_err();
+    fs::write(&file, "old").unwrap();
+    fs::write(&wal, "").unwrap();
+    exchange();
+    is(DATABASE, "old");
+    fs::write(&wal, "and newer").unwrap();
+    exchange();
+    is(DATABASE, "old");
+    is("state.db-wal", "and newer");
+    assert!(!at("state.db.replaced-1700000000-2").exists());
+    fs::write(at("new"), "new").unwrap();
+    let replaced = at("state.db.replaced-1700000000-2");
+    assert_eq!(backup::exchange(&file, &at("new"), NOW).unwrap(), Some(replaced));
+    is(DATABASE, "new");
+    is("state.db.replaced-1700000000-2", "old");
+    is("state.db.replaced-1700000000-2-wal", "and newer");
+    assert!(!wal.exists());
+    // Nothing may have a name as long as that of its WAL would be.
+    fs::write(&file, "old").unwrap();
+    fs::write(&wal, "and newer").unwrap();
+    backup::leave(&file, &at(&"a".repeat(253))).unwrap_err();
+    assert!(!file.exists() && wal.exists());
+    // What is left so is put aside by another try, which says so.
+    fs::write(at("new"), "new").unwrap();
+    let alone = at("state.db.replaced-1700000000-3-wal");
+    assert_eq!(backup::exchange(&file, &at("new"), NOW).unwrap(), Some(alone.clone()));
+    fs::remove_file(&file).unwrap();
+    fs::rename(alone, &wal).unwrap();
+    let aside = init(dir.path(), Init::Recover, Arc::new(At(NOW))).await.unwrap();
+    assert_eq!(aside, Some(at("state.db.lost-1700000000-wal")));
+    is("state.db.lost-1700000000-wal", "and newer");
+    let db = Db::open_writer(dir.path(), existing()).await.unwrap();
+    assert!(db.reader().is_recovering().await.unwrap());
 }
 
 /// What is suspended by id, and what is kept at an earlier revision.

@@ -74,14 +74,14 @@ pub async fn suggest(
     };
     let (suggested, unasked_until, result) = match asked().await {
         Ok(Some(suggested)) => (Some(suggested), 0, Ok(())),
-        Ok(None) => return Ok(()),
         // It is not known to have nothing to say.
         Err(fault) if client.is_silent(cx) || client.is_being_asked() => return Err(fault.into_error()),
-        Err(fault) => {
-            // Asked again later, with what was said before still standing.
+        // Also one that suggests nothing to anybody is asked again later, with what was said before still standing: each process
+        // would have to ask whether it does by now.
+        other => {
             let ask_again = now(cx) + often(USUAL);
             let before = issued.suggested.clone().map(|before| Suggested { ask_again, ..before });
-            (before, ask_again, Err(fault.into_error()))
+            (before, ask_again, other.map(drop).map_err(Fault::into_error))
         }
     };
     // Another one may have been issued meanwhile, which must not be lost.

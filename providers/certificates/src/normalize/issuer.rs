@@ -12,7 +12,7 @@ use crate::{
 };
 use base64::{Engine, engine::general_purpose::STANDARD};
 use reconciled_provider::{At, ErrorKind, Hash, Manifest, SecretMark, Span, problem::did_you_mean};
-use std::{collections::BTreeSet, net::IpAddr};
+use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
 
 /// Whom a certificate is for.
 #[derive(Clone, Copy)]
@@ -321,21 +321,55 @@ impl Reader<'_> {
             return;
         }
         let scopes = self.inputs.scopes();
-        let is_held = |provider: &str, record: &str| {
-            let mut zones = scopes.iter().filter(|scope| &*scope.provider == provider);
-            zones.any(|zone| {
-                record.strip_suffix(&*zone.name).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
-            })
-        };
-        for (provider, record) in records.iter().filter(|(provider, record)| !is_held(provider, record)) {
-            let message = format!(
-                "no zone of provider `{provider}` that is declared holds `{record}`: nothing is ordered until one does"
-            );
-            let hint = "declare the zone with a manifest of kind `Zone`, or, where that name is a CNAME, write \
-                        delegatedTo: NAME at the solver";
-            self.warn(span, message, hint);
+        for (provider, record) in &records {
+            let zones = scopes.iter().filter(|scope| &*scope.provider == provider);
+            let held = zones.filter(|zone| holds(&zone.name, record)).map(|zone| zone.name.len()).max();
+            let for_others = self.for_others(provider, record, held);
+            let message = match (held, &for_others) {
+                (Some(_), None) => continue,
+                (Some(_), Some((zone, _))) => format!(
+                    "`{record}` belongs into zone `{zone}`, which is for other hosts: nothing is ordered for it here"
+                ),
+                (None, _) => format!(
+                    "no zone of provider `{provider}` that is declared holds `{record}`: nothing is ordered until one does"
+                ),
+            };
+            let hint = match for_others {
+                Some((zone, hosts)) => {
+                    format!("`reconciled/hosts` of zone `{zone}` says {hosts}; let both be for one host")
+                }
+                None => {
+                    "declare the zone with a manifest of kind `Zone`, or, where that name is a CNAME, write \
+                         delegatedTo: NAME at the solver"
+                        .to_owned()
+                }
+            };
+            self.warn(span, message, &hint);
         }
     }
+
+    /// The longest zone for `record` that this source declares for other hosts, and for which, where it is longer than what holds the
+    /// record here.
+    fn for_others(&self, provider: &str, record: &str, here: Option<usize>) -> Option<(String, Arc<str>)> {
+        let for_others = |zone: &Manifest| {
+            let is_own = zone.key.group() == "dns" && zone.key.source() == self.manifest.key.source();
+            let named = zone.providers.as_ref();
+            let is_meant = named.is_none_or(|names| names.iter().any(|name| **name == *provider));
+            let hosts = zone.annotations.get("reconciled/hosts").filter(|_| is_own && is_meant)?;
+            let name = zone.spec.get("zone").and_then(|node| node.as_str()).unwrap_or(&zone.name);
+            let name = name.trim_end_matches('.').to_ascii_lowercase();
+            let is_better = here.is_none_or(|here| name.len() > here) && holds(&name, record);
+            // In error it may be for this one.
+            let is_other = is_better && self.inputs.selects(hosts).is_ok_and(|is_this| !is_this);
+            is_other.then(|| (name, hosts.clone()))
+        };
+        let zones = self.inputs.absent("Zone").into_iter().filter_map(for_others);
+        zones.max_by_key(|(name, _)| name.len())
+    }
+}
+
+fn holds(zone: &str, record: &str) -> bool {
+    record.strip_suffix(zone).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
 }
 
 /// How many names and zones its solvers are for; one that is for all counts too.

@@ -90,6 +90,8 @@ struct State {
     is_silent: bool,
     /// The window of renewals.
     window: Option<(u64, u64)>,
+    /// It has no service that says it.
+    lacks_info: bool,
     /// When certificates begin, if not at [`BEGIN`].
     begin: Option<u64>,
     /// Names that are added to those asked for.
@@ -204,6 +206,10 @@ impl Authority {
     pub(crate) fn slow_and_silent(&self, questions: usize) {
         self.slow(questions);
         self.state.lock().unwrap().is_silent = true;
+    }
+    /// It suggests nothing to anybody, and has no service for that, from now on; or has one again.
+    pub(crate) fn lack_info(&self, lacks: bool) {
+        self.state.lock().unwrap().lacks_info = lacks;
     }
     /// When certificates should be renewed.
     pub(crate) fn suggest(&self, window: (u64, u64)) {

@@ -40,6 +40,33 @@ async fn an_authority_that_cannot_say_when_is_not_asked_at_every_look() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn one_that_begins_to_suggest_is_noticed_and_seldom_asked_whether_it_does() {
+    for restarts in [false, true] {
+        let authority = Authority::start();
+        authority.lack_info(true);
+        let mut desk = Desk::new(&authority);
+        assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+        desk.health().await;
+        let asked = authority.calls("dir");
+        for _ in 0..3 {
+            if restarts {
+                desk.restart();
+            }
+            desk.health().await;
+        }
+        assert_eq!((authority.calls("dir"), authority.calls("info")), (asked, 0));
+        authority.lack_info(false);
+        authority.suggest((BEGIN + 3_000_000, BEGIN + 3_100_000));
+        // What it said of its services counts for a day.
+        desk.clock.advance(Duration::from_secs(86_400 + 6 * 3_600));
+        desk.health().await;
+        assert_eq!((authority.calls("dir"), authority.calls("info")), (asked + 1, 1));
+        let suggested = desk.keep().issued("web").unwrap().unwrap().suggested;
+        assert_eq!(suggested.unwrap().window, (BEGIN + 3_000_000, BEGIN + 3_100_000));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn of_a_certificate_of_an_hour_it_is_asked_more_often() {
     let authority = Authority::start();
     authority.live(3_600);

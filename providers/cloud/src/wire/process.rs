@@ -22,7 +22,7 @@ use std::{
         fd::OwnedFd,
         unix::{
             ffi::OsStrExt,
-            fs::MetadataExt,
+            fs::{MetadataExt, PermissionsExt},
             process::{CommandExt, ExitStatusExt},
         },
     },
@@ -377,8 +377,8 @@ struct Folder {
 
 impl Folder {
     fn new() -> std::io::Result<Folder> {
-        // Made with mode 0700.
-        let dir = tempfile::Builder::new().prefix(FOLDER).tempdir()?;
+        let private = std::fs::Permissions::from_mode(0o700);
+        let dir = tempfile::Builder::new().prefix(FOLDER).permissions(private).tempdir()?;
         let lock = OwnedFd::from(std::fs::File::open(dir.path())?);
         flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
         std::fs::write(dir.path().join(LOCKED), "")?;

@@ -11,6 +11,7 @@ use reconciled_testkit::{
     PATIENCE,
     context::{TableSecrets, cx_with},
     ports,
+    tools::{installed, needed},
 };
 use reqwest::{Client, Method};
 use serde_json::{Value as Json, json};
@@ -451,16 +452,9 @@ fn lives(zone: &str) -> Vec<Life> {
     ]
 }
 
-#[expect(clippy::disallowed_methods, reason = "where the tests' own tools are is said by who runs them")]
-fn tool(variable: &str) -> Option<std::ffi::OsString> {
-    std::env::var_os(variable)
-}
-
 /// Runs all lives at one time: the provider is one process, and most of the time it waits.
 async fn all_live(server: Server, except: &[&str]) {
-    let program = tool("RECONCILED_TEST_AWS_PROVIDER").unwrap_or_else(|| {
-        panic!("RECONCILED_TEST_AWS_PROVIDER is not set: tests/run installs the provider")
-    });
+    let program = needed("RECONCILED_TEST_AWS_PROVIDER");
     let zone = server.zone().await;
     let cloud = Arc::new(Cloud::new(server, Path::new(&program)));
     let mut all = tokio::task::JoinSet::new();
@@ -484,7 +478,7 @@ async fn each_service_is_made_changed_healed_and_deleted_at_moto() {
 /// `tests/run` installs it where it can, and says where it is.
 #[tokio::test(flavor = "multi_thread")]
 async fn each_service_is_made_changed_healed_and_deleted_at_ministack() {
-    let Some(program) = tool("RECONCILED_TEST_MINISTACK") else { return };
+    let Some(program) = installed("RECONCILED_TEST_MINISTACK") else { return };
     let server = Server::start(&program, "000000000000", |port, command| {
         command.env("BIND_HOST", "127.0.0.1").env("GATEWAY_PORT", port.to_string());
         command.env("DOCKER_HOST", "unix:///nonexistent");

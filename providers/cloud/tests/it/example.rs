@@ -7,6 +7,7 @@ use reconciled_provider::{
     Action, ActionId, Batch, Delta, Focus, Hash, Observed, Op, Origin, Outcome, PolicyId, Provider, Resource,
     Scope, SourceFile, Spec, Tracked, Version, Want, yaml,
 };
+use reconciled_testkit::tools::{installed, machines_own};
 use serde_json::json;
 use std::{fs, path::Path, sync::Arc};
 
@@ -83,29 +84,23 @@ fn done(outcome: Outcome) -> Tracked {
     tracked
 }
 
-/// `tests/run` makes the examples where it can, and says where they are.
-#[expect(clippy::disallowed_methods, reason = "where the tests' own tools are is said by who runs them")]
-fn made(variable: &str) -> Option<std::path::PathBuf> {
-    std::env::var_os(variable).map(Into::into)
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn the_example_of_a_provider_in_rust_is_hosted() {
-    let Some(program) = made("RECONCILED_TEST_RUST_PROVIDER") else { return };
+    let Some(program) = installed("RECONCILED_TEST_RUST_PROVIDER") else { return };
     // Its library knows no unix sockets.
-    a_note_lives(&Notebook::new(&program, true)).await;
+    a_note_lives(&Notebook::new(program.as_ref(), true)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_example_of_a_provider_in_python_is_hosted() {
-    let Some(program) = made("RECONCILED_TEST_PYTHON_PROVIDER") else { return };
-    a_note_lives(&Notebook::new(&program, false)).await;
+    let Some(program) = installed("RECONCILED_TEST_PYTHON_PROVIDER") else { return };
+    a_note_lives(&Notebook::new(program.as_ref(), false)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_example_of_a_provider_in_go_is_hosted_and_lists_its_notes() {
-    let Some(program) = made("RECONCILED_TEST_GO_PROVIDER") else { return };
-    let book = Notebook::new(&program, false);
+    let Some(program) = machines_own("RECONCILED_TEST_GO_PROVIDER") else { return };
+    let book = Notebook::new(program.as_ref(), false);
     a_note_lives(&book).await;
     for (title, text) in [("one", "hello"), ("two", ""), ("other", "x")] {
         fs::write(book.desk.world.path().join(title), text).expect("a file");

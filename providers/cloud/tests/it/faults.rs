@@ -71,15 +71,15 @@ async fn credentials_that_expire_lose_nothing_and_new_ones_go_on() {
 #[tokio::test(flavor = "multi_thread")]
 async fn who_is_refused_for_asking_too_much_comes_back_later_each_time() {
     let desk = Desk::new("");
-    let throttled = async |declared: Json| {
-        let outcome = carry_out(&desk, &desk.cx, create(&desk, &declared).await, None).await;
+    let throttled = async |desk: &Desk, declared: Json| {
+        let outcome = carry_out(desk, &desk.cx, create(desk, &declared).await, None).await;
         let error = outcome.error().expect("an error").clone();
         // Nothing was made, and that is known: it is no creation without an answer.
         assert_eq!((outcome.word(), error.kind), ("failed", ErrorKind::RateLimited), "{error}");
         error.retry_after.expect("a time")
     };
     let declared = json!({ "config": { "name": "a", "fault": "throttle" } });
-    assert_eq!(throttled(declared.clone()).await, Duration::from_secs(10));
+    assert_eq!(throttled(&desk, declared.clone()).await, Duration::from_secs(10));
     // What follows at once is the same complaint; the next one counts, however much is read between them.
     let deadline = Instant::now() + PATIENCE;
     let (tracked, ..) = planned(&desk, &json!({ "config": { "name": "a", "content": "x" } })).await;
@@ -96,7 +96,7 @@ async fn who_is_refused_for_asking_too_much_comes_back_later_each_time() {
             let seen = desk.provider.observe(&desk.cx, &want).await.expect("it is read");
             assert_eq!(seen.resources.len(), 1);
         }
-        let wait = throttled(declared.clone()).await;
+        let wait = throttled(&desk, declared.clone()).await;
         if wait > Duration::from_secs(10) {
             break wait;
         }
@@ -106,6 +106,8 @@ async fn who_is_refused_for_asking_too_much_comes_back_later_each_time() {
     // Who asks for something else is served.
     let other = json!({ "config": { "name": "b" } });
     assert_eq!(word(&carry_out(&desk, &desk.cx, create(&desk, &other).await, None).await), "done");
+    // Another entry is another account, of which nothing is held against it.
+    assert_eq!(throttled(&Desk::new(""), declared).await, Duration::from_secs(10));
 }
 
 /// Counts the turns that were waited for.

@@ -18,7 +18,7 @@ use reconciled_cloud::{
 };
 use reconciled_provider::ErrorKind;
 use reconciled_testkit::PATIENCE;
-use std::time::Instant;
+use std::{collections::BTreeMap, os::unix::fs::PermissionsExt, time::Instant};
 
 fn launch(environment: &[(&str, &str)]) -> Launch {
     let environment = environment.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
@@ -84,6 +84,36 @@ async fn a_process_ends_with_its_handle() {
     while calls.schemas().await.is_ok() {
         assert!(Instant::now() < deadline, "it still answers");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_provider_sees_what_it_is_told_alone_and_listens_where_nobody_else_may_enter() {
+    let world = tempfile::tempdir().unwrap();
+    let told = world.path().join("pid");
+    let process = Process::start(&launch(&[("TOY_STARTS", told.to_str().unwrap())])).await.unwrap();
+    let pid = std::fs::read_to_string(&told).unwrap();
+    let surroundings = std::fs::read_to_string(format!("/proc/{}/environ", pid.trim())).unwrap();
+    let variables: BTreeMap<&str, &str> =
+        surroundings.split_terminator('\0').filter_map(|variable| variable.split_once('=')).collect();
+    // None of those that cargo sets for a test, nor of those of who runs it.
+    let names: Vec<&str> = variables.keys().copied().collect();
+    let expect = [
+        "HOME",
+        "PATH",
+        "PLUGIN_MAX_PORT",
+        "PLUGIN_MIN_PORT",
+        "PLUGIN_PROTOCOL_VERSIONS",
+        "PLUGIN_UNIX_SOCKET_DIR",
+        "TF_PLUGIN_MAGIC_COOKIE",
+        "TMPDIR",
+        "TOY_STARTS",
+    ];
+    assert_eq!(names, expect);
+    let folder = variables["PLUGIN_UNIX_SOCKET_DIR"];
+    assert_eq!((variables["HOME"], variables["TMPDIR"]), (folder, folder));
+    assert_eq!(std::fs::metadata(folder).unwrap().permissions().mode() & 0o777, 0o700);
+    process.stop().await;
+    assert!(!std::path::Path::new(folder).exists(), "{folder} is left");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -125,8 +125,8 @@ impl<'b> Run<'b> {
         (name, kind): (&str, &str),
         now: &ZoneRead,
     ) -> Result<Option<Changes>, Error> {
-        let instance = self.backend.config.marks.then_some(&*self.backend.instance);
-        let writer = Writer { instance, after: MarkAfter::of(action), plan: now.zone.plan };
+        let (instance, marks) = (&*self.backend.instance, self.backend.config.marks);
+        let writer = Writer { instance, marks, after: MarkAfter::of(action), plan: now.zone.plan };
         let now = now.sets.get(&(name.to_owned(), kind.to_owned()));
         let now = now.map(Vec::as_slice).unwrap_or_default();
         if now.iter().any(|record| record.is_system) {

@@ -86,10 +86,6 @@ impl family::Backend for Backend {
         Some(format!("{} {account}", self.config.api().ok()?))
     }
 
-    fn answers_from_innermost(&self) -> bool {
-        false
-    }
-
     async fn versions(&self, cx: &Cx, scopes: &[Scope]) -> Result<BTreeMap<Scope, Version>, Error> {
         observe::versions(self, cx, scopes).await
     }

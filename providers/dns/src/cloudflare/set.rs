@@ -132,8 +132,10 @@ impl Changes {
 /// How records are written in one zone.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Writer<'a> {
-    /// The mark; none where marks are turned off.
-    pub(crate) instance: Option<&'a str>,
+    /// Whom our mark names.
+    pub(crate) instance: &'a str,
+    /// False where marks are turned off: ours is written nowhere, and stays where it is.
+    pub(crate) marks: bool,
     /// What becomes of the marks of the set.
     pub(crate) after: MarkAfter,
     /// What the plan of the zone allows.
@@ -194,8 +196,8 @@ impl Writer<'_> {
             }
         }
         out.deletes.extend(olds.map(|(record, _)| record.id.clone()));
-        let is_ours = |instance| now.iter().all(|record| record.marked.owner.as_deref() == Some(instance));
-        let is_marked = self.after != MarkAfter::Ours || self.instance.is_none_or(is_ours);
+        let is_ours = |record: &Seen| record.marked.owner.as_deref() == Some(self.instance);
+        let is_marked = self.after != MarkAfter::Ours || !self.marks || now.iter().all(is_ours);
         if out.count() == 0 && !is_marked {
             // Somebody wants it written although nothing differs: for the mark.
             for ((record, _), _) in &kept {
@@ -226,16 +228,18 @@ impl Writer<'_> {
     /// The mark of a record that is written and now has that of `before`.
     fn mark<'m>(&'m self, before: Option<&'m str>) -> Option<&'m str> {
         match self.after {
-            MarkAfter::Ours => self.instance,
+            MarkAfter::Ours if self.marks => Some(self.instance),
+            // That of another goes all the same: this is ours by now.
+            MarkAfter::Ours => before.filter(|mark| *mark == self.instance),
             MarkAfter::AsSeen => before,
-            MarkAfter::NotOurs => before.filter(|mark| Some(*mark) != self.instance),
+            MarkAfter::NotOurs => before.filter(|mark| *mark != self.instance),
         }
     }
 
     /// Comment and tags as they shall be, with the mark if `with_mark`. What another owner wrote beside its mark stays with that.
     fn notes(&self, before: &Marked, wanted: &Extra, with_mark: bool) -> (String, Vec<String>) {
         let owner = self.mark(before.owner.as_deref()).filter(|_| with_mark);
-        let is_theirs = owner.is_some() && owner != self.instance;
+        let is_theirs = owner.is_some_and(|owner| owner != self.instance);
         let comment = wanted.comment.as_deref().filter(|_| !is_theirs).unwrap_or(&before.comment);
         let tags = wanted.tags.as_deref().filter(|_| !is_theirs).unwrap_or(&before.tags);
         match owner {
@@ -257,7 +261,7 @@ impl Writer<'_> {
         }
         let (comment, tags) = self.notes(&record.marked, wanted, with_mark);
         let after = mark::split(&comment, &tags);
-        let is_marked = !with_mark || self.instance.is_none() || after.owner == record.marked.owner;
+        let is_marked = !with_mark || after.owner == record.marked.owner;
         if after.comment != record.marked.comment || after.tags != record.marked.tags || !is_marked {
             out.insert("comment".into(), comment.into());
             if self.plan.has_tags {

@@ -18,8 +18,12 @@ fn changes(plan: Plan, now: &[Seen], desired: &[u8]) -> Result<Changes, Error> {
 }
 
 fn changes_after(after: MarkAfter, plan: Plan, now: &[Seen], desired: &[u8]) -> Result<Changes, Error> {
+    changes_of(Writer { instance: "dns1", marks: true, after, plan }, now, desired)
+}
+
+fn changes_of(writer: Writer<'_>, now: &[Seen], desired: &[u8]) -> Result<Changes, Error> {
     let desired = RrSet::decode(desired).unwrap();
-    Writer { instance: Some("dns1"), after, plan }.changes("www.example.com.", "A", now, Some(&desired))
+    writer.changes("www.example.com.", "A", now, Some(&desired))
 }
 
 fn text(view: &View) -> String {
@@ -131,6 +135,30 @@ fn our_mark_goes_from_what_is_left_to_others() {
     let now = [noted("1", "192.0.2.1", "web (reconciled=dns1)"), seen("2", "192.0.2.2")];
     let left = changes_after(MarkAfter::NotOurs, FREE, &now, b"300\n192.0.2.1").unwrap();
     assert_eq!((left.patches, left.deletes), (vec![json!({"id": "1", "comment": "web"})], vec!["2".into()]));
+}
+
+#[test]
+fn where_marks_are_turned_off_that_of_whom_it_was_taken_over_from_goes_all_the_same() {
+    let patches = |after, comment: &str, value: &str| {
+        let writer = Writer { instance: "dns1", marks: false, after, plan: FREE };
+        let now = [noted("1", "192.0.2.1", comment)];
+        let changes = changes_of(writer, &now, format!("300\n{value}").as_bytes()).unwrap();
+        changes.patches.into_iter().map(|patch| patch["comment"].clone()).collect::<Vec<_>>()
+    };
+    let (same, other) = ("192.0.2.1", "192.0.2.2");
+    for (comment, left) in [("note (reconciled=dns2)", "note"), ("reconciled=dns2", "")] {
+        for value in [same, other] {
+            assert_eq!(patches(MarkAfter::Ours, comment, value), [json!(left)], "{comment} {value}");
+        }
+        assert!(patches(MarkAfter::AsSeen, comment, same).is_empty(), "{comment}");
+        assert!(patches(MarkAfter::NotOurs, comment, same).is_empty(), "{comment}");
+    }
+    // One of ours stays with what is ours, and nothing is written for the lack of one.
+    for comment in ["note (reconciled=dns1)", "note"] {
+        assert!(patches(MarkAfter::Ours, comment, same).is_empty(), "{comment}");
+        assert_eq!(patches(MarkAfter::Ours, comment, other), [json!(null)], "{comment}");
+    }
+    assert_eq!(patches(MarkAfter::NotOurs, "note (reconciled=dns1)", same), [json!("note")]);
 }
 
 #[test]

@@ -81,12 +81,6 @@ pub(crate) trait Backend: Send + Sync + fmt::Debug {
         false
     }
 
-    /// True where one server has all of its zones and answers for each name from the innermost of them. Services give each zone
-    /// name servers of its own.
-    fn answers_from_innermost(&self) -> bool {
-        true
-    }
-
     /// Zones that exist, for import.
     async fn discover(&self, cx: &Cx, query: &str) -> Result<Vec<Found>, Error>;
 

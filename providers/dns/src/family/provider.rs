@@ -109,7 +109,11 @@ impl Observer for Family {
     }
 
     fn hides(&self, scope: &Scope, other: &Scope, id: &ResourceId) -> bool {
-        self.backend.answers_from_innermost() && inner::hides(scope, other, id)
+        inner::hides(scope, other, id)
+    }
+
+    fn sends(&self, scope: &Scope, other: &Scope, id: &ResourceId) -> bool {
+        inner::sends(scope, other, id)
     }
 
     fn points_at(&self, scope: &Scope) -> Option<String> {
@@ -118,6 +122,10 @@ impl Observer for Family {
 
     fn remains<'s>(&self, scope: &Scope, id: &ResourceId, seen: &'s Observation) -> Option<&'s Observed> {
         self.marker.remains(scope, id, seen)
+    }
+
+    fn leaves_mark(&self, scope: &Scope, id: &ResourceId, seen: &Observation) -> bool {
+        self.marker.leaves_mark(scope, id, seen)
     }
 
     fn is_owned_whole(&self, observed: &Observed) -> bool {

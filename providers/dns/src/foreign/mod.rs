@@ -1,7 +1,8 @@
 //! Files of other programs → what a remote that holds the same would be seen to have.
 //!
 //! From there [`mod@crate::export`] writes manifests, as for a remote. What cannot be taken over is told with its place,
-//! never passed over in silence; nothing is guessed.
+//! never passed over in silence; nothing is guessed. Marks of who owns a record, which are in what such a program wrote out of a
+//! zone, are no records: they say whose those are.
 
 mod master;
 mod octodns;
@@ -9,7 +10,7 @@ mod octodns;
 pub use master::master;
 pub use octodns::octodns;
 
-use crate::{name::Name, record};
+use crate::{name::Name, ownership, record};
 use reconciled_provider::{Found, Observed, Problem, ResourceId, Scope};
 use std::collections::BTreeMap;
 
@@ -39,8 +40,16 @@ impl Collector {
         Collector { scope, sets, left_out: Vec::new(), has_outside: false }
     }
     fn finish(self) -> Taken {
-        let resources = self.sets.into_iter().map(|(id, bytes)| Observed::new(id, bytes)).collect();
-        let found = Found::new(self.scope, resources);
-        Taken { found, left_out: self.left_out, has_outside: self.has_outside }
+        let Collector { scope, sets, mut left_out, has_outside } = self;
+        let sets = sets.into_iter();
+        let mut resources: Vec<Observed> = sets.map(|(id, bytes)| Observed::new(id, bytes)).collect();
+        let of_nothing = ownership::without_marks(&mut resources);
+        if of_nothing > 0 {
+            let message =
+                format!("{of_nothing} ownership marks are left out: what they are of is not in the file");
+            left_out.push(Problem::warning(message));
+        }
+        let found = Found::new(scope, resources);
+        Taken { found, left_out, has_outside }
     }
 }

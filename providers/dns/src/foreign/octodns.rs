@@ -158,7 +158,12 @@ fn data(kind: Type, node: &Node, zone: &Name) -> Result<String, Refusal> {
     let mut fields = BTreeMap::new();
     for (theirs, value) in node.entries() {
         let theirs = theirs.as_str().unwrap_or_default();
-        let value = At { span: value.span, unknown: Vec::new(), value: field(value) };
+        let content = match (kind, theirs, field(value)) {
+            // octoDNS sends them so, however they are written.
+            (Type::Naptr, "flags", FieldValue::Text(flags)) => FieldValue::Text(flags.to_ascii_uppercase()),
+            (_, _, content) => content,
+        };
+        let value = At { span: value.span, unknown: Vec::new(), value: content };
         fields.insert(ours(kind, theirs).to_owned(), value);
     }
     structured(kind, &fields, zone)
@@ -199,14 +204,28 @@ fn scalar(node: &Node) -> String {
 }
 
 /// What the text says that octoDNS sends to servers as it is: with escapes, and quotes around the strings of a long one. Where there
-/// are none it puts them around it, and escapes those in it.
+/// are none it puts them around it; those in it are escaped here, but for those that are already.
 fn plain(written: &str) -> String {
     let quoted = match written.starts_with('"') {
         true => written.to_owned(),
-        false => format!("\"{}\"", written.replace('"', "\\\"")),
+        false => format!("\"{}\"", escaped(written)),
     };
     let octets = text::unquote(&quoted).and_then(|octets| String::from_utf8(octets).ok());
     octets.unwrap_or_else(|| written.replace("\\;", ";"))
+}
+
+/// The text with a backslash before each quote that has none.
+fn escaped(written: &str) -> String {
+    let mut out = String::with_capacity(written.len());
+    let mut is_escaped = false;
+    for c in written.chars() {
+        if c == '"' && !is_escaped {
+            out.push('\\');
+        }
+        is_escaped = c == '\\' && !is_escaped;
+        out.push(c);
+    }
+    out
 }
 
 /// A place as zone files write it.
@@ -224,6 +243,7 @@ fn place(node: &Node) -> String {
 mod tests {
     use super::*;
     use crate::{export::export, normalize::tests::normalized};
+    use reconciled_provider::Owner;
 
     const ZONE: &str = r#"
 '':
@@ -235,7 +255,7 @@ mod tests {
 _sip._tcp: {type: SRV, value: {priority: 1, weight: 2, port: 3, target: sip.example.com.}}
 long: {type: TXT, value: '"a" "b"'}
 loc: {type: LOC, value: {lat_degrees: 51, lat_minutes: 30, lat_seconds: 12.748, lat_direction: N, long_degrees: 0, long_minutes: 7, long_seconds: 39.611, long_direction: W, altitude: 10, size: 1, precision_horz: 10000, precision_vert: 10}}
-n: {type: NAPTR, value: {order: 1, preference: 2, flags: U, service: E2U+sip, regexp: '!^.*$!sip:i@example.com!', replacement: .}}
+n: {type: NAPTR, value: {order: 1, preference: 2, flags: u, service: E2U+sip, regexp: '!^.*$!sip:i@example.com!', replacement: .}}
 ssh: {type: SSHFP, value: {algorithm: 4, fingerprint_type: 9, fingerprint: abcd}}
 sub: {type: NS, values: [ns1.example.net., ns2.example.net.]}
 svc: {type: HTTPS, value: {svcpriority: 1, targetname: ., svcparams: {alpn: [h2, h3], no-default-alpn: , port: 8443}}}
@@ -267,6 +287,7 @@ www: {type: A, octodns: {cloudflare: {proxied: false}}, value: 192.0.2.1}
         };
         assert_eq!(of("example.com./TXT"), "3600\n\"v=DKIM1; k=rsa\"");
         assert_eq!(of("long.example.com./TXT"), "3600\n\"ab\"");
+        assert_eq!(of("n.example.com./NAPTR"), "3600\n1 2 \"U\" \"E2U+sip\" \"!^.*$!sip:i@example.com!\" .");
         assert_eq!(of("svc.example.com./HTTPS"), "3600\n1 . alpn=h2,h3 no-default-alpn port=8443");
     }
 
@@ -278,6 +299,8 @@ www: {type: A, octodns: {cloudflare: {proxied: false}}, value: 192.0.2.1}
         check(r"two backslashes \\ end", r"two backslashes \ end");
         check(r"an octet \065", "an octet A");
         check("a \"quoted\" word", "a \"quoted\" word");
+        check(r#"what a \"dump\" has"#, "what a \"dump\" has");
+        check(r#"a backslash \\"before" one"#, r#"a backslash \"before" one"#);
         check("\"a\" \"b\\;\"", "ab;");
         check("bücher", "bücher");
         check("", "");
@@ -320,6 +343,34 @@ www: {type: A, octodns: {cloudflare: {proxied: false}}, value: 192.0.2.1}
             "'': {type: NS, value: ns1.example.net.}\nsub: {type: NS, value: ns1.example.net.}\n",
             "example.com.yaml:1:5 NS of example.com.: the name servers of the zone itself stay as the server has them",
         );
+    }
+
+    #[test]
+    fn marks_in_what_octodns_dumped_are_no_records_and_say_whose_those_are() {
+        let found = taken(
+            "_owner.a.www: {type: TXT, ttl: 60, value: '*octodns*'}\n_owner.a: {type: TXT, value: plain}\nwww: {type: A, value: 192.0.2.1}\n",
+        )
+        .found;
+        let seen: Vec<(&str, &Owner)> = found.resources.iter().map(|o| (&*o.id.0, &o.owner)).collect();
+        let theirs = Owner::Other("octodns".into());
+        let expect = [
+            ("_owner.a.example.com./TXT", &Owner::Unmarked),
+            ("example.com.", &Owner::Unmarked),
+            ("www.example.com./A", &theirs),
+        ];
+        assert_eq!(seen, expect);
+    }
+
+    #[test]
+    fn marks_of_what_is_not_there_are_told() {
+        let ours =
+            "heritage=external-dns,external-dns/owner=,external-dns/resource=reconciled/zone/example.com";
+        let taken = taken(&format!(
+            "_owner.a.gone: {{type: TXT, value: '*octodns*'}}\nown: {{type: TXT, value: '{ours}'}}\nwww: {{type: A, value: 192.0.2.1}}\n"
+        ));
+        assert!(taken.found.resources.iter().all(|one| !one.id.0.ends_with("/TXT")), "{:?}", taken.found);
+        let told: Vec<&str> = taken.left_out.iter().map(|problem| &*problem.message).collect();
+        assert_eq!(told, ["2 ownership marks are left out: what they are of is not in the file"]);
     }
 
     #[test]

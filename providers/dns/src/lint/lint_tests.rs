@@ -234,6 +234,12 @@ const TABLE: &[(&str, &[&str], &[&str])] = &[
         ],
     ),
     (
+        "service-name",
+        // Before the service stands a hash of the mailbox, RFC 8162 §3.
+        &["name: _smimecert, type: SMIMEA, values: [3 1 0 aa]"],
+        &["name: ab._smimecert, type: SMIMEA, values: [3 1 0 aa]"],
+    ),
+    (
         "soa-mailbox",
         &["name: '@', type: SOA, values: ['a.example.net. b@example.net. 7200 900 1209600 300']"],
         &["name: '@', type: SOA, values: [a.example.net. b.example.net. 7200 900 1209600 300]"],
@@ -299,6 +305,11 @@ const TABLE: &[(&str, &[&str], &[&str])] = &[
         "tlsa-fields",
         &["name: _443._tcp, type: TLSA, values: [4 1 9 aa]"],
         &["name: _443._tcp, type: TLSA, values: [3 1 0 aa]"],
+    ),
+    (
+        "tlsa-fields",
+        &["name: ab._smimecert, type: SMIMEA, values: [3 2 0 aa]"],
+        &["name: ab._smimecert, type: SMIMEA, values: [3 1 0 aa]"],
     ),
     (
         "ttl-long",

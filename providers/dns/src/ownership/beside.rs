@@ -1,10 +1,11 @@
 //! The TXT records that change together with a record: our mark comes and goes with it, and the mark of whom it was
 //! taken over from goes.
 //!
-//! Guarantees: a mark is touched only together with its record, next to it in the same batch, but for one of ours whose
-//! record is gone, which goes with any batch; marks of others go only where a person agreed to the takeover; our mark goes
-//! with our last value in a set; other values in the same RRset stay. A mark is there before its record comes and until it
-//! is gone, so that a death in between leaves a mark too many and never a record without.
+//! Guarantees: a mark is touched only together with its record, next to it in the same batch; marks of others go only where a
+//! person agreed to the takeover; our mark goes with our last value in a set; other values in the same RRset stay. A mark is
+//! there before its record comes and until it is gone, so that a death in between leaves a mark too many and never a record
+//! without. One whose record is gone is the planner's to delete ([`remains`](reconciled_provider::Observer::remains)): what no
+//! plan showed, no policy, suspension or guard could keep.
 
 use super::{
     BESIDE, OWNER, label,
@@ -125,27 +126,22 @@ pub(crate) fn beside(batch: &Batch, marks: &Marks, writer: Option<&Writer<'_>>) 
             && let Some(place) = writer.place(id, &zone).filter(|place| !marks.is_taken_by_cname(place))
         {
             let value = writer.value(&place, &zone)?;
-            edit(&place, false, &|found| _ = found.add.insert(value.clone()));
+            // One that an earlier record left there, sealed with another key, would be one too many.
+            let left = || marks.within(&place).filter(|mark| mark.is_left());
+            edit(&place, false, &|found| {
+                found.remove.extend(left().map(|mark| mark.value.to_string()));
+                found.add.insert(value.clone());
+            });
         }
-    }
-    // One that is of nothing would say later of what somebody else puts there that it is ours.
-    let left =
-        writer.filter(|_| !deletes_zone(batch)).into_iter().flat_map(|writer| marks.left(writer.naming));
-    for mark in left.filter(|mark| !changed.contains(&mark.txt)) {
-        edits.entry(mark.txt.clone()).or_default().remove.insert(mark.value.to_string());
     }
     let mut out = Beside { actions: Vec::new(), belongs: BTreeMap::new(), refused };
     let mut before: BTreeMap<usize, Vec<Action>> = BTreeMap::new();
     let mut after: BTreeMap<usize, Vec<Action>> = BTreeMap::new();
-    let mut last = Vec::new();
     for (txt, edit) in edits {
+        let Some(first) = edit.with.first().copied() else { continue };
         let Some(op) = operation(&txt, &edit, marks, &batch.scope) else { continue };
         let id = ActionId(FIRST + out.belongs.len() as u64);
         out.belongs.insert(id, edit.with.iter().map(|index| batch.actions[*index].id).collect());
-        let Some(first) = edit.with.first().copied() else {
-            last.push(Action { id, token: format!("mark-{txt}").into(), op });
-            continue;
-        };
         let token = format!("{}-mark", batch.actions[first].token).into();
         let side = if edit.is_after { &mut after } else { &mut before };
         side.entry(first).or_default().push(Action { id, token, op });
@@ -158,12 +154,7 @@ pub(crate) fn beside(batch: &Batch, marks: &Marks, writer: Option<&Writer<'_>>) 
         out.actions.push(action.clone());
         out.actions.extend(after.remove(&index).unwrap_or_default());
     }
-    out.actions.extend(last);
     Ok(out)
-}
-
-fn deletes_zone(batch: &Batch) -> bool {
-    batch.actions.iter().any(|a| matches!(a.op, Op::Delete { .. }) && record::parts(a.op.id()).is_none())
 }
 
 /// Errors: the mark would have to go, and it is the mark of other records as well.

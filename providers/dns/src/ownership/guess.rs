@@ -1,9 +1,10 @@
-//! What a mark of ExternalDNS may be of, where nobody said how it names its marks.
+//! What a mark of ExternalDNS may be of, where nobody said how it names its marks; and one of ours that is named as marks were
+//! before.
 //!
 //! A prefix or suffix is whatever is left when the name of a record that exists is taken out of the name of the mark.
 //! It ends at a hyphen, an underscore or a dot, as everybody writes them; the longest name wins. A type in what is
-//! left tells the type of the record. Wrong guesses keep a record from being changed, never the other way round; the
-//! host configuration (`externalDns`) replaces guessing.
+//! left tells the type of the record. Wrong guesses keep a record from being changed, never the other way round, so of one of ours
+//! nothing is but what it names by its very type; the host configuration (`externalDns`) replaces guessing.
 
 use super::naming::{TYPES, begins_with_type};
 use crate::{name, record};
@@ -13,14 +14,14 @@ use std::collections::HashMap;
 /// Labels of a prefix that are looked behind.
 const DEPTH: usize = 4;
 
-/// The records that a mark at `mark` may be of. `records` are the types that exist, by name.
-pub(crate) fn targets(mark: &str, records: &HashMap<&str, Vec<&str>>) -> Vec<ResourceId> {
+/// The records that a mark at `mark` may be of. `records` are the types that exist, by name. `is_exact`: it names their type.
+pub(crate) fn targets(mark: &str, records: &HashMap<&str, Vec<&str>>, is_exact: bool) -> Vec<ResourceId> {
     let mut best: (usize, Vec<ResourceId>) = (0, Vec::new());
     let mut consider = |name: String, left: &str| {
         if name.len() < best.0 {
             return;
         }
-        let found = fitting(&name, left, records);
+        let found = fitting(&name, left, records, is_exact);
         if found.is_empty() {
             return;
         }
@@ -68,11 +69,12 @@ fn starts(label: &str) -> impl Iterator<Item = usize> + '_ {
 }
 
 /// The records at `name` that a mark with `left` in its name may be of.
-fn fitting(name: &str, left: &str, records: &HashMap<&str, Vec<&str>>) -> Vec<ResourceId> {
+fn fitting(name: &str, left: &str, records: &HashMap<&str, Vec<&str>>, is_exact: bool) -> Vec<ResourceId> {
     let Some(kinds) = records.get(name) else { return Vec::new() };
     let words: Vec<&str> = left.split(|c: char| !c.is_ascii_alphanumeric()).collect();
     let typed: Vec<&str> = TYPES.iter().copied().filter(|kind| words.contains(kind)).collect();
     let fits = |kind: &&&str| match typed.is_empty() {
+        _ if is_exact => words.iter().any(|word| word.eq_ignore_ascii_case(kind)),
         // ExternalDNS up to version 0.11 wrote no type, and never marked AAAA so.
         true => **kind != "AAAA" && TYPES.iter().any(|known| known.eq_ignore_ascii_case(kind)),
         false => typed.iter().any(|known| {

@@ -40,11 +40,16 @@ impl Marker {
 
     /// Says of all that was read of a zone whose it is, and remembers the marks.
     pub(crate) fn read(&self, cx: &Cx, scope: &Scope, seen: &mut Observation) -> Result<(), Error> {
-        // A part of a zone is read only of what is tracked, and tells nothing of marks.
         if seen.covered == Focus::All {
             let marks = Arc::new(self.marks(cx, &seen.resources)?);
             marks.assign(&mut seen.resources);
             self.remember(scope, seen.version.clone(), marks);
+        } else if let Some((version, marks)) = self.remembered(scope)
+            && matches!(version, Version::At(_))
+            && version == seen.version
+        {
+            // A part of a zone is read only of what is tracked, and tells nothing of marks; those of this version do.
+            marks.assign(&mut seen.resources);
         }
         Ok(())
     }
@@ -78,6 +83,17 @@ impl Marker {
         let (version, marks) = self.remembered(scope)?;
         let left = marks.left_at(&place).filter(|_| version == seen.version)?;
         seen.get(&place).filter(|observed| observed.hash == left.hash)
+    }
+
+    /// True where one of ours that is of nothing may be that of `id`, by whatever name. Where the zone was read in between at another
+    /// version, it is not known whether there is one.
+    pub(crate) fn leaves_mark(&self, scope: &Scope, id: &ResourceId, seen: &Observation) -> bool {
+        let may_have_mark = record::parts(id).is_some_and(|(_, kind)| kind != "SOA");
+        may_have_mark
+            && match self.remembered(scope) {
+                Some((version, marks)) if version == seen.version => marks.has_left(),
+                _ => self.naming().is_some(),
+            }
     }
 
     /// Adds errors for what must not be written because of marks.

@@ -2,7 +2,8 @@
 //!
 //! Guarantees: a mark that nobody can read for want of a key still keeps its record (`externaldns/encrypted`); a mark of
 //! another outweighs one of ours. Where it is not known how ExternalDNS names its marks, [`super::guess`] says what a
-//! mark may be of, and is rather too careful.
+//! mark may be of, and is rather too careful. One of ours is of a record of the type that it names, and of no other: what was ours
+//! gives nobody's record away.
 
 use super::{
     guess,
@@ -50,7 +51,7 @@ impl Mark {
     }
 
     /// True for one of ours that is of nothing that exists.
-    fn is_left(&self) -> bool {
+    pub(crate) fn is_left(&self) -> bool {
         self.whose == Whose::Ours && self.of.is_empty()
     }
 }
@@ -84,17 +85,19 @@ impl Marks {
     pub(crate) fn is_taken_by_cname(&self, txt: &ResourceId) -> bool {
         record::parts(txt).is_some_and(|(name, _)| self.cnames.contains(name))
     }
+    /// True when one of ours is of nothing that exists.
+    pub(crate) fn has_left(&self) -> bool {
+        self.all.iter().any(Mark::is_left)
+    }
+    /// How many are of nothing that exists, in RRsets that hold nothing else.
+    pub(crate) fn count_of_nothing(&self) -> usize {
+        self.all.iter().filter(|mark| mark.of.is_empty() && self.are_all_of(&mark.txt)).count()
+    }
     /// The RRset in which a mark stands or would stand, as it was read.
     pub(crate) fn set(&self, txt: &ResourceId) -> Option<&Observed> {
         self.sets.get(txt)
     }
 
-    /// Marks of ours that are of nothing that exists, of those that are named by these rules.
-    pub(crate) fn left<'m>(&'m self, naming: &'m Naming) -> impl Iterator<Item = &'m Mark> + use<'m> {
-        let is_named =
-            move |mark: &&Mark| record::parts(&mark.txt).is_some_and(|(name, _)| naming.may_name(name));
-        self.all.iter().filter(|mark| mark.is_left()).filter(is_named)
-    }
     /// The TXT RRset `txt`, where it is nothing but a mark of ours that is of nothing that exists.
     pub(crate) fn left_at(&self, txt: &ResourceId) -> Option<&Observed> {
         let is_left = self.are_all_of(txt) && self.within(txt).all(Mark::is_left);
@@ -252,8 +255,10 @@ impl Reader<'_> {
                 for word in words(kind) {
                     let place = naming.typed(name, word);
                     for index in by_name.get(&place).into_iter().flatten() {
+                        // An ExternalDNS may have used another word; ours is always that of the type.
+                        let is_of_word = word == kind || candidates[*index].whose != Some(Whose::Ours);
                         // A mark is not its own record.
-                        if candidates[*index].txt != observed.id {
+                        if is_of_word && candidates[*index].txt != observed.id {
                             candidates[*index].of.insert(observed.id.clone());
                             is_typed = true;
                         }
@@ -281,7 +286,8 @@ impl Reader<'_> {
             let is_own =
                 candidate.whose == Some(Whose::Ours) && self.own.is_some_and(|own| own.may_name(name));
             if candidate.whose.is_some() && !is_octodns && !is_own {
-                candidate.of.extend(guess::targets(name, &records));
+                let is_ours = candidate.whose == Some(Whose::Ours);
+                candidate.of.extend(guess::targets(name, &records, is_ours));
             }
         }
     }

@@ -69,27 +69,54 @@ fn a_mark_of_ours_is_left_where_its_record_is_gone_and_nowhere_else() {
     let own = Naming::new("own-", "", "").unwrap();
     let ours =
         "\"heritage=external-dns,external-dns/owner=dns1,external-dns/resource=reconciled/zone/ex.com\"";
-    let left = |sets: &[(&str, &str)]| -> Vec<String> {
-        let marks = reader(Some(&own), None).read(&zone(sets));
-        let left = marks.left(&own).map(|mark| mark.txt.to_string());
-        let left: Vec<String> = left.collect();
-        // Nothing else is asked about.
-        let is_place = |id: &&(&str, &str)| id.0.starts_with("own-");
-        let at = |id: &&(&str, &str)| marks.left_at(&id.0.into()).is_some();
-        let whole: Vec<String> =
-            sets.iter().filter(is_place).filter(at).map(|(id, _)| id.to_string()).collect();
-        assert!(whole.iter().all(|id| left.contains(id)), "{left:?} {whole:?}");
-        let partly = left.iter().filter(|id| !whole.contains(id)).map(|id| format!("{id}, partly"));
-        whole.iter().cloned().chain(partly).collect()
+    // Nobody has the record either, whatever stands at its name by now.
+    let is_left = |mark: (&str, &str), beside: &str| {
+        let mut resources = zone(&[mark, (beside, "x")]);
+        let marks = reader(Some(&own), None).read(&resources);
+        marks.assign(&mut resources);
+        let owner = resources.iter().find(|observed| &*observed.id.0 == beside).unwrap().owner.clone();
+        let is_left = marks.left_at(&mark.0.into()).is_some();
+        assert_eq!(owner == Owner::Unmarked, is_left || mark.1 != ours, "{mark:?} {beside}");
+        is_left
     };
     let mark = ("own-a-www.ex.com./TXT", ours);
-    assert_eq!(left(&[mark, ("www.ex.com./A", "x")]), [""; 0]);
-    assert_eq!(left(&[mark, ("www.ex.com./AAAA", "x")]), ["own-a-www.ex.com./TXT"]);
+    assert!(!is_left(mark, "www.ex.com./A"));
+    assert!(is_left(mark, "www.ex.com./AAAA"));
     // It looks as if it were the mark of this.
-    assert_eq!(left(&[mark, ("a-www.ex.com./A", "x")]), ["own-a-www.ex.com./TXT"]);
+    assert!(is_left(mark, "a-www.ex.com./A"));
+    // An ExternalDNS would say so of these; ours has the word of its type.
+    assert!(is_left(mark, "www.ex.com./ALIAS"));
+    let alias = ("own-cname-www.ex.com./TXT", ours);
+    assert!(!is_left(alias, "www.ex.com./CNAME"));
+    for kind in ["A", "AAAA", "ALIAS"] {
+        assert!(is_left(alias, &format!("www.ex.com./{kind}")), "{kind}");
+    }
     let noted = format!("{ours}\n\"note\"");
-    assert_eq!(left(&[("own-a-www.ex.com./TXT", &noted)]), ["own-a-www.ex.com./TXT, partly"]);
-    assert_eq!(left(&[("old-a-www.ex.com./TXT", ours), ("own-a-x.ex.com./TXT", EXTERNAL)]), [""; 0]);
+    assert!(!is_left(("own-a-www.ex.com./TXT", noted.as_str()), "x.ex.com./A"), "the rest would go with it");
+    assert!(!is_left(("own-a-x.ex.com./TXT", EXTERNAL), "www.ex.com./A"));
+}
+
+#[test]
+fn a_mark_of_ours_that_is_named_as_before_is_of_a_record_of_its_type_alone() {
+    let own = Naming::new("own-", "", "").unwrap();
+    let ours = format!("\"{}\"", label::write("dns1", "ex.com."));
+    let is_ours = |mark: &str, record: &str| {
+        let found = owners(&reader(Some(&own), None), &[(mark, ours.as_str()), (record, "x")]);
+        found.get(record).map(String::as_str) == Some("ours")
+    };
+    for (mark, kind) in [
+        ("old-a-www", "A"),
+        ("cname-www", "CNAME"),
+        ("old-cname-www", "CNAME"),
+        ("old-caa-www", "CAA"),
+        ("a.old.www", "A"),
+        ("aaaa-www-old", "AAAA"),
+    ] {
+        for seen in ["A", "AAAA", "ALIAS", "CAA", "CNAME", "MX"] {
+            let (mark, record) = (format!("{mark}.ex.com./TXT"), format!("www.ex.com./{seen}"));
+            assert_eq!(is_ours(&mark, &record), seen == kind, "{mark} {record}");
+        }
+    }
 }
 
 #[test]

@@ -3,8 +3,8 @@
 //!
 //! Guarantees: a record with somebody else's mark is reported as theirs by every backend; a takeover removes their
 //! mark together with the change that makes the record ours, so that whoever still runs lets go of it; our marks
-//! come, stay and go with their records, and are never anybody's content; what is left of one whose record somebody else
-//! removed goes when the record is let go of, or with the next batch.
+//! come, stay and go with their records, and are never anybody's content; one whose record somebody else removed goes when the
+//! planner deletes what remains of that.
 //! Deliberately not done: marks on records that are adopted as they are, which a later change marks; repair of a mark
 //! that somebody removed. The inventory says what is ours, and marks are for others and for the day it is lost.
 
@@ -21,7 +21,7 @@ pub(crate) use marker::Marker;
 pub use naming::Naming;
 
 use crate::{batch, merge};
-use reconciled_provider::{Action, Origin, Owner, Resource, SecretRef};
+use reconciled_provider::{Action, Observed, Origin, Owner, Resource, SecretRef};
 use std::sync::Arc;
 
 /// Field of a delta by which the planner says that a record changes its owner.
@@ -52,6 +52,18 @@ impl Ownership {
     pub(crate) fn of(&self, instance: &str) -> Ownership {
         Ownership { instance: instance.into(), ..self.clone() }
     }
+}
+
+/// Says of `resources`, which are a zone in a file and sorted by id, whose the marks among them say that they are, and leaves out what
+/// is nothing but marks: a manifest that declared them would keep what a takeover removes. How they are named and sealed nobody said.
+/// Returns how many it leaves out of which no record tells, since theirs is not there.
+pub(crate) fn without_marks(resources: &mut Vec<Observed>) -> usize {
+    // No instance is called so: none of them is ours.
+    let reader = marks::Reader { instance: "\0", own: None, foreign: None, keys: Vec::new() };
+    let marks = reader.read(resources);
+    marks.assign(resources);
+    resources.retain(|observed| !marks.are_all_of(&observed.id));
+    marks.count_of_nothing()
 }
 
 /// What becomes of the mark on an RRset, where a backend has a place for it there, when an action writes the set.

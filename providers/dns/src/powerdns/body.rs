@@ -10,6 +10,7 @@ use crate::{
     rdata,
     record::{self, RrSet},
 };
+use reconciled_provider::Owner;
 use std::{borrow::Cow, io::Write};
 
 /// One action on an RRset.
@@ -54,15 +55,25 @@ impl Encoder<'_> {
         out.push(b'}');
     }
 
-    /// Our mark, where the set is ours, and the comments of others. Where they stay as they are, the key is left out and the
-    /// server keeps them all.
+    /// Our mark, where the set is ours and marks are written, and the comments of others. Where they stay as they are, the key is
+    /// left out and the server keeps them all.
     fn comments(&self, item: &Item<'_>, out: &mut Vec<u8>) {
         let after = MarkAfter::of(item.action);
-        if !self.backend.config.marks || after == MarkAfter::AsSeen {
+        let observed = item.observed();
+        let seen = observed.map(|observed| &observed.private.0[..]).unwrap_or_default();
+        // What is ours was taken over where somebody else's mark is on it.
+        let others = if after == MarkAfter::Ours { without_marks(seen) } else { Cow::Borrowed(seen) };
+        let is_changed = match after {
+            MarkAfter::AsSeen => false,
+            _ if self.backend.config.marks => true,
+            MarkAfter::Ours => *others != *seen,
+            MarkAfter::NotOurs => observed.is_some_and(|observed| observed.owner == Owner::Ours),
+        };
+        if !is_changed {
             return;
         }
         out.extend_from_slice(b",\"comments\":[");
-        let is_marked = after == MarkAfter::Ours;
+        let is_marked = after == MarkAfter::Ours && self.backend.config.marks;
         if is_marked {
             out.extend_from_slice(b"{\"account\":");
             text(ACCOUNT, out);
@@ -70,9 +81,6 @@ impl Encoder<'_> {
             text(&self.backend.instance, out);
             out.push(b'}');
         }
-        let others = item.observed().map(|observed| &observed.private.0[..]).unwrap_or_default();
-        // What is ours was taken over where somebody else's mark is on it.
-        let others = if is_marked { without_marks(others) } else { Cow::Borrowed(others) };
         // The private state of an observation is a JSON list of the other comments.
         if let Some(inner) = others.strip_prefix(b"[").and_then(|rest| rest.strip_suffix(b"]")) {
             if is_marked {
@@ -143,8 +151,8 @@ mod tests {
     };
     use proptest::prelude::*;
     use reconciled_provider::{
-        Action, ActionId, Delta, FieldChange, OWNER_FIELD, Observed, Op, Origin, Owner, PolicyId, Resource,
-        Scope, SecretRef, Spec,
+        Action, ActionId, Delta, FieldChange, OWNER_FIELD, Observed, Op, Origin, PolicyId, Resource, Scope,
+        SecretRef, Spec,
     };
     use std::sync::Arc;
 
@@ -165,7 +173,7 @@ mod tests {
 
     #[test]
     fn the_mark_of_another_instance_goes_only_where_the_record_is_taken_over() {
-        let check = |owner: Option<&str>, seen: &str, is_taken: bool, expected: &str| {
+        let check_with = |marks: bool, owner: Option<&str>, seen: &str, is_taken: bool, expected: &str| {
             let mut observed = Observed::new("www.example.com./A".into(), b"300\n192.0.2.1".to_vec());
             observed.owner = owner.map_or(Owner::Ours, |other| Owner::Other(other.into()));
             observed.private = reconciled_provider::Sealed(seen.to_owned().into());
@@ -182,7 +190,8 @@ mod tests {
             }
             let op = Op::Update { desired, delta: delta.into(), observed: observed.into(), tracked: None };
             let action = Action { id: ActionId(1), token: "t".into(), op };
-            let (backend, mut sent) = (backend(), Vec::new());
+            let (mut backend, mut sent) = (backend(), Vec::new());
+            backend.config.marks = marks;
             Encoder { backend: &backend, serial: 7 }.item(
                 &Item { action: &action, takes: () },
                 true,
@@ -190,7 +199,10 @@ mod tests {
             );
             let sent: serde_json::Value = serde_json::from_slice(&sent).unwrap();
             let expected: serde_json::Value = serde_json::from_str(expected).unwrap();
-            assert_eq!(sent["comments"], expected, "{owner:?} {seen} {is_taken}");
+            assert_eq!(sent["comments"], expected, "{marks} {owner:?} {seen} {is_taken}");
+        };
+        let check = |owner: Option<&str>, seen: &str, is_taken: bool, expected: &str| {
+            check_with(true, owner, seen, is_taken, expected);
         };
         let (ours, theirs) =
             (r#"{"account":"reconciled","content":"dns1"}"#, r#"{"account":"reconciled","content":"dns2"}"#);
@@ -200,6 +212,15 @@ mod tests {
         check(Some("dns2"), &format!("[{theirs},{ops}]"), false, "null");
         check(Some("dns2"), &format!("[{theirs},{ops}]"), true, &format!("[{ours},{ops}]"));
         check(Some("dns2"), &format!("[{theirs}]"), true, &format!("[{ours}]"));
+        // Where marks are written no longer, or elsewhere, theirs goes all the same.
+        let unmarked = |owner, seen: &str, is_taken, expected: &str| {
+            check_with(false, owner, seen, is_taken, expected);
+        };
+        unmarked(None, &format!("[{ops}]"), false, "null");
+        unmarked(Some("dns2"), &format!("[{theirs},{ops}]"), false, "null");
+        unmarked(Some("dns2"), &format!("[{theirs},{ops}]"), true, &format!("[{ops}]"));
+        unmarked(Some("dns2"), &format!("[{theirs}]"), true, "[]");
+        unmarked(Some("externaldns/k8s"), &format!("[{ops}]"), true, "null");
     }
 
     proptest! {

@@ -43,13 +43,16 @@ pub(crate) fn token(serial: u32) -> Version {
 /// How many serials of its day a zone leaves out that is made here.
 const LEFT_OUT: u32 = 50;
 
+/// How far ahead of UTC the clock of a server may be: no time zone is further (Kiribati).
+const FURTHEST_AHEAD: Duration = Duration::from_secs(14 * 3600);
+
 /// The serial before the first one of a zone that is made now.
 ///
 /// Whoever else makes one begins with the first serial of the day. Ours begins where that one does not, or a zone of ours that
-/// somebody deleted and made anew on the same day would bear the token of what it was. Where it is tomorrow for the server, that
-/// day's first serial is the larger one, and the server takes it.
+/// somebody deleted and made anew on the same day would bear the token of what it was. The server counts days as its clock on the
+/// wall does, and takes its day's first serial where that is the larger one; so the day is the latest that it may be anywhere.
 pub(crate) fn serial_before(now: Duration) -> u32 {
-    serial::of_day(now).map_or(0, |day| day + LEFT_OUT)
+    serial::of_day(now + FURTHEST_AHEAD).map_or(0, |day| day + LEFT_OUT)
 }
 
 /// A zone as it was read.
@@ -316,6 +319,15 @@ mod tests {
         for edit in ["", "EPOCH", "OFF", "SOA-EDIT"] {
             assert_eq!(version(edit), Version::Unknown, "{edit}");
         }
+    }
+
+    #[test]
+    fn a_new_zone_begins_beyond_the_first_serial_of_any_day_that_it_may_be_at_its_server() {
+        // 2026-01-01, at midnight and when it is the day after in Kiribati.
+        let midnight = Duration::from_secs(1_767_225_600);
+        assert_eq!(serial_before(midnight), 2_026_010_150);
+        assert_eq!(serial_before(midnight + Duration::from_secs(10 * 3600 - 1)), 2_026_010_150);
+        assert_eq!(serial_before(midnight + Duration::from_secs(10 * 3600)), 2_026_010_250);
     }
 
     #[test]

@@ -20,10 +20,15 @@
 //! Servers answer NOERROR to changes they do not carry out (RFC 2136 §3.4.2.2: a CNAME beside other data).
 //! What was answered so is remembered with the SOA after it, where that is the next one, or still the
 //! same. A survey that finds that SOA and not the change has proof: nobody wrote since, so the server did not do it
-//! ([`Written`]). Knot takes for other data what it signed of the set that just went, RRSIG and NSEC: before a CNAME comes in the
-//! place of other data, everything at its name goes. With the SOA as planned nothing else can be there that a CNAME could stand
-//! beside; where somebody wrote between two messages, that is looked at again. A CNAME in the place of another is only added, which
-//! replaces that one (§3.4.2.2): a KEY of somebody else may stand beside it.
+//! ([`Written`]). Knot takes for other data what it signed of the set that just went, RRSIG and NSEC: where a server keeps those with
+//! the zone, everything at a name goes before a CNAME comes there in the place of other data. With the SOA as planned that is nothing of
+//! others; where somebody wrote between two messages, it is looked at again. Nowhere else: PowerDNS, which signs as it answers, would
+//! delete as well what is switched off there and in no transfer. A CNAME in the place of another is only added, which replaces that
+//! one (§3.4.2.2): a KEY of somebody else may stand beside it.
+//!
+//! A CNAME that is ignored in the place of what went leaves nothing at its name. Where sets are compared, it comes only where nothing
+//! else came; and whether it came is asked right behind, by an update that changes nothing: what did not come is unknown, not done,
+//! so that to make it is no repair of what others did, which a manifest may forbid.
 
 use super::{
     Backend,
@@ -34,6 +39,7 @@ use super::{
 use crate::{
     batch::{self, Answer, Chunk, Delivery, Item, Sender, Together, Unit, Work, items},
     merge, name,
+    rdata::Type,
     record::{self, RrSet},
 };
 use async_trait::async_trait;
@@ -56,17 +62,8 @@ const BETWEEN: Duration = Duration::from_millis(100);
 pub(crate) struct Written {
     /// Token of the zone after the last message.
     pub(crate) version: Version,
-    /// Each RRset that was written, and that nobody else can have changed before `version`.
-    pub(crate) sets: HashMap<ResourceId, WrittenSet>,
-}
-
-/// An RRset as the server said it wrote it.
-#[derive(Debug)]
-pub(crate) struct WrittenSet {
-    /// Its content.
-    pub(crate) content: Hash,
-    /// Something else at its name was deleted by the same message.
-    pub(crate) is_swapped: bool,
+    /// The content of each RRset that was written, and that nobody else can have changed before `version`.
+    pub(crate) sets: HashMap<ResourceId, Hash>,
 }
 
 /// Carries out a batch.
@@ -90,7 +87,8 @@ pub(crate) async fn apply(
     let doing = format!("update zone {}", batch.scope.name);
     let connection = Connection::open(&backend.config, &backend.keys, cx, &doing).await?;
     let room = backend.config.max_message.saturating_sub(envelope);
-    let (is_allowed, after, seen, sets) = (false, After::Known, None, HashMap::new());
+    let (is_allowed, keeps_signatures, after, seen) = (false, None, After::Known, None);
+    let (sets, doubtful) = Default::default();
     let update = Update {
         backend,
         scope: &batch.scope,
@@ -103,9 +101,11 @@ pub(crate) async fn apply(
         doing: &doing,
         clock: &*cx.clock,
         is_allowed,
+        keeps_signatures,
         after,
         seen,
         sets,
+        doubtful,
     };
     let mut delivery = Delivery::new(update, cx, journal, &doing);
     let result = delivery.all(work.units).await;
@@ -120,9 +120,10 @@ fn work<'b>(batch: &'b Batch, zone: &str, serial: u32, by_sets: bool, room: usiz
     let mut work = Work::of(batch, Together::Names, |action, name, kind| {
         changes(action, zone, (name, kind), serial, by_sets).map(Some)
     });
-    if !by_sets {
-        work.units.iter_mut().for_each(make_room);
-    }
+    work.units.iter_mut().for_each(|unit| match by_sets {
+        true => need_room(unit),
+        false => make_room(unit),
+    });
     work.settle_if(|unit| {
         let size = size(unit);
         (size > room).then_some(move |item: &Item<'_, Changes>| {
@@ -146,6 +147,26 @@ fn is_new_cname(item: &Item<'_, Changes>) -> bool {
     item.kind() == "CNAME" && item.desired().is_some() && item.observed().is_none()
 }
 
+/// Has a CNAME come only where nothing else is but what goes: that may have come since, and the SOA does not tell.
+fn need_room(unit: &mut Unit<'_, Changes>) {
+    let is_in_place = deletes(unit);
+    let touched: Vec<&str> = unit.iter().map(Item::kind).collect();
+    for item in unit.iter_mut().filter(|item| is_new_cname(item)) {
+        let name = item.name();
+        if !is_in_place {
+            if let Some(set) = Set::new(name, item.kind()) {
+                set.need_no_name(&mut item.takes);
+            }
+            continue;
+        }
+        for kind in Type::all().map(Type::word).filter(|kind| !touched.contains(kind)) {
+            if let Some(set) = Set::new(name, kind) {
+                set.need_any(false, &mut item.takes);
+            }
+        }
+    }
+}
+
 /// Has all else at a name go before a CNAME takes the place of what is deleted there.
 fn make_room(unit: &mut Unit<'_, Changes>) {
     if !deletes(unit) {
@@ -153,7 +174,7 @@ fn make_room(unit: &mut Unit<'_, Changes>) {
     }
     for item in unit.iter_mut().filter(|item| is_new_cname(item)) {
         if let Some(set) = Set::new(item.name(), item.kind()) {
-            set.delete_name(&mut item.takes);
+            set.clear_name(&mut item.takes);
         }
     }
 }
@@ -278,12 +299,18 @@ fn changed_by_others(chunk: &[Unit<'_, Changes>], now: &[Observed]) -> Vec<(Acti
     })
 }
 
-/// The records of a message, in the order they take effect.
-fn records(chunk: &[Unit<'_, Changes>]) -> Vec<Record> {
+/// The records of a message, in the order they take effect, for a server that keeps signatures with the zone or does not.
+fn records(chunk: &[Unit<'_, Changes>], keeps_signatures: bool) -> Vec<Record> {
     let deletes = items(chunk).flat_map(|item| &item.takes.deletes);
+    let clears = items(chunk).filter(|_| keeps_signatures).flat_map(|item| &item.takes.clears);
     let adds = items(chunk).flat_map(|item| &item.takes.adds);
     let removes = items(chunk).flat_map(|item| &item.takes.removes);
-    deletes.chain(adds).chain(removes).cloned().collect()
+    deletes.chain(clears).chain(adds).chain(removes).cloned().collect()
+}
+
+/// The CNAMEs of a message that come in the place of what it deletes.
+fn swapped<'i, 'b>(chunk: &'i [Unit<'b, Changes>]) -> impl Iterator<Item = &'i Item<'b, Changes>> {
+    chunk.iter().filter(|unit| deletes(unit)).flatten().filter(|item| is_new_cname(item))
 }
 
 /// Updates of one zone, each after the other.
@@ -303,11 +330,15 @@ struct Update<'a> {
     clock: &'a dyn Clock,
     /// The server takes updates of this zone from us, if not all of them.
     is_allowed: bool,
+    /// The server keeps what it signs with the zone; none as long as nobody asked.
+    keeps_signatures: Option<bool>,
     after: After,
     /// RRsets of the zone, where it had to be read again.
     seen: Option<Vec<Observed>>,
     /// What was written, and nobody but the server can have undone.
-    sets: HashMap<ResourceId, WrittenSet>,
+    sets: HashMap<ResourceId, Hash>,
+    /// What the server said it wrote, and of which nobody knows whether it is there.
+    doubtful: HashMap<ActionId, Error>,
 }
 
 /// What is known of the zone since the last message took effect.
@@ -327,6 +358,40 @@ impl Update<'_> {
         let set = RrSet::decode(item.desired().filter(|_| matches!(item.kind(), "MX" | "NS"))?)?;
         let hosts = set.values.into_iter().filter_map(|value| record::without_ttl(value).rsplit(' ').next());
         hosts.into_iter().find(|host| name::is_within(host, &self.text))
+    }
+
+    /// True where something of a message is to be sent only to a server that keeps signatures with the zone, and this is one.
+    async fn is_to_clear(&mut self, chunk: &[Unit<'_, Changes>]) -> Result<bool, Error> {
+        if items(chunk).all(|item| item.takes.clears.is_empty()) {
+            return Ok(false);
+        }
+        if let Some(keeps) = self.keeps_signatures {
+            return Ok(keeps);
+        }
+        let keeps = self.connection.keeps_signatures(&self.zone, &self.text, self.doing).await?;
+        self.keeps_signatures = Some(keeps);
+        Ok(keeps)
+    }
+
+    /// Asks whether the CNAMEs of a message are there that came in the place of what it deleted.
+    async fn doubt_swapped(&mut self, chunk: &[Unit<'_, Changes>]) {
+        let mut is_there = Changes::default();
+        for set in swapped(chunk).filter_map(|item| Set::new(item.name(), item.kind())) {
+            set.need_any(true, &mut is_there);
+        }
+        if is_there.needs.is_empty() {
+            return;
+        }
+        let of = (&self.zone, &*self.text);
+        let error = match self.connection.update(of, is_there.needs, Vec::new(), self.doing).await {
+            Err(Failure::Refused { rcode: NXRRSET, .. }) => self.backend.half(self.doing),
+            Err(Failure::Lost(error) | Failure::NotSent(error)) => error,
+            _ => return,
+        };
+        for item in swapped(chunk) {
+            self.sets.remove(item.action.op.id());
+            self.doubtful.insert(item.action.id, error.clone());
+        }
     }
 
     /// Learns the SOA that a message left which made that of the zone `kept`, but for its serial.
@@ -419,20 +484,27 @@ impl Sender<Changes> for Update<'_> {
             item.takes = changes(item.action, &self.text, of, self.soa.serial, self.by_sets)?;
             kept = item.takes.adds.first().and_then(request::data).map_or(kept, <[u8]>::to_vec);
         }
+        let records = match self.is_to_clear(chunk).await {
+            Ok(is_to_clear) => records(chunk, is_to_clear),
+            Err(error) => return Ok(Answer::Over { error, is_lost: false }),
+        };
         let needs = items(chunk).flat_map(|item| &item.takes.needs).cloned().collect();
-        let error = match self.update(needs, records(chunk)).await {
+        let (is_of_key, error) = match self.update(needs, records).await {
             Ok(()) => {
                 self.is_allowed = true;
                 // What is served is behind what was answered: it proves nothing against the server.
                 if !self.by_sets {
-                    self.sets.extend(chunk.iter().flat_map(written));
+                    self.sets.extend(items(chunk).filter_map(written));
                 }
                 self.learn(&kept).await;
+                self.doubt_swapped(chunk).await;
                 return Ok(Answer::Done);
             }
-            Err(Failure::Refused { rcode: FORMERR | REFUSED | NOTZONE, error }) => error,
+            Err(Failure::Refused { rcode: FORMERR | REFUSED | NOTZONE, is_of_key, error }) => {
+                (is_of_key, error)
+            }
             // One of these sets is another one by now.
-            Err(Failure::Refused { rcode: NXRRSET | YXRRSET | YXDOMAIN, error }) if self.by_sets => {
+            Err(Failure::Refused { rcode: NXRRSET | YXRRSET | YXDOMAIN, error, .. }) if self.by_sets => {
                 return Ok(Answer::Refused(error));
             }
             Err(Failure::Refused { rcode: NXRRSET, .. }) if self.is_at_what_was_sent().await => {
@@ -451,18 +523,36 @@ impl Sender<Changes> for Update<'_> {
                 return Ok(Answer::Over { error: failure.into_error(), is_lost });
             }
         };
-        // Is it these records, or all of them?
-        if !self.is_allowed && self.update(Vec::new(), Vec::new()).await.is_err() {
-            return Ok(Answer::Over { error, is_lost: false });
+        // Is it these records, or all of them? A key may have been taken away since it was allowed.
+        if is_of_key || !self.is_allowed {
+            match self.update(Vec::new(), Vec::new()).await {
+                Ok(()) => {}
+                // That somebody wrote is no word on the key.
+                Err(Failure::Refused { is_of_key: false, .. }) if self.is_allowed => {}
+                Err(_) => return Ok(Answer::Over { error, is_lost: false }),
+            }
         }
         self.is_allowed = true;
         Ok(Answer::Refused(error))
     }
 
+    fn done(&self, item: &Item<'_, Changes>) -> Outcome {
+        match self.doubtful.get(&item.action.id) {
+            Some(error) => Outcome::Unknown(error.clone()),
+            None => merge::done(item.action),
+        }
+    }
+
     fn about(&self, item: &Item<'_, Changes>, error: &Error) -> Error {
         let (word, id) = (item.action.op.word(), item.action.op.id());
         let message = format!("{}, when asked to {word} {id}", error.message);
-        let rights = "`update-policy` of BIND, `acl` of Knot";
+        let is_swapped = item.desired().is_none() || !item.takes.clears.is_empty();
+        let rights = match self.keeps_signatures == Some(true) && is_swapped {
+            true => {
+                "`update-policy` of BIND, `acl` of Knot: its `update-type` needs ANY where a CNAME takes the place of other data"
+            }
+            false => "`update-policy` of BIND, `acl` of Knot and its `update-type`",
+        };
         // Whoever may change something of the zone and is refused this may have been refused it for what it is: REFUSED is
         // all that BIND says of both.
         match (error.kind, self.host_in_zone(item)) {
@@ -481,14 +571,10 @@ impl Sender<Changes> for Update<'_> {
     }
 }
 
-/// What the RRsets of a unit hold after it.
-fn written(unit: &Unit<'_, Changes>) -> Vec<(ResourceId, WrittenSet)> {
-    let is_swapped = deletes(unit);
-    let set = |item: &Item<'_, Changes>| {
-        let resource = item.action.op.desired()?;
-        Some((resource.id.clone(), WrittenSet { content: resource.spec.hash()?, is_swapped }))
-    };
-    unit.iter().filter_map(set).collect()
+/// What the RRset of an item holds after it.
+fn written(item: &Item<'_, Changes>) -> Option<(ResourceId, Hash)> {
+    let resource = item.action.op.desired()?;
+    Some((resource.id.clone(), resource.spec.hash()?))
 }
 
 #[cfg(test)]

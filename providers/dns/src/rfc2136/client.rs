@@ -65,6 +65,8 @@ pub(crate) enum Failure {
     Refused {
         /// RFC 2136 §2.2.
         rcode: u8,
+        /// It does not know the key, or not for what the message holds.
+        is_of_key: bool,
         /// What it means to the engine.
         error: Error,
     },
@@ -130,16 +132,39 @@ impl<'c> Connection<'c> {
 
     /// The SOA of `zone` as it is now; none where the server does not have the zone.
     pub(crate) async fn soa(&mut self, zone: &Name, text: &str, doing: &str) -> Result<Option<Soa>, Error> {
+        self.question((zone, text), RecordType::SOA, soa_of, doing).await
+    }
+
+    /// True where the server keeps signatures with the data of `zone`. PowerDNS, which makes them as it answers, refuses
+    /// to tell them. Whoever fails to is taken not to: whether a CNAME came is asked behind it.
+    pub(crate) async fn keeps_signatures(
+        &mut self,
+        zone: &Name,
+        text: &str,
+        doing: &str,
+    ) -> Result<bool, Error> {
+        self.question((zone, text), RecordType::RRSIG, has_signatures, doing).await
+    }
+
+    /// Asks for the records of a type at `zone`; `told` is what an answer tells of a zone.
+    async fn question<T>(
+        &mut self,
+        (zone, text): (&Name, &str),
+        kind: RecordType,
+        told: fn(&Response<'_>, &str) -> T,
+        doing: &str,
+    ) -> Result<T, Error> {
         let keys = self.keys;
-        let asked = self.ask(&keys.transfer, request::question(zone, RecordType::SOA), doing).await;
+        let asked = self.ask(&keys.transfer, request::question(zone, kind), doing).await;
         let (id, mut verifier) = asked.map_err(Broken::into_error)?;
         let octets = self.tcp.receive(doing).await.map_err(Broken::into_error)?;
-        let response = read(&octets, id, text, response::SOA, self.server, doing)?;
+        let response = read(&octets, id, text, u16::from(kind), self.server, doing)?;
         believe(&mut verifier, &response, self.server, &keys.transfer, doing)?;
         match response.rcode {
-            SERVFAIL => Err(refusal(SERVFAIL, self.server, doing, false)),
+            // What it does not tell of signatures says nothing of the rest: it may be something before it that cannot carry them.
+            SERVFAIL if kind != RecordType::RRSIG => Err(refusal(SERVFAIL, self.server, doing, false)),
             _ if is_key_refused(&response) => Err(key_refused(self.server, &keys.transfer, doing)),
-            _ => Ok(soa_of(&response, text)),
+            _ => Ok(told(&response, text)),
         }
     }
 
@@ -218,12 +243,17 @@ impl<'c> Connection<'c> {
                     // Servers answer what they cannot handle without a signature, and then did nothing.
                     Failure::Refused {
                         rcode: response.rcode,
+                        is_of_key: false,
                         error: refusal(response.rcode, self.server, doing, true),
                     }
                 }
                 Doubt::Forged(_) => Failure::Lost(error),
+                // Knot says so too of a key that may do this, but not to one of the types in the message.
+                Doubt::Refused(TsigError::BadKey) if response.rcode != 0 => {
+                    Failure::Refused { rcode: REFUSED, is_of_key: true, error }
+                }
                 Doubt::Refused(_) | Doubt::Clock(_) if response.rcode != 0 => {
-                    Failure::Refused { rcode: response.rcode, error }
+                    Failure::Refused { rcode: response.rcode, is_of_key: false, error }
                 }
                 Doubt::Refused(_) | Doubt::Clock(_) => Failure::Lost(error),
             });
@@ -232,7 +262,10 @@ impl<'c> Connection<'c> {
             0 => Ok(()),
             // The server may have written its journal and not its answer.
             SERVFAIL => Err(Failure::Lost(refusal(SERVFAIL, self.server, doing, true))),
-            rcode => Err(Failure::Refused { rcode, error: refusal(rcode, self.server, doing, true) }),
+            rcode => {
+                let error = refusal(rcode, self.server, doing, true);
+                Err(Failure::Refused { rcode, is_of_key: false, error })
+            }
         }
     }
 }
@@ -296,7 +329,7 @@ pub(crate) fn doubtful(doubt: &Doubt, server: &str, key: &Key, doing: &str) -> E
             ))
             .hint(
                 "compare `tsig.name` and `tsig.algorithm` of the entry with the key in the server's configuration, and \
-                 what that allows it: update, transfer",
+                 what that allows it: update, transfer, and at Knot the types in `update-type`",
             )
         }
         Doubt::Refused(TsigError::BadSig) => {
@@ -380,6 +413,12 @@ pub(crate) fn soa_of(response: &Response<'_>, zone: &str) -> Option<Soa> {
         return None;
     }
     response.answers.iter().find_map(|found| soa_at(response, found, zone))
+}
+
+/// True where there are signatures in an answer.
+fn has_signatures(response: &Response<'_>, _: &str) -> bool {
+    let number = u16::from(RecordType::RRSIG);
+    response.rcode == 0 && response.answers.iter().any(|found| found.number == number)
 }
 
 pub(crate) fn soa_at(response: &Response<'_>, found: &response::Found, zone: &str) -> Option<Soa> {

@@ -24,7 +24,7 @@ pub(crate) fn domain(canonical: &str) -> Option<Name> {
     Some(name)
 }
 
-/// A question about `zone`: its SOA, or all of it.
+/// A question about `zone`: its SOA, its signatures, or all of it.
 pub(crate) fn question(zone: &Name, kind: RecordType) -> Message {
     let mut message = Message::query();
     message.add_query(Query::query(zone.clone(), kind));
@@ -77,6 +77,8 @@ pub(crate) struct Changes {
     pub(crate) needs: Vec<Record>,
     /// Done before anything is added at the name: a CNAME must be gone before other data come.
     pub(crate) deletes: Vec<Record>,
+    /// Done behind that at a server that keeps signatures with the zone, and at no other.
+    pub(crate) clears: Vec<Record>,
     /// Done after that; what is taken out here is added again right behind.
     pub(crate) adds: Vec<Record>,
     /// Done last: what must not go before its successor is there.
@@ -118,6 +120,14 @@ impl Set {
         changes.needs.push(record);
     }
 
+    /// Has nothing be at its name (§2.4.5).
+    pub(crate) fn need_no_name(&self, changes: &mut Changes) {
+        let mut record = Record::update0(self.name.clone(), 0, RecordType::ANY);
+        record.dns_class = DNSClass::NONE;
+        changes.size += self.head;
+        changes.needs.push(record);
+    }
+
     /// Deletes all of it (RFC 2136 §2.5.2).
     pub(crate) fn delete(&self, changes: &mut Changes) {
         let mut record = Record::update0(self.name.clone(), 0, self.code);
@@ -127,10 +137,10 @@ impl Set {
     }
 
     /// Deletes all that is at its name, of whatever type (RFC 2136 §2.5.3).
-    pub(crate) fn delete_name(&self, changes: &mut Changes) {
+    pub(crate) fn clear_name(&self, changes: &mut Changes) {
         let mut record = Record::update0(self.name.clone(), 0, RecordType::ANY);
         record.dns_class = DNSClass::ANY;
-        changes.deletes.push(record);
+        changes.clears.push(record);
         changes.size += self.head;
     }
 

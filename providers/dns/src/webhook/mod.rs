@@ -136,10 +136,6 @@ impl family::Backend for Backend {
         self.config.base().ok()
     }
 
-    fn answers_from_innermost(&self) -> bool {
-        false
-    }
-
     fn refine(&self, normalized: &mut Normalized) {
         // The protocol has no zones: what stands for one can be neither seen nor made.
         normalized.resources.retain(|resource| record::parts(&resource.id).is_some());

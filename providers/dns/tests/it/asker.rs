@@ -7,7 +7,7 @@ use std::{
     net::UdpSocket,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
         mpsc,
     },
     thread::{self, JoinHandle},
@@ -16,6 +16,10 @@ use std::{
 
 /// How long one question is waited for. What comes later was an answer all the same, to somebody who waits longer.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How often each name is asked for at least: before the change, after it, and three times between. Few names are asked for often:
+/// one that is gone for a hundredth of a second is heard to be.
+const ROUNDS: usize = 5;
 
 /// What was heard.
 #[derive(Debug, Default)]
@@ -29,39 +33,44 @@ pub(crate) struct Heard {
 /// Asks for names until it is dropped or asked what it heard.
 pub(crate) struct Probe {
     is_over: Arc<AtomicBool>,
+    /// How often all names were asked for.
+    rounds: Arc<AtomicUsize>,
     thread: Option<JoinHandle<Heard>>,
 }
 
 impl Probe {
-    /// Asks the server at `port` for the address of each of `names` in turn, a question each millisecond. Returns once the
-    /// first was answered: what follows is asked about.
+    /// Asks the server at `port` for the address of each of `names` in turn, a question each millisecond. Returns once all
+    /// were answered: what follows is asked about.
     pub(crate) fn start(port: u16, names: Vec<String>) -> Probe {
-        let is_over = Arc::new(AtomicBool::new(false));
-        let until = is_over.clone();
+        let (is_over, rounds) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+        let (until, counted) = (is_over.clone(), rounds.clone());
         let (begin, begun) = mpsc::channel();
         let thread = thread::spawn(move || {
             let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
             socket.connect(("127.0.0.1", port)).unwrap();
             socket.set_read_timeout(Some(PATIENCE)).unwrap();
-            let mut heard = Heard::default();
-            for (id, name) in (1..=u16::MAX).cycle().zip(names.iter().cycle()) {
-                if until.load(Ordering::SeqCst) {
-                    break;
+            let (mut heard, mut id, mut is_last) = (Heard::default(), 0_u16, false);
+            // All of the last round comes after the change.
+            while !is_last {
+                is_last = until.load(Ordering::SeqCst);
+                for name in &names {
+                    let began = Instant::now();
+                    id = id.wrapping_add(1);
+                    match ask(&socket, id, name) {
+                        None => heard.answers += 1,
+                        Some(gap) => *heard.gaps.entry(format!("{gap} for {name}")).or_default() += 1,
+                    }
+                    thread::park_timeout(Duration::from_millis(1).saturating_sub(began.elapsed()));
                 }
-                let began = Instant::now();
-                match ask(&socket, id, name) {
-                    None => heard.answers += 1,
-                    Some(gap) => *heard.gaps.entry(format!("{gap} for {name}")).or_default() += 1,
-                }
+                counted.fetch_add(1, Ordering::SeqCst);
                 // Nobody listens after the first.
                 let _ = begin.send(());
-                thread::park_timeout(Duration::from_millis(1).saturating_sub(began.elapsed()));
             }
             heard
         });
         // Where the thread fails, who ends it hears of it.
         let _ = begun.recv();
-        Probe { is_over, thread: Some(thread) }
+        Probe { is_over, rounds, thread: Some(thread) }
     }
 
     /// Ends it.
@@ -70,12 +79,13 @@ impl Probe {
         self.thread.take().unwrap().join().unwrap()
     }
 
-    /// Ends it: nothing but data was heard, and that more than the once that it started with. How often is the machine's
-    /// affair: a server may take a whole change before it answers again.
+    /// Ends it: nothing but data was heard, of each name as often as that has to be to mean something.
     pub(crate) fn heard_only_data(self, server: &str) {
+        let rounds = self.rounds.clone();
         let heard = self.end();
         assert!(heard.gaps.is_empty(), "{server}: {} answers and {:#?}", heard.answers, heard.gaps);
-        assert!(heard.answers > 1, "{server} was asked before the change only");
+        let rounds = rounds.load(Ordering::SeqCst);
+        assert!(rounds >= ROUNDS, "{server} was asked for each name {rounds} times only");
     }
 }
 

@@ -12,7 +12,7 @@ use std::{
     fs,
     io::Write as _,
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::{Child, Command, Output, Stdio},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -117,6 +117,15 @@ impl Dnsd {
         vec!["kill".into(), "-HUP".into(), self.child.id().to_string()]
     }
 
+    /// What `sqlite3` answers to this statement about the database of PowerDNS.
+    pub(crate) fn sql(&self, statement: &str) -> String {
+        let database = self._directory.path().join("pdns.db");
+        let output = Command::new("sqlite3").arg(database).arg(statement).output();
+        let output = output.expect("cannot run sqlite3: install the package of that name");
+        assert!(output.status.success(), "{statement}\n{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
     /// A provider of this server.
     pub(crate) fn provider(&self) -> Arc<dyn Provider> {
         provider(&self.address())
@@ -129,8 +138,28 @@ impl Dnsd {
 
     /// Somebody else's change, which must work: lines for `nsupdate`.
     pub(crate) fn change(&self, zone: &str, lines: &str) {
+        let output = self.update("hand", zone, lines);
+        assert!(output.status.success(), "{lines}\n{}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    /// Takes the key `reconciled` away from Knot, and returns once it is not known any more.
+    pub(crate) fn forget_key(&self) {
+        let config = self._directory.path().join("knot.conf");
+        let text = fs::read_to_string(&config).unwrap();
+        fs::write(&config, text.replace("reconciled.", "gone.")).unwrap();
+        let reload = self.reload();
+        assert!(Command::new(&reload[0]).args(&reload[1..]).status().unwrap().success());
+        let deadline = Instant::now() + PATIENCE;
+        let asks = "prereq nxrrset none.example.com. TXT";
+        while self.update("reconciled", "example.com", asks).status.success() {
+            assert!(Instant::now() < deadline, "Knot knows the key still");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn update(&self, key: &str, zone: &str, lines: &str) -> Output {
         let mut child = Command::new("nsupdate")
-            .args(["-v", "-y", &format!("hmac-sha256:hand:{SECRET}")])
+            .args(["-v", "-y", &format!("hmac-sha256:{key}:{SECRET}")])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -138,8 +167,7 @@ impl Dnsd {
             .expect("cannot run nsupdate: install bind9-dnsutils");
         let text = format!("server 127.0.0.1 {}\nzone {zone}.\n{lines}\nsend\n", self.port);
         child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
-        let output = child.wait_with_output().unwrap();
-        assert!(output.status.success(), "{text}\n{}", String::from_utf8_lossy(&output.stderr));
+        child.wait_with_output().unwrap()
     }
 }
 
@@ -215,14 +243,15 @@ fn knot(path: &Path, port: u16, zones: &[String], more: &str) -> Command {
          database:\n  storage: {0}/db\n  journal-db-max-size: 64M\n  kasp-db-max-size: 5M\n  timer-db-max-size: 5M\nkey:\n",
         path.display()
     );
-    for name in ["reconciled", "hand", "reader"] {
+    for name in ["reconciled", "hand", "reader", "typed"] {
         let _ = writeln!(config, "  - id: {name}.\n    algorithm: hmac-sha256\n    secret: {SECRET}");
     }
     let _ = write!(
         config,
         "acl:\n  - id: write\n    key: [reconciled., hand.]\n    action: [transfer, update]\n\
          \x20 - id: read\n    key: reader.\n    action: transfer\n\
-         template:\n  - id: default\n    storage: {}\n    file: \"%s.zone\"\n    acl: [write, read]\n\
+         \x20 - id: typed\n    key: typed.\n    action: update\n    update-type: [A, CNAME, TXT]\n\
+         template:\n  - id: default\n    storage: {}\n    file: \"%s.zone\"\n    acl: [write, read, typed]\n\
          \x20   zonefile-sync: -1\n    journal-content: changes\n{more}zone:\n",
         zones_path.display()
     );

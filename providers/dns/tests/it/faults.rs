@@ -17,7 +17,7 @@
 //! | the service changes what it is given | here | here | here, what somebody proxies | here | here, what the provider adjusts | here |
 //!
 //! That a difference which no write takes away ends as a named condition, and not in a storm of writes, is the engine's
-//! and tested there (`sim`, flapping).
+//! and tested there (`sim`, flapping), and with the whole program at a server that does so in `tests/it/fighting.rs`.
 
 use crate::{
     dnsd::{Dnsd, Kind},

@@ -12,7 +12,8 @@ use reconciled_dns::{
     zonefile,
 };
 use reconciled_provider::{
-    Cx, FieldChange, OWNER_FIELD, Observation, Op, Owner, Provider, Resource, ResourceId, SecretRef, Tracked,
+    Cx, FieldChange, Focus, OWNER_FIELD, Observation, Op, Owner, Provider, Resource, ResourceId, SecretRef,
+    Tracked, Want,
 };
 use std::sync::Arc;
 
@@ -383,15 +384,44 @@ async fn a_mark_whose_record_somebody_removed_stands_for_nothing_that_comes_late
         assert!(error.message.contains(&format!("`dns1` at {mark}")), "{name}: {error}");
         assert_eq!(other.remains(&world::scope(ZONE), &id, &seen), None, "{name}: it is not theirs");
 
-        // It can be deleted by itself, and goes with whatever is written.
+        // It is there to be deleted, and goes with nothing else that is written; also not where marks are named otherwise by
+        // now, and both look as if they were of nothing.
         let seen = observe(&*ours, cx, ZONE).await.unwrap();
         let remains = |id: &str| ours.remains(&world::scope(ZONE), &id.into(), &seen).map(|left| &left.id);
         assert_eq!((remains(&id.0), remains("keep.example.com./A")), (Some(&mark), None), "{name}");
-        let new = backend.desired(&*ours, &["name: new, type: A, values: [192.0.2.2]"]);
-        converge(&*ours, cx, ZONE, &new, &[]).await;
+        let naming = Naming::new("", "", "any").unwrap();
+        let renamed = backend.of("dns1", Some(TxtMarks { naming, key: None }));
+        for (provider, new) in [(&ours, "new"), (&renamed, "newer")] {
+            let new = backend.desired(&**provider, &[&format!("name: {new}, type: A, values: [192.0.2.2]")]);
+            converge(&**provider, cx, ZONE, &new, &[]).await;
+            let seen = observe(&*ours, cx, ZONE).await.unwrap();
+            assert!(seen.get(&mark).is_some() && seen.get(&kept).is_some(), "{name}: {seen:#?}");
+        }
+        converge(&*ours, cx, ZONE, &[], &[&mark.0]).await;
         let seen = observe(&*ours, cx, ZONE).await.unwrap();
         assert!(seen.get(&mark).is_none() && seen.get(&kept).is_some(), "{name}: {seen:#?}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_mark_beside_a_record_says_is_known_where_that_record_alone_is_read() {
+    let server = Pdns::start().await;
+    let cx = &server.cx();
+    let one = server.provider_of("dns1", |config| {
+        (config.marks, config.options.ownership.marks) = (false, Some(txt(None)));
+    });
+    let two = server.provider_of("dns2", |_| {});
+    let wanted = desired(&*one, ZONE, &["{name: x, type: A, values: [192.0.2.1]}".into()]);
+    converge(&*one, cx, ZONE, &wanted, &[]).await;
+    let x = wanted.iter().find(|resource| &*resource.id.0 == "x.example.com./A").unwrap();
+    assert_eq!(owner(&observe(&*two, cx, ZONE).await.unwrap(), &x.id.0), other("dns1"));
+    let scope = world::scope(ZONE);
+    let tracked = [Tracked::new(x.id.clone(), x.spec.hash().unwrap())];
+    let focus = Focus::Only(Arc::from([x.id.clone()]));
+    let want = Want { scope: &scope, focus: &focus, desired: &[], tracked: &tracked, claims: &[] };
+    let seen = two.observe(cx, &want).await.unwrap();
+    assert_eq!(seen.covered, focus);
+    assert_eq!(owner(&seen, &x.id.0), other("dns1"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

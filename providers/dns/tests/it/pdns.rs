@@ -39,15 +39,20 @@ impl Drop for Pdns {
 impl Pdns {
     /// Starts a server; a port that somebody else took meanwhile is tried again with another.
     pub(crate) async fn start() -> Pdns {
+        Pdns::start_in("UTC").await
+    }
+
+    /// The same in a time zone, in the form of POSIX (`<+14>-14` is fourteen hours ahead).
+    pub(crate) async fn start_in(time_zone: &str) -> Pdns {
         for _ in 0..5 {
-            if let Some(server) = Pdns::try_start().await {
+            if let Some(server) = Pdns::try_start(time_zone).await {
                 return server;
             }
         }
         panic!("pdns_server did not come up in five attempts");
     }
 
-    async fn try_start() -> Option<Pdns> {
+    async fn try_start(time_zone: &str) -> Option<Pdns> {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path();
         create_database(&path.join("pdns.db"));
@@ -62,7 +67,7 @@ impl Pdns {
         let child = Command::new("pdns_server")
             .env("PATH", "/usr/sbin:/usr/local/sbin:/sbin:/usr/bin:/bin")
             // Its serials are of the day that it is there.
-            .env("TZ", "UTC")
+            .env("TZ", time_zone)
             .arg(format!("--config-dir={}", path.display()))
             .stdout(Stdio::null())
             .stderr(Stdio::null())

@@ -26,13 +26,18 @@ fn swaps(is_alias: bool) -> Vec<String> {
     (0..20).map(record).collect()
 }
 
+/// Some of the names `swap-N`, so few that each is asked for every few milliseconds.
+fn asked_swaps() -> Vec<String> {
+    [0, 7, 13, 19].map(|i| format!("swap-{i}.example.com")).into()
+}
+
 /// Turns CNAMEs to addresses and back while somebody asks for them.
 async fn swap(server: &str, provider: &dyn Provider, cx: &Cx, port: u16) {
     let (alias, address) = (resources(provider, &swaps(true)), resources(provider, &swaps(false)));
     converge(provider, cx, ZONE, &alias, &[]).await;
     let ids = |kind: &str| (0..20).map(|i| format!("swap-{i}.example.com./{kind}")).collect::<Vec<_>>();
     let (aliases, addresses) = (ids("CNAME"), ids("A"));
-    let probe = Probe::start(port, (0..20).map(|i| format!("swap-{i}.example.com")).collect());
+    let probe = Probe::start(port, asked_swaps());
     for turn in 0..20 {
         let (wanted, gone) = if turn % 2 == 0 { (&address, &aliases) } else { (&alias, &addresses) };
         let gone: Vec<&str> = gone.iter().map(String::as_str).collect();
@@ -43,8 +48,9 @@ async fn swap(server: &str, provider: &dyn Provider, cx: &Cx, port: u16) {
     probe.heard_only_data(server);
 }
 
-/// Changes, creates and deletes a thousand records each in one batch while somebody asks for those that stay.
-async fn mass(server: &str, provider: &dyn Provider, cx: &Cx, port: u16) {
+/// Changes, creates and deletes a thousand records each in one batch while somebody asks for some of those that stay: the first and
+/// the last, and what requests end with. What was written `arrives` at who is asked.
+async fn mass(server: &str, provider: &dyn Provider, cx: &Cx, port: u16, mut arrives: impl AsyncFnMut()) {
     let record = |name: &str, i: usize, net: u8| {
         format!("{{name: {name}-{i}, type: A, values: [10.{net}.{}.{}]}}", i >> 8, i & 255)
     };
@@ -52,12 +58,15 @@ async fn mass(server: &str, provider: &dyn Provider, cx: &Cx, port: u16) {
     let before: Vec<String> = list("stays", 1).chain(list("goes", 1)).collect();
     let after: Vec<String> = list("stays", 2).chain(list("comes", 2)).collect();
     converge(provider, cx, ZONE, &resources(provider, &before), &[]).await;
+    arrives().await;
     let gone: Vec<String> = (0..1_000).map(|i| format!("goes-{i}.example.com./A")).collect();
     let gone: Vec<&str> = gone.iter().map(String::as_str).collect();
-    let probe = Probe::start(port, (0..1_000).map(|i| format!("stays-{i}.example.com")).collect());
+    let asked = [0, 1, 99, 100, 249, 250, 499, 500, 749, 750, 998, 999];
+    let probe = Probe::start(port, asked.map(|i| format!("stays-{i}.example.com")).into());
     let (_, notes, result) = apply(provider, cx, ZONE, &resources(provider, &after), &gone).await;
     result.unwrap_or_else(|error| panic!("{server}: {}", error.chain()));
     assert_eq!(notes.counts(), [("done", 2_000), ("gone", 1_000)].into());
+    arrives().await;
     probe.heard_only_data(server);
     let seen = observe(provider, cx, ZONE).await.unwrap();
     assert!(seen.get(&"comes-999.example.com./A".into()).is_some());
@@ -86,7 +95,7 @@ async fn no_name_is_ever_gone_while_it_changes_through_the_api_of_powerdns() {
         let server = Pdns::start().await;
         let provider = server.provider_with(|config| config.marks = marks);
         swap("the API of PowerDNS", &*provider, &server.cx(), server.port).await;
-        mass("the API of PowerDNS", &*provider, &server.cx(), server.port).await;
+        mass("the API of PowerDNS", &*provider, &server.cx(), server.port, async || ()).await;
     }
 }
 
@@ -98,7 +107,7 @@ async fn update(kind: Kind) {
         provider_with(&server.address(), |config, _| config.options.timeout = Duration::from_secs(60));
     let name = format!("{kind:?}");
     swap(&name, &*provider, &server.cx(), server.port).await;
-    mass(&name, &*provider, &server.cx(), server.port).await;
+    mass(&name, &*provider, &server.cx(), server.port, async || ()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -140,11 +149,13 @@ async fn no_name_is_ever_gone_while_a_server_loads_zone_files() {
     let mut version = loaded(&empty).await;
     let ids = |kind: &str| (0..20).map(|i| format!("swap-{i}.example.com./{kind}")).collect::<Vec<_>>();
     let (aliases, addresses) = (ids("CNAME"), ids("A"));
-    let probe = Probe::start(server.port, (0..20).map(|i| format!("swap-{i}.example.com")).collect());
+    let probe = Probe::start(server.port, asked_swaps());
     for turn in 0..10 {
         let (wanted, gone) = if turn % 2 == 0 { (&address, &aliases) } else { (&alias, &addresses) };
         converge(&*files, &cx, ZONE, wanted, &gone.iter().map(String::as_str).collect::<Vec<_>>()).await;
         version = loaded(&version).await;
     }
     probe.heard_only_data("Knot with zone files");
+    let arrives = async || version = loaded(&version).await;
+    mass("Knot with zone files", &*files, &cx, server.port, arrives).await;
 }

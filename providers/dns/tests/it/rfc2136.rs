@@ -180,7 +180,7 @@ async fn an_edit_between_read_and_write_is_a_conflict_and_is_kept() {
 }
 
 /// Passes until what is wanted is there, as the engine takes them: a conflict is planned anew.
-async fn settle(provider: &dyn Provider, cx: &Cx, wanted: &[Resource], delete: &[&str]) {
+pub(crate) async fn settle(provider: &dyn Provider, cx: &Cx, wanted: &[Resource], delete: &[&str]) {
     let mut told = Vec::new();
     for _ in 0..20 {
         let (batch, notes, result) = apply(provider, cx, ZONE, wanted, delete).await;
@@ -429,6 +429,29 @@ async fn a_key_the_server_does_not_know_and_a_wrong_secret_are_told_apart() {
         let error = observe(&*server.provider(), &world::cx_now("no base64!", 0), ZONE).await.unwrap_err();
         assert!(error.message.contains("is not base64") && !error.message.contains("no base64!"), "{error}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_is_taken_away_between_two_messages_ends_the_batch_and_accuses_no_record() {
+    let server = std::sync::Arc::new(Dnsd::with_example(Kind::Knot).await);
+    let (provider, cx, hand) = (server.provider(), server.cx(), server.clone());
+    let relay = Relay::to(server.port, vec![Fault::after(move || hand.forget_key())]);
+    let through = provider_with(&relay.address, |config, keys| {
+        config.max_message = 1_000;
+        keys.transfer.name = "reader.".into();
+    });
+    let hosts = wanted(&*provider, &a_records(100));
+    let seen = observe(&*provider, &cx, ZONE).await.unwrap();
+    let batch = plan(&*provider, &cx, ZONE, &hosts, &[], &seen).await;
+    let notes = Notes::default();
+    let error = through.apply(&cx, &batch, &notes).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::PermissionDenied, "{error}");
+    assert!(error.message.contains("BADKEY") && notes.counts().contains_key("done"), "{error}");
+    let (_, updates) = relay.counts.questions_and_updates();
+    assert_eq!(
+        updates, 3,
+        "one that is taken, one that is refused, and the question whether it is the records"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -69,13 +69,18 @@ async fn zones_that_are_asked_about_one_after_the_other_are_read_from_the_newest
 }
 
 #[tokio::test]
-async fn no_service_hides_what_the_outer_zone_has() {
+async fn a_zone_of_a_service_hides_what_the_outer_zone_has_but_the_proof_of_its_keys() {
     let (cloudflare, route53) = (fake_cloudflare::start(), fake_route53::start());
     let providers =
         [start().1, fake_cloudflare::provider(&cloudflare, "dns1"), fake_route53::provider(&route53)];
     for provider in providers {
-        let hides = provider.hides(&scope("sub.example.com"), &scope(ZONE), &"www.sub.example.com./A".into());
-        assert!(!hides, "{}", provider.info().type_name);
+        let hides = |outer: &Scope, id: &str| provider.hides(&scope("sub.example.com"), outer, &id.into());
+        let elsewhere = Scope::new("another", ZONE);
+        let hidden = [&scope(ZONE), &elsewhere].map(|outer| {
+            ["www.sub.example.com./A", "sub.example.com./NS", "sub.example.com./DS"]
+                .map(|id| hides(outer, id))
+        });
+        assert_eq!(hidden, [[true, true, false]; 2], "{}", provider.info().type_name);
     }
 }
 

@@ -44,7 +44,7 @@ pub(crate) struct History {
 pub(crate) struct Past {
     /// Its name in the journal: `_SYSTEMD_INVOCATION_ID`.
     invocation: String,
-    /// When it began, in seconds since the epoch.
+    /// When it began, in seconds since the epoch: of one that systemd began anew by itself, its last main process.
     at: u64,
     /// How long it took, in milliseconds.
     millis: u64,
@@ -156,6 +156,7 @@ mod tests {
         Run {
             invocation: format!("{number:032x}"),
             began,
+            awake: began,
             ended: began + 1_500_000,
             result: result.into(),
             status: i32::from(result != "success"),

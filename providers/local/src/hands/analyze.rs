@@ -5,7 +5,7 @@
 
 use reconciled_command::Invocation;
 use reconciled_provider::{Error, problem::one_line};
-use std::{collections::BTreeMap, fs, io, path::Path, time::Duration};
+use std::{collections::BTreeMap, fs, io, os::unix::fs::PermissionsExt, path::Path, time::Duration};
 
 /// A unit as it is to be.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -91,23 +91,28 @@ async fn one(draft: &Draft, home: Option<&str>) -> Result<(), Error> {
 
 /// What it says of them, if it refuses any. It is asked for a unit by its name, so a draft has it, in a folder of its own.
 async fn said(units: &[Draft], home: Option<&str>) -> Result<Option<Said>, Error> {
-    let folder = tempfile::tempdir();
+    // A unit may say what others must not read.
+    let folder = tempfile::Builder::new().permissions(fs::Permissions::from_mode(0o700)).tempdir();
     let folder =
         folder.map_err(|error| Error::unavailable("make a folder for systemd-analyze").caused_by(error))?;
-    let folder = folder.path();
+    said_in(folder.path(), units, home).await
+}
+
+async fn said_in(folder: &Path, units: &[Draft], home: Option<&str>) -> Result<Option<Said>, Error> {
+    // By another name it would find none of them.
+    let Some(shown) = folder.to_str() else { return Ok(None) };
     for draft in units {
         draft.write(folder).map_err(|error| {
             Error::unavailable(format!("write {} for systemd-analyze", draft.name)).caused_by(error)
         })?;
     }
-    let shown = folder.to_string_lossy();
     // A package's unit is where it is, with drop-ins of ours before those that are there (systemd-analyze(1)).
     let unit_path = format!("{shown}:");
     let (mut arguments, mut environment) = (Vec::new(), vec![("SYSTEMD_UNIT_PATH", &*unit_path)]);
     if let Some(home) = home {
         // It puts something into a runtime directory, which need not be that of the manager.
         arguments.push("--user".to_owned());
-        environment.extend([("HOME", home), ("XDG_RUNTIME_DIR", &*shown)]);
+        environment.extend([("HOME", home), ("XDG_RUNTIME_DIR", shown)]);
     }
     arguments.extend(["verify", "--man=no", "--recursive-errors=no"].map(str::to_owned));
     arguments.extend(units.iter().map(|draft| match draft.content {
@@ -121,7 +126,7 @@ async fn said(units: &[Draft], home: Option<&str>) -> Result<Option<Said>, Error
     };
     // Not installed, or hung: systemd will say what it has against the unit.
     let Ok(output) = reconciled_command::run(invocation).await else { return Ok(None) };
-    let text = String::from_utf8_lossy(&output.stderr).replace(&*shown, "");
+    let text = String::from_utf8_lossy(&output.stderr).replace(shown, "");
     let said = Said { text, is_cut: output.stderr.len() == KEPT };
     Ok((!output.status.success()).then_some(said))
 }
@@ -143,6 +148,7 @@ fn against(draft: &Draft, said: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
 
     #[test]
     fn a_program_that_cannot_be_seen_from_here_is_no_fault_of_the_unit() {
@@ -159,6 +165,19 @@ mod tests {
         assert_eq!(against(&packaged, wrong), None);
         let drop_in = "/etc/a.service.d/x.conf:2: Unknown key";
         assert_eq!(against(&packaged, &format!("{wrong}{drop_in}\n")).as_deref(), Some(drop_in));
+    }
+
+    #[tokio::test]
+    async fn no_unit_is_refused_for_the_name_of_a_folder_that_is_no_text() {
+        let unit = Draft {
+            name: "a.service".into(),
+            content: Some("[Service]\nExecStart=/bin/true\n".into()),
+            ..Draft::default()
+        };
+        let scratch = tempfile::tempdir().unwrap();
+        let folder = scratch.path().join(OsStr::from_bytes(b"\xff"));
+        fs::create_dir(&folder).unwrap();
+        assert!(said_in(&folder, &[unit], None).await.unwrap().is_none());
     }
 
     #[tokio::test]

@@ -116,6 +116,20 @@ const STRICT: ResolveFlags =
 const FROM_ROOT: ResolveFlags =
     ResolveFlags::IN_ROOT.union(ResolveFlags::NO_SYMLINKS).union(ResolveFlags::NO_MAGICLINKS);
 
+/// What a link leads to that is somewhere below `root`, for whom that is the root of the machine. Nothing is opened for that.
+pub(super) fn leads_to(root: &Path, link: &Path) -> Option<FileType> {
+    let base = rustix::fs::open(root, DIRECTORY, Mode::empty()).ok()?;
+    let (link, flags) = (link.strip_prefix(root).ok()?, OFlags::PATH | OFlags::CLOEXEC);
+    let found = loop {
+        match openat2(&base, link, flags, Mode::empty(), ResolveFlags::IN_ROOT) {
+            // Somebody renamed something while the way led up.
+            Err(Errno::AGAIN) => {}
+            found => break found.ok()?,
+        }
+    };
+    Some(FileType::from_raw_mode(rustix::fs::fstat(found).ok()?.st_mode))
+}
+
 /// True when every user may pass through the directory at `path` and all those above it.
 pub(super) fn is_open_to_all(root: &Path, path: &str) -> bool {
     let mut at = path;

@@ -79,7 +79,7 @@ pub(crate) struct Look {
     pub(crate) beside: Vec<Seen>,
     /// The files that it reads.
     pub(crate) reads: Vec<Seen>,
-    /// When the present run began, where that is asked for: in microseconds since the epoch.
+    /// When the present run began, at the earliest, where that is asked for: in microseconds since the epoch.
     pub(crate) began: u64,
     /// What came of its last start, where it should run and does not.
     pub(crate) start: Start,
@@ -329,10 +329,10 @@ pub(crate) async fn starts(
     Ok(names.into_iter().zip(starts).collect())
 }
 
-/// When the present runs of these began.
+/// When the present runs of these began, at the earliest: who errs has a service read once more what it has read.
 async fn began(manager: &dyn Manager, names: Vec<String>) -> Result<BTreeMap<String, u64>, Error> {
     let runs = if names.is_empty() { Vec::new() } else { manager.runs(&names).await? };
-    Ok(names.into_iter().zip(runs.into_iter().map(|run| run.began)).collect())
+    Ok(names.into_iter().zip(runs.into_iter().map(|run| run.earliest())).collect())
 }
 
 /// Reads what is wanted of the units.

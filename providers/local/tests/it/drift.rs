@@ -3,7 +3,7 @@
 use crate::{
     deployments,
     desk::{Desk, Pass},
-    units::{Machine, RUNNING, install, unit},
+    units::{Machine, RUNNING, install, unit, wait_for},
 };
 use futures_util::StreamExt;
 use reconciled_provider::{Focus, Op};
@@ -424,6 +424,48 @@ async fn nothing_is_loaded_while_systemd_would_read_a_pipe_for_what_that_wants()
     fs::remove_file(drop_in).unwrap();
     let pass = desk.pass(&["Unit a.service {state: running}"]).await;
     assert!(matches!(&pass.done[..], [one] if one.ends_with(" a.service: done")), "{:#?}", pass.done);
+}
+
+#[tokio::test]
+async fn what_is_loaded_is_not_started_while_systemd_would_read_a_pipe_for_what_that_wants() {
+    let Some(machine) = Machine::boot() else { return };
+    let desk = &machine.desk;
+    let write = |path: &str, text: &str| fs::write(machine.desk_path(path), text).unwrap();
+    let (a, drop_in) = (machine.file("a.service"), machine.file("b.service.d/x.conf"));
+    fs::write(a, "[Unit]\nWants=b.service\n[Service]\nExecStart=/bin/sleep 1d\n").unwrap();
+    fs::create_dir(machine.file("b.service.d")).unwrap();
+    write("/etc/app.conf", "1");
+    let restart = "Unit a.service {state: running, restartOn: [/etc/app.conf]}";
+    desk.pass(&[restart]).await;
+    // It stays loaded, whatever becomes of it.
+    fs::write(machine.file("c.service"), "[Unit]\nWants=a.service\n[Service]\nExecStart=/bin/sleep 3d\n")
+        .unwrap();
+    machine.run(&["systemctl", "start", "c.service"]);
+    assert_eq!(machine.property("b.service", "LoadState"), "not-found");
+    pipe(&drop_in);
+    let guard = Guard::at(drop_in.clone());
+    // Of a unit that is not there systemd reads no drop-ins.
+    let pid = machine.pid("a.service");
+    write("/etc/app.conf", "2");
+    assert_eq!(desk.pass(&[restart]).await.done, ["update a.service: done"]);
+    let run = machine.pid("a.service");
+    assert_ne!(run, pid);
+    fs::write(machine.file("b.service"), "[Service]\nExecStart=/bin/sleep 2d\n").unwrap();
+    write("/etc/app.conf", "3");
+    let is_refused = async |spec: &str, doing: &str| {
+        let done = desk.pass(&[spec]).await.done;
+        let told = format!("{doing} a.service: /etc/systemd/system/b.service.d/x.conf is a pipe");
+        assert!(matches!(&done[..], [one] if one.contains(&told)), "{done:#?}");
+    };
+    is_refused(restart, "restart").await;
+    assert_eq!(machine.pid("a.service"), run);
+    machine.run(&["systemctl", "kill", "--signal=KILL", "a.service"]);
+    wait_for("it ended", || machine.property("a.service", "ActiveState") == "failed");
+    is_refused(restart, "start").await;
+    assert!(!guard.reads());
+    fs::remove_file(drop_in).unwrap();
+    assert_eq!(desk.pass(&[restart]).await.done, ["update a.service: done"]);
+    wait_for("it is started as well", || machine.property("b.service", "ActiveState") == "active");
 }
 
 #[tokio::test]

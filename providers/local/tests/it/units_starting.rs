@@ -50,6 +50,32 @@ async fn one_that_ends_before_it_is_up_is_a_failure_and_not_started_over_and_ove
 }
 
 #[tokio::test]
+async fn what_changes_while_systemd_starts_a_service_anew_is_not_taken_for_read() {
+    let Some(machine) = Machine::boot() else { return };
+    let desk = &machine.desk;
+    let write = |text: &str| std::fs::write(machine.desk_path("/etc/app.conf"), text).unwrap();
+    let wait_until = |state: &str| wait_for(state, || machine.property("a.service", "SubState") == state);
+    write("1");
+    machine.run(&["touch", "/run/go"]);
+    let before = "ExecStartPre=/bin/sh -c 'until test -e /run/go; do sleep 0.05; done'";
+    let spec = format!(
+        "Unit a.service {{state: running, restartOn: [/etc/app.conf], \
+         content: \"[Service]\\nRestart=always\\n{before}\\nExecStart=/bin/sleep 1d\\n\"}}"
+    );
+    assert_eq!(desk.pass(&[&spec]).await.done, ["create a.service: done"]);
+    assert_eq!(desk.pass(&[&spec]).await.done, [""; 0]);
+    machine.run(&["rm", "/run/go"]);
+    machine.run(&["systemctl", "kill", "--signal=KILL", "a.service"]);
+    wait_until("start-pre");
+    // What comes before its main process may have read the old one.
+    write("2");
+    machine.run(&["touch", "/run/go"]);
+    wait_until("running");
+    assert_eq!(desk.pass(&[&spec]).await.done, ["update a.service: done"]);
+    assert_eq!(desk.pass(&[&spec]).await.done, [""; 0]);
+}
+
+#[tokio::test]
 async fn hundreds_of_services_that_were_stopped_are_started_in_one_pass() {
     let Some(machine) = Machine::boot() else { return };
     let desk = &machine.desk;

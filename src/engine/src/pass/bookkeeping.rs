@@ -93,8 +93,9 @@ impl<'a> Book<'a> {
             Change::Move { .. } => {
                 // Where it was refreshed, that row has all of it: the manifest that declares it now, and its policy.
                 let is_refreshed = view.plan.refreshed.iter().any(|row| row.tracked.id == step.id);
-                if let Some(row) = step.work.was.as_ref().filter(|_| !is_refreshed) {
-                    self.rows.push(Row { address: step.address.clone(), ..Row::clone(row) });
+                if let (Some(was), Some(row), false) = (&step.work.was, &step.work.row, is_refreshed) {
+                    let (address, formerly) = (row.address.clone(), row.formerly.clone());
+                    self.rows.push(Row { address, formerly, ..Row::clone(was) });
                 }
             }
             _ => return,

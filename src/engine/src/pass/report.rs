@@ -5,6 +5,7 @@
 
 use crate::{
     journal::Seen,
+    plan::STILL_HIDES,
     store::{Condition, ConditionKind},
     survey::Domain,
     suspension::BY_MANIFEST,
@@ -109,12 +110,12 @@ impl ScopeReport {
         let is_so = |c: &Condition| c.kind == ConditionKind::Suspended && &*c.reason == BY_MANIFEST;
         matches!(self.state, ScopeState::Suspended(_)) && self.conditions.iter().all(is_so)
     }
-    /// True when something here waits for another resource, whatever else here waits for a person. What was refused is not
-    /// tried again because others move.
+    /// True when something here waits for another resource, whatever else here waits for a person; what another place hides may be
+    /// hidden no more once something moved there. What was refused is not tried again because others move.
     pub fn waits(&self) -> bool {
         self.error.is_none()
             && matches!(self.state, ScopeState::Idle | ScopeState::Suspended(_) | ScopeState::Stalled)
-            && self.conditions.iter().any(|c| c.kind == ConditionKind::Waiting)
+            && self.conditions.iter().any(|c| c.kind == ConditionKind::Waiting || *c.reason == *STILL_HIDES)
     }
 }
 

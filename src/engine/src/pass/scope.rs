@@ -63,11 +63,11 @@ impl<'a> Fences<'a> {
         let newest = names.map(of_source).collect();
         let mut readers: BTreeMap<&ManifestKey, BTreeSet<&Scope>> = BTreeMap::new();
         for resource in desired.scopes.values().flat_map(|resources| resources.iter()) {
-            let manifest = desired.manifests.get(resource.origin.manifest as usize);
-            let Some(manifest) = manifest.filter(|m| !m.after.is_empty() && only_reads(resource)) else {
+            let after = desired.after(resource);
+            let Some(after) = after.filter(|after| !after.is_empty() && only_reads(resource)) else {
                 continue;
             };
-            for key in manifest.after.iter() {
+            for key in after.iter() {
                 readers.entry(key).or_default().insert(&resource.scope);
             }
         }
@@ -113,8 +113,9 @@ impl Engine {
         })?;
         let none = BTreeSet::new();
         let mine = scopes.get(&claim.provider).unwrap_or(&none);
-        let (scope, id) = known_place(&*entry.observer, claim, carried, &desired.hidden, mine)?;
-        let Some(source) = owner.map(ManifestKey::source) else { return Ok((scope, id)) };
+        let source = owner.map(ManifestKey::source);
+        let (scope, id) = known_place(&*entry.observer, claim, source, carried, &desired.hidden, mine)?;
+        let Some(source) = source else { return Ok((scope, id)) };
         let Some(state) = desired.sources.get(source) else { return Ok((scope, id)) };
         // As whoever declares that scope would call it.
         let meta = desired.in_scope(&scope).first().map(|resource| desired.manifest(resource.origin));
@@ -308,11 +309,13 @@ fn wakes(scope: &Scope, view: &View, writes: &[Write]) -> BTreeSet<Scope> {
     wakes
 }
 
-/// Where a claim lands among the scopes of its entry that are declared, unless one may be `hidden` that would take it from there. What
-/// is in such a one stays in it: it was known to belong there.
+/// Where a claim lands among the scopes of its entry that are declared, unless one may be `hidden` that would take it from there, or
+/// `source` has one for other hosts: in a scope around that nobody would find it. What is in such a one stays in it: it was known to
+/// belong there.
 fn known_place(
     observer: &dyn Observer,
     claim: &Claim,
+    source: Option<&str>,
     carried: Option<&Scope>,
     hidden: &Hidden,
     scopes: &BTreeSet<Scope>,
@@ -329,27 +332,43 @@ fn known_place(
     if scope.is_some() && scope == carried {
         return placed;
     }
-    let is_hidden = |(kind, name): (&'static str, String)| {
-        let by = hidden.by(&claim.provider, kind, &name)?;
-        Some((Scope::new(claim.provider.clone(), name), by))
+    let rather = observer.would_carry(claim, scope);
+    let found = |by: &dyn Fn(&str, &str) -> Option<String>| -> Vec<(Scope, String)> {
+        let one = |(kind, name): &(&'static str, String)| {
+            Some((Scope::new(claim.provider.clone(), name.as_str()), by(kind, name)?))
+        };
+        rather.iter().filter_map(one).collect()
     };
-    let hiding = observer.would_carry(claim, scope).into_iter().filter_map(is_hidden);
-    let hiding: Vec<(Scope, String)> = hiding.collect();
+    let hiding = found(&|kind, name| hidden.by(&claim.provider, kind, name));
+    let for_others = found(&|kind, name| hidden.for_others(source?, &claim.provider, kind, name));
     if let Some(carried) = carried
-        && hiding.iter().any(|(scope, _)| scope == carried)
+        && hiding.iter().chain(&for_others).any(|(scope, _)| scope == carried)
     {
         return observer.place(claim, &BTreeSet::from([carried.clone()]));
     }
     match (hiding.into_iter().next(), placed) {
-        (None, placed) => placed,
         (Some((scope, by)), Ok(_)) => Err(not_known(&scope, &by)),
         // Which of many it may be says less than that there is none.
         (Some((_, by)), Err(mut error)) => {
             error.message += &format!(", unless it is declared in {by}");
             Err(error)
         }
+        (None, placed) => match (for_others.into_iter().next_back(), placed) {
+            (None, placed) => placed,
+            (Some((scope, by)), Ok(_)) => {
+                let text = format!("what is needed for a time belongs into {scope}: {by}");
+                Err(Error::invalid(text).hint(FOR_OTHERS))
+            }
+            (Some((_, by)), Err(mut error)) => {
+                error.message += &format!("; {by}");
+                Err(error.hint(FOR_OTHERS))
+            }
+        },
     }
 }
+
+/// What to do where a manifest is for other hosts than the one that claims something of it.
+const FOR_OTHERS: &str = "let both be for one host: `reconciled/hosts` of a manifest says for which it is";
 
 /// What a claim waits for that may belong into `scope`.
 fn not_known(scope: &Scope, by: &str) -> Error {

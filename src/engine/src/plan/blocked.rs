@@ -26,6 +26,8 @@ pub struct Elsewhere {
 
 /// Reason of what stays until it is where it is declared.
 pub(super) const WAITING_FOR_MOVE: &str = "WaitingForMove";
+/// Of what stays since the place it left hides the new one.
+pub(crate) const STILL_HIDES: &str = "StillHides";
 
 /// What a remote was to make and made in part, again and again.
 pub(crate) const MADE_IN_PART: &str = "MadeInPart";
@@ -97,7 +99,7 @@ pub enum Blocked {
         /// What keeps that.
         told: Box<Condition>,
     },
-    /// Only a manifest in error declares this scope, and it was never ours: it may be meant to be another one.
+    /// Only a manifest that does not count declares this scope, and it is not tracked: it may be meant to be another one.
     InError(Box<Scope>),
     /// This one may be about to take it over, and could not be looked up.
     Heir(Box<Address>),
@@ -210,8 +212,11 @@ impl Blocked {
                 ..(**told).clone()
             },
             Blocked::InError(scope) => {
-                let message = format!("waits until the file that declares {scope} is mended: it has errors");
-                Condition::waiting(WAITING_FOR_HOLDER, message).hint(FILES_IN_ERROR)
+                let message = format!(
+                    "waits until the manifest that declares {scope} counts: its file has errors, or its revision is not in force"
+                );
+                let hint = "`status` names the files with errors, and says what keeps a revision";
+                Condition::waiting(WAITING_FOR_HOLDER, message).hint(hint)
             }
             Blocked::Heir(address) => {
                 let message = format!(
@@ -270,12 +275,16 @@ impl Blocked {
                     None => format!("what a file with errors declares in {scope}"),
                 };
                 let message = format!("stays, since {by} is still there and hides {what}");
+                // At another entry it is asked for its names only where it is sent to.
+                let end = match by.provider == scope.provider {
+                    true => format!("delete {by} at the remote"),
+                    false => format!("take out of {scope} what sends to {by}"),
+                };
                 let hint = format!(
-                    "delete {by} at the remote, or declare this in it again; to leave it there and stop tracking it: \
-                     reconciled forget {}",
+                    "{end}, or declare this in it again; to leave it there and stop tracking it: reconciled forget {}",
                     step.address
                 );
-                Condition::stalled("StillHides", message).hint(hint)
+                Condition::stalled(STILL_HIDES, message).hint(hint)
             }
             Blocked::NotEmpty { kept, such_as } => {
                 let message = format!(

@@ -181,6 +181,8 @@ fn count(
         Change::Update | Change::Continue | Change::Abandon => Some(Weight::Update),
         // One transaction that puts something else in its place is a change, not a loss.
         Change::Replace => Some(if atomic { Weight::Update } else { Weight::Delete }),
+        // Like an abandonment it takes no more away than our mark.
+        Change::Delete if step.ends_remains() => Some(Weight::Update),
         Change::Delete => {
             let is_taken = |other| created.contains(&(scope, other));
             let swapped = atomic && slot(step).is_some_and(|s| s.clashing().any(is_taken));

@@ -15,10 +15,12 @@ pub(crate) mod exclusive;
 pub mod foreseen;
 pub mod guard;
 mod kept;
+mod needed;
 mod order;
 pub(crate) mod place;
 mod prune;
 mod reason;
+mod remains;
 mod resource;
 pub(crate) mod shared;
 mod stands;
@@ -29,7 +31,7 @@ pub(crate) mod unanswered;
 
 pub use agreed::as_shown;
 pub use blocked::{Blocked, CREATE_UNKNOWN, DRIFTED, Elsewhere, POLICY_FORBIDS};
-pub(crate) use blocked::{MADE_IN_PART, NOT_AS_PLANNED};
+pub(crate) use blocked::{MADE_IN_PART, NOT_AS_PLANNED, STILL_HIDES};
 pub use condition::{BY_ADOPT, STILL_THERE};
 pub use exclusive::Exclusive;
 pub use kept::{Kept, kept, written};
@@ -177,7 +179,7 @@ pub struct ScopePlan {
     pub still_refused: Vec<Condition>,
     /// Consents that the steps use up.
     pub spent: Vec<ResourceId>,
-    /// Forgotten, and declared no more: left to others with our mark on it.
+    /// Forgotten and declared no more, or gone: left to others, with our mark on it or where one may stay.
     pub let_go: Vec<ResourceId>,
     /// Rows in the scope, for the guard's percentages.
     pub tracked: usize,
@@ -296,6 +298,10 @@ pub fn plan(input: &ScopeInput<'_>) -> ScopePlan {
     suspended::suspend(&planner, &mut out);
     unanswered::stay_open(&planner, &mut out);
     order::wait_for_each_other(input, &mut out.steps, &mut out.conditions);
+    // What stays for others may be in the way, and may itself stand on something.
+    while needed::keep(&planner, &mut out) {
+        order::wait_for_each_other(input, &mut out.steps, &mut out.conditions);
+    }
     // Whatever else keeps what all are in keeps them.
     order::wait_for_holder(&planner, &mut out);
     prune::keep_what_holds_others(&planner, &mut out);

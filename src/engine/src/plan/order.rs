@@ -39,8 +39,8 @@ pub(super) fn sort(input: &ScopeInput<'_>, steps: &mut [Step]) {
 }
 
 /// Lets what is to be made wait for what all of the scope are in, such as a zone, where that is neither there nor made by this plan:
-/// a remote has no place for it. Where only a manifest in error declares that, and it was never ours here, nothing is made or taken over
-/// in it either, be it there or not: the scope may be what is wrong in that manifest.
+/// a remote has no place for it. Where only a manifest that does not count declares that, and it is not tracked here, nothing new is made
+/// or taken over in it either, be it there or not: the scope may be what is wrong in that manifest. What was ours in it is restored.
 pub(super) fn wait_for_holder(planner: &Planner<'_>, out: &mut ScopePlan) {
     let input = planner.input;
     let Some(id) = input.provider.holder(input.scope) else { return };
@@ -56,9 +56,8 @@ pub(super) fn wait_for_holder(planner: &Planner<'_>, out: &mut ScopePlan) {
     };
     let Some(blocked) = blocked else { return };
     let is_taken_over = |step: &Step| step.work.was.is_none() && step.work.row.is_some();
-    let waits = |step: &Step| {
-        step.change == Change::Create || matches!(blocked, Blocked::InError(_)) && is_taken_over(step)
-    };
+    let is_made = |step: &Step| step.change == Change::Create && (is_absent || step.work.was.is_none());
+    let waits = |step: &Step| is_made(step) || matches!(blocked, Blocked::InError(_)) && is_taken_over(step);
     for step in out.steps.iter_mut().filter(|step| step.blocked.is_none() && waits(step)) {
         out.conditions.push(blocked.condition(step));
         step.blocked = Some(blocked.clone());

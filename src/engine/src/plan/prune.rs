@@ -5,7 +5,7 @@
 
 use super::{
     Blocked, CLAIMS, CREATE_UNKNOWN, Change, Elsewhere, EntryPolicy, FOREIGN_DELETE, PROTECTED, Planner,
-    Reason, ScopePlan, Step, Work, blocked::WAITING_FOR_MOVE, place, reason, unanswered,
+    Reason, ScopePlan, Step, Work, blocked::WAITING_FOR_MOVE, place, reason, remains, unanswered,
 };
 use crate::{
     desired::SourceState,
@@ -99,10 +99,12 @@ pub(super) fn is_aside(planner: &Planner<'_>, id: &ResourceId) -> bool {
 fn gone(planner: &Planner<'_>, row: &Row, out: &mut ScopePlan) {
     match planner.unseen_until(row) {
         None if is_in_another_place(planner) => out.unlike += 1,
-        None => match remains(planner, row) {
-            Some(mark) => delete_remains(planner, row, mark, out),
-            None => out.lapsed.push(row.clone()),
-        },
+        // Its row goes with what is left of it.
+        None if remains::delete(planner, row, out) => {}
+        None => {
+            remains::let_go(planner, row, out);
+            out.lapsed.push(row.clone());
+        }
         Some(at) => {
             let is_to_go = row.deletion != Deletion::Abandon && row.manifest.source() != CLAIMS;
             out.put_off += u32::from(is_to_go);
@@ -111,21 +113,6 @@ fn gone(planner: &Planner<'_>, row: &Row, out: &mut ScopePlan) {
             out.conditions.push(about(row, told));
         }
     }
-}
-
-/// What is left of it and may be deleted. What somebody declares there, or is tracked, is another thing.
-fn remains<'p>(planner: &Planner<'p>, row: &Row) -> Option<&'p Observed> {
-    let input = planner.input;
-    let mark = input.provider.remains(input.scope, &row.tracked.id, input.seen)?;
-    let is_free = !planner.is_desired(&mark.id) && planner.row(&mark.id).is_none();
-    (is_free && input.policy >= EntryPolicy::Sync).then_some(mark)
-}
-
-/// Deletes what is left of a resource that is gone itself; its row goes with that.
-fn delete_remains(planner: &Planner<'_>, row: &Row, mark: &Observed, out: &mut ScopePlan) {
-    let found = step(planner, Change::Delete, row, Some(mark));
-    out.conditions.extend(planner.refusal(&found.id, found.declared()).cloned());
-    out.steps.push(found);
 }
 
 /// True where what is seen is not where the scope is remembered: that something is not there says nothing of the other place.
@@ -366,10 +353,16 @@ fn is_left(planner: &Planner<'_>, id: &ResourceId) -> bool {
         && planner.row(id).is_none()
 }
 
+/// True where what nobody declares is deleted: the scope is exclusive, and its entry may delete.
+pub(super) fn takes_all(planner: &Planner<'_>) -> bool {
+    let input = planner.input;
+    input.desired.exclusive.contains_key(input.scope) && input.policy >= EntryPolicy::Sync
+}
+
 /// True where the whole of an exclusive scope was seen, and it is not there: what is made by its name later is another thing.
 fn is_gone_from_exclusive(planner: &Planner<'_>, id: &ResourceId) -> bool {
     let input = planner.input;
-    input.desired.exclusive.contains_key(input.scope)
+    takes_all(planner)
         && planner.seen.get(id).is_none()
         && input.seen.complete
         && input.seen.covered.covers(id)
@@ -555,7 +548,7 @@ fn foreign_address(planner: &Planner<'_>, observed: &Observed) -> Address {
     Address { namespace: None, kind: "Foreign".into(), group: None, name, part }
 }
 
-fn step(planner: &Planner<'_>, change: Change, row: &Row, observed: Option<&Observed>) -> Step {
+pub(super) fn step(planner: &Planner<'_>, change: Change, row: &Row, observed: Option<&Observed>) -> Step {
     let version = planner.input.provider.info().normalizer;
     // The same document no longer yields it: the normalizer moved, not the manifest.
     let upgraded = row.normalizer != version

@@ -82,7 +82,7 @@ pub(super) fn commit(input: &ScopeInput<'_>, manifest: Option<&ManifestMeta>) ->
 /// The reason for a difference between `desired` and `observed`.
 ///
 /// Same template as last applied: nobody wrote anything, so the remote moved (drift, restore), unless the
-/// resolved content moved (input). Another template with the same document: the normalizer moved (upgrade).
+/// resolved content moved (input) before it was found gone. Another template with the same document: the normalizer moved (upgrade).
 pub(super) fn of(
     input: &ScopeInput<'_>,
     manifest: Option<&ManifestMeta>,
@@ -105,6 +105,8 @@ pub(super) fn of(
     }
     if row.template == desired.spec.template() {
         return match desired.spec.hash() {
+            // What somebody took away is restored, or left, whatever moves later.
+            _ if observed.is_none() && was_gone(input, &desired.id) => Reason::Restore,
             Some(hash) if hash != row.tracked.applied => Reason::Input,
             _ if observed.is_none() => Reason::Restore,
             _ => Reason::Drift,
@@ -117,6 +119,15 @@ pub(super) fn of(
         Reason::Commit(label) if is_reconfigured(input, manifest, row, &label) => Reason::Configuration,
         reason => reason,
     }
+}
+
+/// True for what an earlier look found gone. What goes together with what it is made of, as what is in a network that is made anew,
+/// was found so by none.
+fn was_gone(input: &ScopeInput<'_>, id: &ResourceId) -> bool {
+    let memory = input.memory;
+    let drift = memory.drifts.binary_search_by(|drift| drift.id.cmp(id)).ok();
+    drift.and_then(|at| memory.drifts.get(at)).is_some_and(|drift| drift.missing)
+        || memory.ailments.iter().any(|ailment| ailment.is_left_out() && ailment.id.as_ref() == Some(id))
 }
 
 /// True when the commit in force was carried out before and asks for something else now: it was planned as it came into

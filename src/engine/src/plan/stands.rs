@@ -58,6 +58,7 @@ impl Planner<'_> {
             // These are the row's own, whatever is declared.
             written_at: _,
             revision: _,
+            formerly: _,
         } = row;
         // What is private is another only of what is shared, and outputs only where some were seen.
         let Tracked { id: _, remote: _, private: _, applied, after, outputs: _ } = tracked;

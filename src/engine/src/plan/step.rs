@@ -155,6 +155,12 @@ impl Step {
         self.place.is_none() && self.work.was.is_some() && self.reason != Reason::Claim
     }
 
+    /// True where the resource is gone itself, and what goes is only what is left of it.
+    pub(super) fn ends_remains(&self) -> bool {
+        let is_another = |observed: &Arc<Observed>| observed.id != self.id;
+        self.change == Change::Delete && self.work.observed.as_ref().is_some_and(is_another)
+    }
+
     /// True where it would be deleted and made anew only since somebody else changed it, whatever else is declared of it by now.
     pub(crate) fn is_remade_for_drift(&self) -> bool {
         let is_drift = || self.reason == Reason::Drift || self.work.delta.heals_drift;

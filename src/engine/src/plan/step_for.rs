@@ -118,7 +118,7 @@ impl Planner<'_> {
             return Some(Blocked::StandsOnFormer(by.clone()));
         }
         // What it depends on may itself wait for this to be done, as two deployments behind one balancer do for each other.
-        let after = manifest.filter(|_| !is_begun).map_or(&[][..], |m| &m.after);
+        let after = manifest.filter(|_| !is_begun).map_or(&[][..], |_| self.after(desired));
         after.iter().find(unready).map(|key| Blocked::Dependency(key.clone()))
     }
 
@@ -141,8 +141,12 @@ impl Planner<'_> {
         {
             return Some(self.lacks(on));
         }
-        let after = self.manifest(desired).map_or(&[][..], |m| &m.after);
+        let after = self.manifest(desired).map_or(&[][..], |_| self.after(desired));
         after.iter().find(|key| !self.input.ready.contains(*key)).map(|key| Blocked::Dependency(key.clone()))
+    }
+
+    fn after(&self, desired: &Resource) -> &[ManifestKey] {
+        self.input.desired.after(desired).map_or(&[], |after| after)
     }
 
     pub(super) fn step(
@@ -225,7 +229,8 @@ impl Planner<'_> {
             tracked.private = ours.clone();
         }
         tracked.applied = desired.spec.hash().unwrap_or(tracked.applied);
-        tracked.after = manifest.map_or_else(|| Arc::from([]), |m| m.after.clone());
+        let after = manifest.and_then(|_| input.desired.after(desired));
+        tracked.after = after.map_or_else(|| Arc::from([]), Arc::clone);
         Row {
             scope: input.scope.clone(),
             tracked,
@@ -242,10 +247,16 @@ impl Planner<'_> {
                 Some(Reason::Rollback(label)) => label,
                 _ => source.map_or_else(|| Arc::from(""), |s| s.label.clone()),
             },
+            formerly: row.map(|row| other_names(row, &address)).unwrap_or_default(),
             manifest: key,
             address,
         }
     }
+}
+
+/// What it was called besides `address`.
+fn other_names(row: &Row, address: &Address) -> Vec<Address> {
+    row.formerly.iter().filter(|name| *name != address).cloned().collect()
 }
 
 /// What it depended on when it was last applied.

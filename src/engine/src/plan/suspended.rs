@@ -3,13 +3,13 @@
 //!
 //! Invariant: every step that writes, takes over or lets go passes here, whatever made it, so that no kind of change can be forgotten.
 
-use super::{Blocked, CLAIMS, Change, Planner, Reason, ScopePlan, Step};
+use super::{Blocked, CLAIMS, Change, Planner, Reason, ScopePlan, Step, reason};
 use crate::{
-    store::Row,
+    store::{ClaimRow, Row},
     suspension::{Extent, Heals, StoppedBy, Suspension},
 };
-use reconciled_provider::{Address, Deletion, Focus};
-use std::{collections::BTreeSet, sync::Arc};
+use reconciled_provider::{Address, Deletion, Focus, Resource};
+use std::{collections::BTreeSet, mem, sync::Arc};
 
 /// Guard word of what was changed by hand while it was suspended.
 pub(super) const BY_HAND: &str = "changed-while-suspended";
@@ -37,8 +37,9 @@ pub(super) fn suspend(planner: &Planner<'_>, out: &mut ScopePlan) {
     for step in out.steps.iter_mut().filter(is_stopped).filter(|step| step.can_happen()) {
         let mine: Vec<&Arc<Suspension>> =
             input.suspensions.iter().filter(|suspension| is_meant(planner, suspension, step)).collect();
-        let stops =
-            |suspension: &&&Arc<Suspension>| !suspension.is_over(input.now) && !lets(suspension, step);
+        let stops = |suspension: &&&Arc<Suspension>| {
+            !suspension.is_over(input.now) && !lets(planner, suspension, step)
+        };
         // That a person's word passes it is told only where it passes all that stops the step.
         if let Some(suspension) = mine.iter().filter(stops).min_by_key(|one| one.lets_person()) {
             // Whatever else it waits for says so already.
@@ -84,7 +85,7 @@ fn is_meant(planner: &Planner<'_>, suspension: &Suspension, step: &Step) -> bool
     let mut also = step.work.delta.also.iter().filter_map(|id| planner.row(id));
     let was = step.work.was.as_ref();
     suspension.means(scope, &step.address, manifest, labels)
-        || was.is_some_and(|was| means_by_name(suspension, was, &step.address))
+        || was.is_some_and(|was| meant(suspension, was, &step.address))
         || also.any(|row| {
             let labels = || planner.declared(&row.manifest).map(|manifest| &manifest.labels);
             suspension.means(scope, &row.address, Some(&row.manifest), labels)
@@ -94,42 +95,84 @@ fn is_meant(planner: &Planner<'_>, suspension: &Suspension, step: &Step) -> bool
         })
 }
 
-/// True where the address that a person suspended is the one that this has in the inventory: another name, or another manifest that
-/// declares it now, makes it no other thing, and is no word that it may go on.
-fn means_by_name(suspension: &Suspension, row: &Row, now: &Address) -> bool {
-    let is_by_name = matches!(suspension.extent, Extent::Address(_)) && row.address != *now;
-    is_by_name && !suspension.excepts(now, row.manifest.group()) && {
+/// True where what is suspended is the address that this has in the inventory, or the source that it has there: another name, and
+/// another manifest that declares it now, be it of another source, make it no other thing, and are no word that it may go on.
+fn meant(suspension: &Suspension, row: &Row, now: &Address) -> bool {
+    is_by_row(suspension) && !suspension.excepts(now, row.manifest.group()) && {
         suspension.means(&row.scope, &row.address, Some(&row.manifest), || None)
     }
 }
 
-/// Has what is suspended by its address keep that in the inventory, whatever it is called by now: the next commit must not be
-/// free to change it.
-fn keep_names(planner: &Planner<'_>, out: &mut ScopePlan) {
-    let input = planner.input;
-    let by_name =
-        input.suspensions.iter().filter(|s| matches!(s.extent, Extent::Address(_)) && !s.is_over(input.now));
-    out.refreshed.retain_mut(|row| {
-        let Some(was) = planner.row(&row.tracked.id) else { return true };
-        let mut by_name = by_name.clone();
-        if by_name.any(|suspension| means_by_name(suspension, was, &row.address)) {
-            row.address = was.address.clone();
-        }
-        row != was
-    });
+/// True where what is in the inventory may be meant by what that says of it.
+fn is_by_row(suspension: &Suspension) -> bool {
+    matches!(suspension.extent, Extent::Address(_) | Extent::Source(_))
 }
 
-/// True for what is made again as it was, and for what a person takes back, where a closed window lets that through.
-fn lets(suspension: &Suspension, step: &Step) -> bool {
-    let is_heal = step.reason.is_heal();
-    let is_protected = || step.work.was.as_ref().is_some_and(|row| row.deletion == Deletion::Protect);
+/// Has what is suspended by its address keep that in the inventory, whatever it is called by now: the next commit must not be free to
+/// change it. It is known by its new name all the same: the next one may move that.
+///
+/// A source keeps nothing so. What another one declares as it is goes to that one: by the source of its row are its outputs found, and
+/// by that it stays while a file cannot be read.
+fn keep_names(planner: &Planner<'_>, out: &mut ScopePlan) {
+    let input = planner.input;
+    let is_by_name = |one: &&Arc<Suspension>| matches!(one.extent, Extent::Address(_));
+    let by_name = input.suspensions.iter().filter(is_by_name).filter(|one| !one.is_over(input.now));
+    let keep = |row: &mut Row| {
+        let Some(was) = planner.row(&row.tracked.id) else { return };
+        let mut by_name = by_name.clone();
+        if row.address != was.address && by_name.any(|suspension| meant(suspension, was, &row.address)) {
+            let now = mem::replace(&mut row.address, was.address.clone());
+            if !was.formerly.is_empty() {
+                row.know_as(&now);
+            }
+        }
+    };
+    out.refreshed.iter_mut().for_each(keep);
+    out.refreshed.retain(|row| planner.row(&row.tracked.id) != Some(row));
+    let moves = out.steps.iter_mut().filter(|step| matches!(step.change, Change::Move { .. }));
+    moves.filter_map(|step| step.work.row.as_mut()).for_each(|row| keep(Arc::make_mut(row)));
+}
+
+/// True for what is made again as it was, and for what a person takes back, where a closed window lets that through: to its end, and
+/// with what is claimed on the way, or it would be stopped half-way. Why something was begun nobody remembers, so what a commit
+/// began before is finished with it; what that one replaced stays.
+fn lets(planner: &Planner<'_>, suspension: &Suspension, step: &Step) -> bool {
     let StoppedBy::Window(passes) = suspension.stopped_by else { return false };
+    let desired = planner.input.desired;
+    let is_begun =
+        step.reason == Reason::Continue && matches!(step.change, Change::Continue | Change::Update);
+    let is_repair = step.reason.is_heal() || is_begun;
+    let is_protected = || step.work.was.as_ref().is_some_and(|row| row.deletion == Deletion::Protect);
+    let is_claim = step.reason == Reason::Claim;
+    let of_protected = |claim: &ClaimRow| {
+        let declared = desired.declaring(&claim.owner_scope, &claim.owner);
+        let deletion = |resource: &Resource| desired.policies.get(resource.policy).deletion;
+        !declared.is_empty() && declared.iter().all(|one| deletion(one) == Some(Deletion::Protect))
+    };
     let heals = match passes.heals {
         Heals::Nothing => false,
-        Heals::Protected => is_heal && is_protected(),
-        Heals::Everything => is_heal,
+        // What is given back is nobody's any more.
+        Heals::Protected if is_claim => {
+            step.change == Change::Delete || is_claimed_by_all(planner, step, of_protected)
+        }
+        Heals::Protected => is_repair && is_protected(),
+        Heals::Everything => is_repair || is_claim,
     };
-    heals || passes.rollback && matches!(step.reason, Reason::Rollback(_))
+    let of_pinned =
+        |claim: &ClaimRow| desired.pinned.contains_key(&(claim.owner_scope.clone(), claim.owner.clone()));
+    let is_rollback = || match step.reason {
+        Reason::Rollback(_) => true,
+        Reason::Claim => is_claimed_by_all(planner, step, of_pinned),
+        _ => is_begun && reason::rollback(planner.input, &step.id).is_some(),
+    };
+    heals || passes.rollback && is_rollback()
+}
+
+/// True where something claims what `step` writes, and all that does is so.
+fn is_claimed_by_all(planner: &Planner<'_>, step: &Step, is_so: impl Fn(&ClaimRow) -> bool) -> bool {
+    let claims = planner.input.memory.claims_here.iter();
+    let mut claims = claims.filter(|claim| claim.id == step.id).peekable();
+    claims.peek().is_some() && claims.all(is_so)
 }
 
 /// True when what is there is not what we left there.

@@ -2,8 +2,8 @@
 //!
 //! Guarantees: nothing that a commit or an input asks for is written with what is about to be no more, also where it refers to that
 //! by way of others which look as declared, and where another pass makes that anew; what was replaced goes after what stands on it
-//! was. It deliberately keeps no repair back, since what was built on another one is mended as it was, and nothing that takes a
-//! slot: what makes room for that would go alone. Nor has it anything wait for what is held or suspended: it is not about to be
+//! was. It deliberately keeps no repair back, since what was built on another one is mended as it was, but for what is gone together with
+//! that other one, and nothing that takes a slot: what makes room for that would go alone. Nor has it anything wait for what is held or suspended: it is not about to be
 //! anything else, and a hold concerns one domain. Who refers to it itself waits anyhow, as [`crate::ready`] says. What came to nothing
 //! again and again is waited for: a person mends it and has it done. And it looks for no drift besides: what is ready by all that is
 //! remembered is looked at by its own pass.
@@ -139,7 +139,8 @@ impl Surveyor {
     }
 }
 
-/// Those of `targets` of which a call makes something anew, or may have, and what came to be not ready while the survey was made.
+/// Those of `targets` of which a call makes something anew, or may have, and what came to be not ready while the survey was made. What
+/// nobody remembers is made for the first time: that is waited for by who refers to it itself.
 ///
 /// The race: a pass looks at who comes after something while another one replaces that. What the remote has by then is as
 /// declared, and what refers to it was read with what it put out before.
@@ -148,9 +149,13 @@ fn moving(
     memories: &BTreeMap<Scope, ScopeMemory>,
     (before, now): (&Facts, &Facts),
 ) -> BTreeSet<ManifestKey> {
-    let open = memories.values().flat_map(|memory| &memory.open);
-    let made = open.filter(|open| open.intent.makes_anew()).map(|open| &open.intent.row.manifest);
-    let made = made.filter(|key| targets.contains(*key));
+    let is_remembered = |key: &ManifestKey| {
+        memories.values().any(|memory| memory.rows.iter().any(|row| row.manifest == *key))
+    };
+    let open = memories.values().flat_map(|memory| &memory.open).map(|open| &open.intent);
+    let made = open.filter(|intent| intent.makes_anew() && targets.contains(&intent.row.manifest));
+    let made = made.filter(|intent| &*intent.op == "replace" || is_remembered(&intent.row.manifest));
+    let made = made.map(|intent| &intent.row.manifest);
     made.chain(before.ready.difference(&now.ready)).cloned().collect()
 }
 
@@ -160,14 +165,35 @@ fn wait(entries: &BTreeMap<Arc<str>, Watched>, desired: &Desired, before: &Befor
     if remade.is_empty() {
         return;
     }
+    let lost = ready::following(desired, lost(desired, &remade, survey, before));
     let behind = ready::following(desired, remade);
     block(survey, |scope, step| {
         let key = asked_for(entries, desired, scope, step)?;
-        behind.get(key).map(|on| Blocked::Dependency((*on).clone()))
+        let on = if is_restored(step) { lost.get(key) } else { behind.get(key) };
+        on.map(|on| Blocked::Dependency((*on).clone()))
     });
 }
 
-/// The manifest of what a commit or an input asks for and nothing keeps from being written.
+/// Of those made anew the ones that are gone: as it was, what was made with their outputs cannot be made again. What only changed is
+/// put right as it was, and what a commit replaces may be held.
+fn lost<'d>(
+    desired: &'d Desired,
+    remade: &BTreeSet<&'d ManifestKey>,
+    survey: &Survey,
+    before: &Before,
+) -> BTreeSet<&'d ManifestKey> {
+    let views = [survey, &before.survey].into_iter().flat_map(|one| one.scopes.values());
+    let steps = views.filter_map(|view| view.as_ref().ok()).flat_map(|view| &view.plan.steps);
+    let gone = steps.filter(|step| step.change == Change::Create && step.work.was.is_some());
+    gone.filter_map(|step| declaring(desired, step)).filter(|key| remade.contains(*key)).collect()
+}
+
+/// True for what is gone and made again as it was.
+fn is_restored(step: &Step) -> bool {
+    step.change == Change::Create && step.reason == Reason::Restore
+}
+
+/// The manifest of what a commit or an input asks for, or what is gone, and nothing keeps from being written.
 fn asked_for<'d>(
     entries: &BTreeMap<Arc<str>, Watched>,
     desired: &'d Desired,
@@ -175,7 +201,8 @@ fn asked_for<'d>(
     step: &Step,
 ) -> Option<&'d ManifestKey> {
     let writes = matches!(step.change, Change::Create | Change::Update | Change::Replace);
-    let repairs = matches!(step.reason, Reason::Drift | Reason::Due | Reason::Restore | Reason::Continue);
+    let repairs = matches!(step.reason, Reason::Drift | Reason::Due | Reason::Restore | Reason::Continue)
+        && !is_restored(step);
     let takes_slot = || entries[&scope.provider].observer.slot(&step.id).is_some();
     declaring(desired, step).filter(|_| step.blocked.is_none() && writes && !repairs && !takes_slot())
 }
@@ -309,8 +336,11 @@ mod tests {
             let open = vec![OpenIntent { intent, started_at: Duration::ZERO }];
             (scope, ScopeMemory { open, ..ScopeMemory::default() })
         };
-        let memories: BTreeMap<Scope, ScopeMemory> =
-            [open("replace", "a"), open("update", "b"), open("create", "c")].into();
+        let mut memories: BTreeMap<Scope, ScopeMemory> =
+            [open("replace", "a"), open("update", "b"), open("create", "c"), open("create", "d")].into();
+        let scope = Scope::new("toy", "d");
+        let lost = vec![Row::settled(scope.clone(), "d", key("d"))];
+        memories.entry(scope).or_default().rows = lost.into();
         let ready = |names: &[&str]| {
             let mut facts = Facts::default();
             facts.ready.extend(keys(names));
@@ -321,6 +351,8 @@ mod tests {
             assert_eq!(moving(&keys(targets), &memories, facts), keys(expect), "{targets:?}");
         };
         check(&["a", "b"], &["m"], &["m"], &["a"]);
+        // One that was lost, and one that never was.
+        check(&["c", "d"], &["m"], &["m"], &["d"]);
         // What it puts out moved, and what follows it is not as it is declared any more.
         check(&["b"], &["m", "n"], &["n", "o"], &["m"]);
     }

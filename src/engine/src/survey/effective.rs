@@ -115,6 +115,7 @@ impl Merger<'_> {
         }
         let is_in_newest = self.desired.sharing_by_newest(self.scope, id).next().is_some();
         if self.shared.silent.is_empty() && !is_in_newest {
+            // Whose a value was is not known: it may as well be the old one of who declares another by now, which is a change.
             shared.goes.insert(id.clone());
             if hash(&all) == Some(seen.hash) {
                 shared.only_goes.insert(id.clone());

@@ -1,7 +1,7 @@
 //! What is tracked in one scope and declared in another by now, where it is not settled yet, or not seen.
 //!
 //! Guarantees: only where ids are names in one world ([`Observer::shared_names`](reconciled_provider::Observer::shared_names)); what
-//! both scopes have had before, as in a split horizon, is none of it. What a file declares that cannot be parsed is not known. It deliberately decides nothing: that such a thing stays
+//! both scopes have had before, as in a split horizon, is none of it where both are seen. What a file declares that cannot be parsed is not known. It deliberately decides nothing: that such a thing stays
 //! for now is the planner's word.
 
 use super::Surveyor;
@@ -46,9 +46,11 @@ impl Surveyor {
                 if self.shared_names(other) != Some(names) {
                     continue;
                 }
-                let is_settled = is_settled(&rows_of(other).await?, id);
-                for scope in scopes.iter().filter(|scope| **scope != other) {
-                    let is_hidden = self.hides(scope, other, id);
+                let rows = rows_of(other).await?;
+                let is_settled = is_settled(&rows, id);
+                let mut outer = Outer::new(self, other, &rows, desired.in_scope(other));
+                for scope in scopes.iter().copied().filter(|scope| *scope != other) {
+                    let is_hidden = outer.is_hidden_by(scope, id);
                     let elsewhere = Elsewhere { scope: other.clone(), address: None, is_settled, is_hidden };
                     note(&mut found, scope, id, elsewhere);
                 }
@@ -61,13 +63,14 @@ impl Surveyor {
                     continue;
                 }
                 let rows = rows_of(other).await?;
+                let mut outer = Outer::new(self, other, &rows, resources);
                 for resource in declared {
                     let id = &resource.id;
                     let is_settled = is_settled(&rows, id);
                     let part = self.entries[&other.provider].observer.part(other, id);
                     let address = Address { part, ..desired.manifest(resource.origin).address.clone() };
-                    for scope in &ids[id] {
-                        let (address, is_hidden) = (Some(address.clone()), self.hides(scope, other, id));
+                    for scope in ids[id].iter().copied() {
+                        let (address, is_hidden) = (Some(address.clone()), outer.is_hidden_by(scope, id));
                         let elsewhere = Elsewhere { scope: other.clone(), address, is_settled, is_hidden };
                         note(&mut found, scope, id, elsewhere);
                     }
@@ -80,11 +83,36 @@ impl Surveyor {
     fn shared_names(&self, scope: &Scope) -> Option<&'static str> {
         self.entries.get(&scope.provider)?.observer.shared_names()
     }
+}
 
-    /// True where nobody sees what `other` has by this id, since `scope` is there.
-    fn hides(&self, scope: &Scope, other: &Scope, id: &ResourceId) -> bool {
-        let entry = self.entries.get(&scope.provider).filter(|_| scope.provider == other.provider);
-        entry.is_some_and(|entry| entry.observer.hides(scope, other, id))
+/// A scope that others may hide.
+struct Outer<'a> {
+    surveyor: &'a Surveyor,
+    scope: &'a Scope,
+    rows: &'a [Row],
+    declared: &'a [Resource],
+    /// Those at other entries that it is known to send to, or not to.
+    sends_to: BTreeMap<&'a Scope, bool>,
+}
+
+impl<'a> Outer<'a> {
+    fn new(surveyor: &'a Surveyor, scope: &'a Scope, rows: &'a [Row], declared: &'a [Resource]) -> Outer<'a> {
+        Outer { surveyor, scope, rows, declared, sends_to: BTreeMap::new() }
+    }
+
+    /// True where nobody sees what it has by this id, since `scope` is there. One at another entry, such as an internal zone, is
+    /// asked for it only where this one sends there: what is tracked or declared here says so, what somebody else put here is not
+    /// known.
+    fn is_hidden_by(&mut self, scope: &'a Scope, id: &ResourceId) -> bool {
+        let Some(entry) = self.surveyor.entries.get(&scope.provider) else { return false };
+        let (observer, outer) = (&entry.observer, self.scope);
+        let hides = observer.hides(scope, outer, id);
+        if !hides || scope.provider == outer.provider {
+            return hides;
+        }
+        let (tracked, declared) = (self.rows.iter().map(|row| &row.tracked.id), self.declared);
+        let mut ids = tracked.chain(declared.iter().map(|resource| &resource.id));
+        *self.sends_to.entry(scope).or_insert_with(|| ids.any(|one| observer.sends(scope, outer, one)))
     }
 }
 

@@ -329,8 +329,8 @@ fn put_off(
     ready: &BTreeSet<ManifestKey>,
 ) {
     for resource in effective {
-        let manifest = desired.manifests.get(resource.origin.manifest as usize);
-        let is_early = manifest.is_some_and(|m| m.after.iter().any(|key| !ready.contains(key)));
+        let after = desired.after(resource);
+        let is_early = after.is_some_and(|after| after.iter().any(|key| !ready.contains(key)));
         if is_early && resource.spec.bytes().is_some() && observer.only_reads(&resource.id) {
             resource.spec = Spec::waiting(resource.spec.template(), []);
         }

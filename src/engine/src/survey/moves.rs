@@ -1,14 +1,21 @@
-//! `moved-from`: rows get the identity their manifest has now, and back where a person keeps an earlier revision.
+//! `moved-from`: rows get the identity their manifest has now, and back where that is declared no more or a person keeps an
+//! earlier revision.
 //!
 //! Guarantees: a row is moved only within its entry and kind, only from where its source may write, only when nothing
 //! desires its old identity, nothing is tracked or being created under the new one, no other manifest says that it was moved from
 //! it, and no call to the old one lacks its answer. What was to be moved and is not is told, as long as something of the entry is
 //! left that it may have meant; neither it nor what has its new name is ended or written over before a person says so.
-//! What a rollback keeps takes back the row of what was moved from it; where that is not found, what would be made anew in
-//! its place is told. Only where the remote assigns identity: where the key says it all, what has another key is another resource, and the
-//! old one has to go. It deliberately writes nothing: the move is a step of the plan. Nor does it move what has to make room for
-//! another move (a chain, a swap): each scope commits its rows by itself, so that a death in between would leave two rows of one
-//! name or none, and once names were swapped the annotations read as they did before.
+//! What is declared under a name that a row had before takes that row back, once nothing desires what it is called now: a move is
+//! put down at once, also of a commit that is held or stopped, and taking such a commit back must find all as it was. Who says
+//! `moved-from` comes first, then who has the later of its names; of several rows none is taken, nor one that is declared still, if for
+//! others, or that is to be left to others. What a rollback keeps takes back the row of what was moved from it; where that is not
+//! found, what would be made anew in its place is told. Only where the remote assigns identity: where the key says it all, what has
+//! another key is another resource, and the old one has to go. It deliberately writes nothing: the move is a step of the plan. Nor does
+//! it move what has to make room for another move (a chain, a swap): each scope commits its rows by itself, so that a death in between
+//! would leave two rows of one name or none, and once names were swapped the annotations read as they did before. Of renames that took
+//! each other's names, taken back at once, nothing is known: what has such a name by now is tracked under it.
+
+mod formerly;
 
 use super::Survey;
 use crate::{
@@ -16,6 +23,7 @@ use crate::{
     plan::{Change, Reason, Step},
     store::{Condition, MovedAway, Row, ScopeMemory},
 };
+use formerly::{awaited, left_to_others, once, unsure};
 use reconciled_provider::{Address, ManifestKey, Resource, ResourceId, Scope, problem::did_you_mean};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -55,7 +63,8 @@ enum There {
     Tracked,
 }
 
-/// A resource that says it was moved, or that a person keeps at an earlier revision.
+/// A resource that says it was moved, that has a name which something else had before, or that a person keeps at an earlier
+/// revision.
 struct Asking<'d> {
     scope: &'d Scope,
     resource: &'d Resource,
@@ -137,11 +146,19 @@ impl Moves {
         old_scope: Scope,
         index: usize,
     ) {
-        let Asking { scope, resource, .. } = *asking;
+        let Asking { scope, resource, manifest, .. } = *asking;
         let Some(memory) = memories.get_mut(&old_scope) else { return };
         let mut row = Arc::make_mut(&mut memory.rows).remove(index);
         let old_id = std::mem::replace(&mut row.tracked.id, resource.id.clone());
+        // Also while what is declared of it waits it is frozen, for other hosts, and referred to by its manifest of now.
+        if row.manifest.source() == manifest.key.source() {
+            (row.manifest, row.file) = (manifest.key.clone(), manifest.file.clone());
+        }
         row.scope = scope.clone();
+        row.formerly.retain(|name| *name != manifest.address);
+        if row.address != manifest.address {
+            row.know_as(&row.address.clone());
+        }
         self.moved.insert((scope.clone(), resource.id.clone()), row.address.clone());
         let target = memories.entry(scope.clone()).or_default();
         let rows = Arc::make_mut(&mut target.rows);
@@ -160,15 +177,20 @@ pub(super) fn moves(
     assigns: impl Fn(&str) -> bool,
 ) -> Moves {
     let mut moves = Moves::default();
-    if desired.pinned.is_empty() && desired.manifests.iter().all(|m| m.moved_from.is_none()) {
+    let says_nothing = desired.pinned.is_empty() && desired.manifests.iter().all(|m| m.moved_from.is_none());
+    let were_moved = |(scope, memory): (&Scope, &ScopeMemory)| {
+        assigns(&scope.provider) && memory.rows.iter().any(|row| !row.formerly.is_empty())
+    };
+    if says_nothing && !memories.iter().any(were_moved) {
         return moves;
     }
     let wanted: BTreeSet<(Scope, ResourceId)> = desired
         .scopes
         .iter()
+        .filter(|(scope, _)| assigns(&scope.provider))
         .flat_map(|(s, list)| list.iter().map(move |r| (s.clone(), r.id.clone())))
         .collect();
-    let all = asking(desired, memories, assigns);
+    let all = asking(desired, memories, &wanted, &assigns);
     let (new, taken): (Vec<_>, Vec<_>) = all.into_iter().partition(|one| one.there == There::Nothing);
     let mut unfound = Vec::new();
     for one in &new {
@@ -177,8 +199,10 @@ pub(super) fn moves(
             continue;
         }
         let left = || unwanted(memories, &wanted, &scope.provider);
-        let Some((old_scope, index, row)) = before(desired, memories, left(), one) else {
-            match (kept_back(desired, memories, left(), one), manifest.moved_from.as_ref()) {
+        let once = once(desired, &new, left(), one);
+        let Some((old_scope, index, row)) = before(desired, memories, left(), &once, one) else {
+            let why = kept_back(desired, memories, left(), one).or_else(|| unsure(&once, one));
+            match (why, manifest.moved_from.as_ref()) {
                 (Some(why), _) => moves.lose(one, None, why),
                 (None, Some(from)) => unfound.push((one, from)),
                 (None, None) => {}
@@ -190,21 +214,27 @@ pub(super) fn moves(
             moves.lose(one, Some(old), why);
             continue;
         }
-        match index {
-            Some(index) => moves.carry(memories, one, old.0, index),
-            None => {
-                let why = format!("moves from {} once an earlier call to that has its answer", row.address);
-                moves.waiting.push(Waiting {
-                    from: old,
-                    to: (scope.clone(), resource.id.clone()),
-                    address: manifest.address.clone(),
-                    why: why.into(),
-                });
+        let why = match (index, awaited(desired, one, row)) {
+            (Some(index), None) => {
+                moves.carry(memories, one, old.0, index);
+                continue;
             }
-        }
+            (_, Some(other)) => {
+                let was = &row.address;
+                format!("moves back from {was} once it is known that source {other} does not declare that")
+            }
+            (None, None) => format!("moves from {} once an earlier call to that has its answer", row.address),
+        };
+        moves.waiting.push(Waiting {
+            from: old,
+            to: (scope.clone(), resource.id.clone()),
+            address: manifest.address.clone(),
+            why: why.into(),
+        });
     }
     let left: Vec<(&Scope, &Row)> = memories
         .iter()
+        .filter(|(scope, _)| assigns(&scope.provider))
         .flat_map(|(scope, memory)| memory.rows.iter().map(move |row| (scope, row)))
         .filter(|(scope, row)| !wanted.contains(&((*scope).clone(), row.tracked.id.clone())))
         .collect();
@@ -244,17 +274,22 @@ fn before<'m>(
     desired: &Desired,
     memories: &BTreeMap<Scope, ScopeMemory>,
     left: impl Iterator<Item = Unwanted<'m>> + Clone,
+    once: &[Unwanted<'m>],
     one: &Asking<'_>,
 ) -> Option<Unwanted<'m>> {
     let Asking { manifest, is_kept, .. } = *one;
     let from = manifest.moved_from.as_ref();
     let named = left.clone().find(|(_, _, row)| from.is_some_and(|from| means(from, row)));
+    let only = || match once {
+        [only] => Some(*only),
+        _ => None,
+    };
     // What the newest revision moved away from here, and a person has go back.
     let went = |s: &Scope, row: &Row| {
         desired.pinned.contains_key(&(s.clone(), row.tracked.id.clone()))
             && declares(desired, row).is_some_and(|heir| was_moved(heir, manifest))
     };
-    let old = named.or_else(|| left.clone().find(|(s, _, row)| is_kept && went(s, row)));
+    let old = named.or_else(only).or_else(|| left.clone().find(|(s, _, row)| is_kept && went(s, row)));
     // A row of which a call has no answer cannot be moved any more than what may have no row.
     let is_open = |(s, _, row): &Unwanted<'_>| {
         let open = |m: &ScopeMemory| m.open.iter().any(|o| o.intent.row.tracked.id == row.tracked.id);
@@ -300,33 +335,48 @@ fn refused(
 ) -> Option<String> {
     let ManifestMeta { key, address, moved_from, .. } = one.manifest;
     if let Some(why) = refusal(desired, old_scope, row, key) {
-        return Some(match moved_from.as_ref().filter(|from| means(from, row)) {
+        let was = |from: &&Address| means(from, row) || was_called(from, row);
+        return Some(match moved_from.as_ref().filter(was) {
             Some(from) => format!("`reconciled/moved-from: {from}` does not move {}: {why}", row.address),
-            None => format!("the rollback does not move {} to {address}: {why}", row.address),
+            None if one.is_kept => format!("the rollback does not move {} to {address}: {why}", row.address),
+            None => format!("{} is not moved back to {address}: {why}", row.address),
         });
     }
     let rivals = rivals(desired, new, old_scope, row);
-    (rivals.len() > 1).then(|| {
+    let several = (rivals.len() > 1).then(|| {
         format!(
             "{} cannot be moved to each of {}: leave `reconciled/moved-from` out in all of them but one",
             row.address,
             rivals.into_values().collect::<Vec<_>>().join(", ")
         )
-    })
+    });
+    several.or_else(|| left_to_others(desired, one, row))
 }
 
-/// All that says it was moved or is kept at an earlier revision, where the remote assigns identity.
+/// All that says it was moved, has a name that something else had, or is kept at an earlier revision, where the remote assigns
+/// identity.
 fn asking<'d>(
     desired: &'d Desired,
     memories: &BTreeMap<Scope, ScopeMemory>,
+    wanted: &BTreeSet<(Scope, ResourceId)>,
     assigns: impl Fn(&str) -> bool,
 ) -> Vec<Asking<'d>> {
     let mut all = Vec::new();
+    let here = memories.iter().filter(|(s, _)| assigns(&s.provider));
+    let rows = here.flat_map(|(s, memory)| memory.rows.iter().map(move |row| (s, row)));
+    let moved = rows.filter(|(_, row)| !row.formerly.is_empty());
+    let left = moved.filter(|(s, row)| !wanted.contains(&((*s).clone(), row.tracked.id.clone())));
+    let had: BTreeSet<(&Arc<str>, Address)> = left
+        .flat_map(|(s, row)| {
+            row.formerly.iter().map(move |name| (&s.provider, groupless(&of_manifest(name))))
+        })
+        .collect();
     for (scope, resources) in desired.scopes.iter().filter(|(scope, _)| assigns(&scope.provider)) {
         for resource in &**resources {
             let Some(manifest) = desired.manifests.get(resource.origin.manifest as usize) else { continue };
             let is_kept = desired.pinned.contains_key(&(scope.clone(), resource.id.clone()));
-            if manifest.moved_from.is_some() || is_kept {
+            let was_had = || had.contains(&(&scope.provider, groupless(&manifest.address)));
+            if manifest.moved_from.is_some() || is_kept || !had.is_empty() && was_had() {
                 let there = There::of(memories.get(scope), &resource.id);
                 all.push(Asking { scope, resource, manifest, is_kept, there });
             }
@@ -399,8 +449,7 @@ fn unfound_text(
 fn without_room(desired: &Desired, taken: &[Asking<'_>], left: &[(&Scope, &Row)], moves: &mut Moves) {
     let circles = Circles::of(taken);
     // There may be as many words that are history as rows that are left over.
-    let named =
-        |entry: &Arc<str>, address: &Address| (entry.clone(), Address { group: None, ..address.clone() });
+    let named = |entry: &Arc<str>, address: &Address| (entry.clone(), groupless(address));
     let mut by_name: BTreeMap<_, Vec<&(&Scope, &Row)>> = BTreeMap::new();
     for one in left.iter().filter(|_| !taken.is_empty()) {
         by_name.entry(named(&one.0.provider, &one.1.address)).or_default().push(one);
@@ -494,9 +543,23 @@ fn means(from: &Address, row: &Row) -> bool {
     names(from, &row.address, &row.manifest)
 }
 
+/// True when this row had the address `from` before.
+fn was_called(from: &Address, row: &Row) -> bool {
+    row.formerly.iter().any(|name| names(from, name, &row.manifest))
+}
+
 fn names(from: &Address, address: &Address, manifest: &ManifestKey) -> bool {
     let of_group = from.group.as_deref().is_none_or(|group| group == manifest.group());
-    of_group && Address { group: None, ..from.clone() } == Address { group: None, ..address.clone() }
+    of_group && groupless(from) == groupless(address)
+}
+
+/// The address of the manifest: a row's has its part besides.
+fn of_manifest(address: &Address) -> Address {
+    Address { part: None, ..address.clone() }
+}
+
+fn groupless(address: &Address) -> Address {
+    Address { group: None, ..address.clone() }
 }
 
 /// The manifest that declares, or declared in the newest revision, what this row tracks.

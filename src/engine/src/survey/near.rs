@@ -10,8 +10,11 @@ use crate::{
     ready::Facts,
     store::{Row, ScopeMemory, Store},
 };
-use reconciled_provider::{Error, GuardDomain, ManifestKey, Scope, Sorted};
-use std::collections::{BTreeMap, BTreeSet};
+use reconciled_provider::{Error, GuardDomain, Identity, ManifestKey, Scope, Sorted};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 /// Questions to the store after which reading everything is cheaper.
 const MANY: usize = 64;
@@ -26,10 +29,14 @@ impl Surveyor {
     ) -> Result<Option<(BTreeMap<Scope, ScopeMemory>, Facts)>, Error> {
         let Some(only) = options.only.as_ref().filter(|only| only.len() <= MANY) else { return Ok(None) };
         let is_whole = |scope: &Scope| {
-            let entry = self.entries.get(&scope.provider);
-            entry.is_none_or(|e| e.observer.info().guard == GuardDomain::Provider)
+            let info = self.entries.get(&scope.provider).map(|entry| entry.observer.info());
+            // What is declared there may be tracked anywhere in the entry, under a name that it had.
+            let is_assigned = |identity: &Identity| matches!(identity, Identity::Assigned { .. });
+            info.is_none_or(|info| info.guard == GuardDomain::Provider || is_assigned(&info.identity))
         };
-        let reaches = desired.manifests.iter().any(|m| !m.after.is_empty() || m.moved_from.is_some());
+        let is_behind = |after: &Arc<[ManifestKey]>| !after.is_empty();
+        let reaches = desired.manifests.iter().any(|m| is_behind(&m.after) || m.moved_from.is_some())
+            || desired.pinned.values().any(|pinned| pinned.after.values().any(is_behind));
         if reaches || only.iter().any(is_whole) {
             return Ok(None);
         }

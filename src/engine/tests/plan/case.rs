@@ -11,6 +11,7 @@
 //! scope NAME                                            (what follows is in this scope)
 //! desired ID CONTENT manifest=M template=T waits=M deletion= drift= adopt= suspend merge ignore=P,P
 //! claim ID CONTENT by=ID at=SCOPE                       (desired because of a claim, of that resource)
+//! goes ID                                               (differs in values of ours alone, which nobody declares any more)
 //! tracked ID CONTENT source=S manifest=M template=T normalizer=N deletion= policy= file= after=M
 //!                    merge ours=VALUE pending=SECONDS applied half written=SECONDS
 //! observed ID CONTENT owner=ours|system|NAME outputs=JSON news=PRIVATE
@@ -21,6 +22,8 @@
 //! ailing         (the entry of the scope)       aside ID (declared where something else is wrong)
 //! exclusive [M]  rule PATTERN     target PATTERN      label K=V      only-source S      ready M      there M      needed M BY   moved ID ADDRESS
 //! suspended all | source=S | provider=P | address=PATTERN | labels=K:V   until=SECONDS except=PATTERN window manual
+//!                 heal=protected|all rollback           (what the window lets through)
+//! gone-before ID ignored                                (an earlier look found it gone: drift, or ignored)
 //! guard maxDeletes=N maxDeletePercent=N maxUpdates=N maxUpdatePercent=N always=WORD,WORD
 //! recovering      rolled-back ID                        (after `state init --recover`; a person keeps it at an earlier revision)
 //! held                                                  (something of the domain was, when it was last looked at)
@@ -30,6 +33,7 @@
 //! elsewhere ID SCOPE M   settled hidden                 (declared there by now, by M; as it shall be, and not seen)
 //! also ID OTHER                                         (who changes the one writes the other on the way)
 //! remains ID OTHER                                      (the mark that stands beside the one)
+//! leaves-marks                                          (some are of nothing, by whatever name)
 //! by-hand ID                                            (only what somebody else changed has it made anew)
 //! unread N                                              (declared in scopes of the domain that cannot be read)
 //! holder ID      of-scope ID                            (what all others are in; what goes with that)
@@ -44,14 +48,14 @@ use crate::{
 };
 use futures_executor::block_on;
 use reconciled_engine::{
-    Desired, ManifestMeta, Pinned, Reach, Row, RowState, SourceState,
+    Desired, Drifted, HealthState, ManifestMeta, Pinned, Reach, Row, RowState, SourceState,
     plan::{
         CLAIMS, Elsewhere, EntryPolicy, ScopeInput, ScopePlan, Selection, Shared, foreseen,
         guard::{self, GuardLimits, Unread, Verdict},
         kept, plan, written,
     },
-    store::{ClaimRow, Condition, Consent, Intent, OpenIntent, ScopeMemory},
-    suspension::{Extent, Passes, StoppedBy, Suspension},
+    store::{Ailment, ClaimRow, Condition, Consent, Intent, OpenIntent, ScopeMemory},
+    suspension::{Extent, Heals, Passes, StoppedBy, Suspension},
 };
 use reconciled_provider::{
     ActionId, Address, Claim, Deletion, Drift, Focus, Hash, Lives, ManifestKey, Marking, Observation,
@@ -69,6 +73,7 @@ use std::{
 pub(crate) struct Place {
     pub(crate) desired: Vec<Resource>,
     pub(crate) claimed: BTreeSet<ResourceId>,
+    goes: BTreeSet<ResourceId>,
     pub(crate) memory: ScopeMemory,
     pub(crate) seen: Observation,
     moved: BTreeMap<ResourceId, Address>,
@@ -174,6 +179,7 @@ impl Case {
         self.places.entry(scope.clone()).or_insert_with(|| Place {
             desired: Vec::new(),
             claimed: BTreeSet::new(),
+            goes: BTreeSet::new(),
             memory: ScopeMemory::default(),
             seen: Observation {
                 covered: Focus::All,
@@ -298,6 +304,7 @@ impl Case {
             "ailing" => {
                 self.desired.ailing.insert(scope.provider.clone());
             }
+            "gone-before" => self.gone_before(scope, line),
             "aside" => {
                 self.desired.set_aside.entry((scope.clone(), line.at(1).into())).or_default();
             }
@@ -334,6 +341,7 @@ impl Case {
             "stood-on" => {
                 self.stood_on.insert(key("infra", line.at(1)), key("infra", line.at(2)));
             }
+            "goes" => drop(self.place(scope).goes.insert(line.at(1).into())),
             "former" => {
                 let former = (line.at(2).into(), line.seconds("until"));
                 self.observer.former.insert(line.at(1).into(), former);
@@ -354,12 +362,13 @@ impl Case {
             }
             "also" => drop(self.observer.also.insert(line.at(1).into(), line.at(2).into())),
             "remains" => drop(self.observer.remains.insert(line.at(1).into(), line.at(2).into())),
+            "leaves-marks" => self.observer.leaves_marks = true,
             "by-hand" => drop(self.observer.by_hand.insert(line.at(1).into())),
             "unread" => self.unread = number(line.at(1)) as u32,
             "holder" => self.observer.holder = Some(line.at(1).into()),
             "of-scope" => drop(self.observer.of_scope.insert(line.at(1).into())),
             "rolled-back" => {
-                let pinned = Pinned { label: "1a2b3c4".into(), newest: None };
+                let pinned = Pinned { label: "1a2b3c4".into(), newest: None, after: BTreeMap::new() };
                 self.desired.pinned.insert((scope.clone(), line.at(1).into()), pinned);
             }
             "points-at" => self.observer.points_at = Some(line.at(1).into()),
@@ -378,6 +387,31 @@ impl Case {
             }
             other => panic!("no such line: {other}"),
         }
+    }
+
+    fn gone_before(&mut self, scope: &Scope, line: &Line<'_>) {
+        let id: ResourceId = line.at(1).into();
+        let memory = &mut self.place(scope).memory;
+        if line.has("ignored") {
+            memory.ailments.push(Ailment {
+                id: Some(id),
+                state: HealthState::Missing,
+                message: "it is gone from the remote, and that is ignored".into(),
+                since: Duration::ZERO,
+            });
+            return;
+        }
+        memory.drifts.push(Drifted {
+            scope: scope.clone(),
+            address: address("web", Some(line.at(1))),
+            id,
+            manifest: key("infra", "web"),
+            mode: Drift::Warn,
+            first_seen: Duration::ZERO,
+            missing: true,
+            fields: Vec::new(),
+            action: None,
+        });
     }
 
     fn suspend(&mut self, scope: &Scope, line: &Line<'_>) {
@@ -400,7 +434,16 @@ impl Case {
             since: Duration::ZERO,
             until: line.seconds("until"),
             stopped_by: match line.has("window") {
-                true => StoppedBy::Window(Passes { manual: line.has("manual"), ..Passes::default() }),
+                true => StoppedBy::Window(Passes {
+                    heals: match line.get("heal") {
+                        None => Heals::Nothing,
+                        Some("protected") => Heals::Protected,
+                        Some("all") => Heals::Everything,
+                        Some(other) => panic!("a window heals no {other}"),
+                    },
+                    rollback: line.has("rollback"),
+                    manual: line.has("manual"),
+                }),
                 false => StoppedBy::Person,
             },
             scopes: BTreeSet::from([scope.clone()]),
@@ -546,6 +589,7 @@ impl Case {
             state: pending.unwrap_or(settled),
             written_at: line.seconds("written").unwrap_or_default(),
             revision: "abc0000".into(),
+            formerly: Vec::new(),
         }
     }
 }

@@ -27,6 +27,8 @@ pub(crate) struct Spoken {
     pub(crate) also: BTreeMap<ResourceId, ResourceId>,
     /// The mark that stands beside a resource.
     pub(crate) remains: BTreeMap<ResourceId, ResourceId>,
+    /// Marks of ours that are of nothing are there, by whatever name.
+    pub(crate) leaves_marks: bool,
     /// What is made anew only since somebody else changed it.
     pub(crate) by_hand: BTreeSet<ResourceId>,
     /// What was replaced by one that was made before, and is still there.
@@ -49,6 +51,7 @@ impl Spoken {
             refused: BTreeSet::new(),
             also: BTreeMap::new(),
             remains: BTreeMap::new(),
+            leaves_marks: false,
             by_hand: BTreeSet::new(),
             former: BTreeMap::new(),
             holder: None,
@@ -109,6 +112,9 @@ impl Observer for Spoken {
     }
     fn remains<'s>(&self, _: &Scope, id: &ResourceId, seen: &'s Observation) -> Option<&'s Observed> {
         seen.get(self.remains.get(id)?)
+    }
+    fn leaves_mark(&self, _: &Scope, id: &ResourceId, seen: &Observation) -> bool {
+        self.leaves_marks || self.remains.get(id).is_some_and(|mark| seen.get(mark).is_some())
     }
     fn is_owned_whole(&self, observed: &Observed) -> bool {
         matches!(&observed.owner, Owner::Other(other) if other.starts_with("externaldns/"))

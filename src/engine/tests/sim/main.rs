@@ -110,6 +110,7 @@ scenarios! {
         cloud_move_of_what_is_being_made,
         cloud_move_without_tokens_of_what_is_being_made,
         cloud_move_and_back,
+        cloud_move_that_is_taken_back,
         cloud_move_to_a_name_that_is_taken,
         cloud_move_to_a_name_that_was_freed,
         cloud_moves_that_swap_names,

@@ -180,6 +180,9 @@ impl Observer for Rigged {
     fn hides(&self, scope: &Scope, other: &Scope, id: &ResourceId) -> bool {
         self.inner.hides(scope, other, id)
     }
+    fn sends(&self, scope: &Scope, other: &Scope, id: &ResourceId) -> bool {
+        self.inner.sends(scope, other, id)
+    }
     fn is_owned_whole(&self, observed: &Observed) -> bool {
         self.inner.is_owned_whole(observed)
     }
@@ -188,6 +191,9 @@ impl Observer for Rigged {
     }
     fn remains<'s>(&self, scope: &Scope, id: &ResourceId, seen: &'s Observation) -> Option<&'s Observed> {
         self.inner.remains(scope, id, seen)
+    }
+    fn leaves_mark(&self, scope: &Scope, id: &ResourceId, seen: &Observation) -> bool {
+        self.inner.leaves_mark(scope, id, seen)
     }
     fn tells_health(&self) -> bool {
         self.inner.tells_health()

@@ -112,9 +112,15 @@ fn answer(state: &mut State, base: &str, ca: &Ca, path: &str, body: &[u8]) -> (u
     // Which identifier of the order.
     let which: usize = parts.next().and_then(|which| which.parse().ok()).unwrap_or_default();
     match call {
-        "dir" => good(json!({"newNonce": format!("{base}/nonce"), "newAccount": format!("{base}/account"),
-            "newOrder": format!("{base}/order"), "keyChange": format!("{base}/rollover"), "renewalInfo": format!("{base}/info"),
-            "meta": {"profiles": {"shortlived": "six days", state.profile.unwrap_or("classic"): "more"}}})),
+        "dir" => {
+            let mut directory = json!({"newNonce": format!("{base}/nonce"), "newAccount": format!("{base}/account"),
+                "newOrder": format!("{base}/order"), "keyChange": format!("{base}/rollover"),
+                "meta": {"profiles": {"shortlived": "six days", state.profile.unwrap_or("classic"): "more"}}});
+            if !state.lacks_info {
+                directory["renewalInfo"] = format!("{base}/info").into();
+            }
+            good(directory)
+        }
         "nonce" => (200, String::new(), String::new()),
         "account" => {
             let key = protected(body)["jwk"].clone();

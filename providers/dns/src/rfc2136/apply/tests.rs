@@ -1,5 +1,5 @@
 use super::*;
-use hickory_proto::rr::RecordType;
+use hickory_proto::rr::{DNSClass, RecordType};
 use reconciled_provider::{Origin, PolicyId, Resource, Spec};
 use std::sync::Arc;
 
@@ -60,8 +60,8 @@ fn name_servers_of_the_zone_that_all_stay_are_added_anew_unless_it_is_one() {
 }
 
 #[test]
-fn before_a_cname_takes_the_place_of_other_data_all_at_its_name_goes() {
-    let check = |before: &str, is_cname_there: bool, by_sets: bool, expected: &[RecordType]| {
+fn before_a_cname_takes_the_place_of_other_data_all_at_its_name_goes_where_signatures_are_kept() {
+    let check = |before: &str, is_cname_there: bool, by_sets: bool, expected: [&[RecordType]; 2]| {
         let Op::Create { desired, delta } = create("x.example.com./CNAME", b"300\na.example.net.") else {
             unreachable!()
         };
@@ -73,16 +73,37 @@ fn before_a_cname_takes_the_place_of_other_data_all_at_its_name_goes() {
         };
         let batch = planned(ops);
         let work = work(&batch, "example.com.", 1, by_sets, 65_535);
-        let deletes = work.units.iter().flatten().flat_map(|item| &item.takes.deletes);
-        let deletes: Vec<RecordType> = deletes.map(Record::record_type).collect();
-        assert_eq!(deletes, expected, "{before} {by_sets}");
+        let units: Vec<Unit<'_, Changes>> = work.units.into();
+        let sent = [false, true].map(|keeps_signatures| {
+            let records = records(&units, keeps_signatures);
+            let deletes = records.iter().filter(|record| record.dns_class == DNSClass::ANY);
+            deletes.map(Record::record_type).collect::<Vec<_>>()
+        });
+        assert_eq!(sent, expected, "{before} {by_sets}");
     };
-    check("x.example.com./NS", false, false, &[RecordType::NS, RecordType::ANY]);
+    check("x.example.com./NS", false, false, [&[RecordType::NS], &[RecordType::NS, RecordType::ANY]]);
     // Of this it is not known that nothing else is there.
-    check("x.example.com./NS", false, true, &[RecordType::NS]);
+    check("x.example.com./NS", false, true, [&[RecordType::NS]; 2]);
     // Somebody may have a KEY beside it, which stays.
-    check("x.example.com./CNAME", true, false, &[]);
-    check("x.example.com./CNAME", true, true, &[]);
+    check("x.example.com./CNAME", true, false, [&[]; 2]);
+    check("x.example.com./CNAME", true, true, [&[]; 2]);
+}
+
+#[test]
+fn where_sets_are_compared_a_cname_comes_only_where_nothing_else_is() {
+    let cname = || create("x.example.com./CNAME", b"300\na.example.net.");
+    let needs = |ops: Vec<Op>| {
+        let batch = planned(ops);
+        let work = work(&batch, "example.com.", 1, true, 65_535);
+        let needs = work.units.iter().flatten().flat_map(|item| &item.takes.needs);
+        let absent = needs.filter(|record| record.dns_class == DNSClass::NONE);
+        absent.map(Record::record_type).collect::<HashSet<_>>()
+    };
+    assert_eq!(needs(vec![cname()]), HashSet::from([RecordType::CNAME, RecordType::ANY]));
+    let address = Observed::new("x.example.com./A".into(), b"300\n192.0.2.1".to_vec());
+    let swap = needs(vec![Op::Delete { observed: address.into(), tracked: None }, cname()]);
+    let every = Type::all().filter_map(Type::number).map(RecordType::from);
+    assert_eq!(swap, every.filter(|kind| *kind != RecordType::A).collect::<HashSet<_>>());
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! What the directories of unit files say of units, so that systemd need not be asked.
 //!
-//! Guarantees: what is said here is what systemd would say; where that is not certain nothing is said. systemd reads all its
-//! directories to tell of one unit whether it is enabled, so a thousand of them take seconds; here they are read once.
+//! Guarantees: what is said here is what systemd would say; where that is not certain nothing is said, but of a file at which it
+//! might wait for ever that it is bad. systemd reads all its directories to tell of one unit whether it is enabled, so a thousand
+//! of them take seconds; here they are read once.
 //! *Assumptions*: the rules of `unit_file_get_state` and of `NeedDaemonReload` in systemd, and a clock that was not set back
 //! since systemd last read its files.
 
@@ -10,7 +11,8 @@ use crate::{hands::beneath, systemd::definition};
 use rustix::fs::CWD;
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs::{self, Metadata},
+    fs::{self, FileType, Metadata},
+    io::{self, ErrorKind},
     os::unix::fs::{FileTypeExt, MetadataExt},
     path::{Path, PathBuf},
     time::Duration,
@@ -29,6 +31,8 @@ pub(super) struct Loaded {
 /// What was seen.
 #[derive(Debug, Default)]
 pub(super) struct Disk {
+    /// All directories could be read. Otherwise nothing is known but where pipes are.
+    is_whole: bool,
     /// The file of each name that is asked for, or of its template, where it counts.
     fragments: BTreeMap<String, Fragment>,
     /// Names that others are links to.
@@ -41,6 +45,8 @@ pub(super) struct Disk {
     piped: BTreeSet<String>,
     /// One at which systemd would wait for ever, and the machine for it, to load some unit.
     pub(super) pipe: Option<PathBuf>,
+    /// There is one at which it might wait to say whether a unit is enabled of which it is not certain what its files are.
+    is_anywhere: bool,
     /// Something came or went beside the fragments since systemd read them.
     is_changed: bool,
     /// Where systemd keeps which run of a unit is its present one.
@@ -56,8 +62,8 @@ struct Fragment {
     is_new: bool,
     /// It is a pipe, or leads to one.
     is_pipe: bool,
-    /// The name of what it is a link to.
-    target: Option<String>,
+    /// It is a link to somewhere.
+    is_link: bool,
     path: PathBuf,
 }
 
@@ -72,12 +78,21 @@ pub(super) struct Said {
     pub(super) is_loaded: bool,
 }
 
-/// Reads the directories; none where one of them cannot be read.
-pub(super) fn look(root: &Path, loaded: &Loaded, names: &BTreeSet<String>) -> Option<Disk> {
-    let mut disk = Disk { pipe: pipe(root, loaded, Opens::ToLoad), ..Disk::default() };
+/// Reads the directories.
+pub(super) fn look(root: &Path, loaded: &Loaded, names: &BTreeSet<String>) -> Disk {
+    let mut disk = seen(root, loaded, names).unwrap_or_default();
+    let is_unsure = !disk.is_whole || disk.fragments.values().any(|fragment| fragment.is_link);
+    disk.pipe = pipe(root, loaded, Opens::ToLoad);
+    disk.is_anywhere = is_unsure && pipe(root, loaded, Opens::ToEnable).is_some();
+    disk
+}
+
+/// What is in the directories; none where one of them cannot be read.
+fn seen(root: &Path, loaded: &Loaded, names: &BTreeSet<String>) -> Option<Disk> {
+    let mut disk = Disk { is_whole: true, ..Disk::default() };
     let wanted: BTreeSet<String> =
         names.iter().flat_map(|name| [Some(name.clone()), template_of(name)]).flatten().collect();
-    let mut seen = BTreeSet::new();
+    let mut known = BTreeSet::new();
     for directory in &loaded.directories {
         let path = below(root, directory);
         if let Some(run) = directory.strip_suffix("/transient") {
@@ -90,14 +105,14 @@ pub(super) fn look(root: &Path, loaded: &Loaded, names: &BTreeSet<String>) -> Op
         }
         let meta = match fs::metadata(&path) {
             Ok(meta) => meta,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+            Err(error) if error.kind() == ErrorKind::NotFound => continue,
             Err(_) => return None,
         };
-        if !seen.insert((meta.dev(), meta.ino())) {
+        if !known.insert((meta.dev(), meta.ino())) {
             continue;
         }
         disk.is_changed |= is_new(&meta, loaded);
-        disk.add(&path, *directory == loaded.own, loaded, &wanted)?;
+        disk.add(root, &path, *directory == loaded.own, loaded, &wanted)?;
     }
     Some(disk)
 }
@@ -112,29 +127,72 @@ pub(super) enum Opens {
 }
 
 /// A pipe that systemd would open, by its path on its machine: it would wait there for somebody who writes, and the machine for it.
-/// Any counts, since a unit brings those that it wants with it, and these bring theirs.
+/// That of any unit counts, since a unit brings those that it wants with it, and these bring theirs.
 pub(super) fn pipe(root: &Path, loaded: &Loaded, opens: Opens) -> Option<PathBuf> {
-    let found = loaded.directories.iter().find_map(|directory| {
+    let found = loaded.directories.iter().enumerate().find_map(|(at, directory)| {
+        // A file is the one of its name, whatever the directories after its own have.
+        let is_hidden = |name: &str| {
+            let file = |earlier: &String| fs::symlink_metadata(below(root, earlier).join(name));
+            loaded.directories.iter().take(at).any(|earlier| file(earlier).is_ok_and(|meta| meta.is_file()))
+        };
         fs::read_dir(below(root, directory)).ok()?.flatten().find_map(|entry| {
-            let (path, kind) = (entry.path(), entry.file_type().ok()?);
-            match path.extension().is_some_and(|end| end == "d") {
-                true => pipe_in(&path),
-                false if opens == Opens::ToLoad && !kind.is_symlink() => None,
-                false => is_pipe(&path).then_some(path),
+            let (path, kind, name) = (entry.path(), entry.file_type().ok()?, entry.file_name());
+            let name = name.to_str()?;
+            match name.strip_suffix(".d") {
+                Some(of) if is_of_units(of) => pipe_in(root, &path),
+                None if opens == Opens::ToLoad && !kind.is_symlink() => None,
+                None if is_of_units(name) => (is_pipe(root, &path, kind) && !is_hidden(name)).then_some(path),
+                _ => None,
             }
         })
     })?;
     Some(Path::new("/").join(found.strip_prefix(root).unwrap_or(&found)))
 }
 
-/// A pipe among the drop-ins in a directory.
-fn pipe_in(directory: &Path) -> Option<PathBuf> {
-    let mut paths = fs::read_dir(directory).ok()?.flatten().map(|entry| entry.path());
-    paths.find(|path| path.extension().is_some_and(|end| end == "conf") && is_pipe(path))
+/// What the names of units end with.
+const TYPES: [&str; 11] = [
+    "automount",
+    "device",
+    "mount",
+    "path",
+    "scope",
+    "service",
+    "slice",
+    "socket",
+    "swap",
+    "target",
+    "timer",
+];
+
+/// True for the name of a unit, and for what all units of a type are called in the directory of their drop-ins.
+fn is_of_units(name: &str) -> bool {
+    TYPES.contains(&name.rsplit_once('.').map_or(name, |(_, kind)| kind))
 }
 
-fn is_pipe(path: &Path) -> bool {
-    fs::metadata(path).is_ok_and(|meta| meta.file_type().is_fifo())
+/// A pipe among the drop-ins in a directory.
+fn pipe_in(root: &Path, directory: &Path) -> Option<PathBuf> {
+    fs::read_dir(directory).ok()?.flatten().find_map(|entry| {
+        let (path, kind) = (entry.path(), entry.file_type().ok()?);
+        let is_drop_in = path.extension().is_some_and(|end| end == "conf");
+        (is_drop_in && is_pipe(root, &path, kind)).then_some(path)
+    })
+}
+
+/// True for a pipe, and for a link that leads to one on its machine.
+fn is_pipe(root: &Path, path: &Path, kind: FileType) -> bool {
+    kind.is_fifo() || kind.is_symlink() && beneath::leads_to(root, path) == Some(rustix::fs::FileType::Fifo)
+}
+
+/// Whether a unit may have a file, of its own or of its template.
+pub(super) fn is_there(root: &Path, loaded: &Loaded, name: &str) -> bool {
+    let names = [Some(name.to_owned()), template_of(name)];
+    let is_in = |directory: &String, name: &String| {
+        let found = fs::symlink_metadata(below(root, directory).join(name));
+        let is_none =
+            |error: &io::Error| matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory);
+        !found.as_ref().is_err_and(is_none)
+    };
+    names.iter().flatten().any(|name| loaded.directories.iter().any(|directory| is_in(directory, name)))
 }
 
 fn below(root: &Path, directory: &str) -> PathBuf {
@@ -159,6 +217,7 @@ impl Disk {
     /// Takes in one directory: `is_own` for that of the administrator.
     fn add(
         &mut self,
+        root: &Path,
         directory: &Path,
         is_own: bool,
         loaded: &Loaded,
@@ -171,7 +230,7 @@ impl Disk {
             let (path, kind) = (entry.path(), entry.file_type().ok()?);
             let folder = name.rsplit_once('.').filter(|_| kind.is_dir() || kind.is_symlink());
             match folder {
-                Some((of, "d")) => self.drop_ins(of, &path, loaded),
+                Some((of, "d")) => self.drop_ins(root, of, &path, loaded),
                 Some((_, "wants" | "requires" | "upholds")) => self.links(&path, is_own, wanted),
                 _ if kind.is_dir() => {}
                 _ => {
@@ -182,11 +241,12 @@ impl Disk {
                     if wanted.contains(name) && !self.fragments.contains_key(name) {
                         let meta = [fs::symlink_metadata(&path), fs::metadata(&path)];
                         let is_new = meta.iter().any(|m| m.as_ref().map_or(true, |m| is_new(m, loaded)));
-                        let is_mask = is_own && target.as_deref() == Some(Path::new("/dev/null"));
+                        let leads_nowhere = target.as_deref() == Some(Path::new("/dev/null"));
+                        let (is_mask, is_link) =
+                            (is_own && leads_nowhere, target.is_some() && !leads_nowhere);
                         let is_own = is_own && target.is_none();
-                        let is_pipe = is_pipe(&path);
-                        let target = led.map(str::to_owned);
-                        let fragment = Fragment { is_own, is_mask, is_new, is_pipe, target, path };
+                        let is_pipe = is_pipe(root, &path, kind);
+                        let fragment = Fragment { is_own, is_mask, is_new, is_pipe, is_link, path };
                         self.fragments.insert(name.into(), fragment);
                     }
                 }
@@ -195,8 +255,8 @@ impl Disk {
         Some(())
     }
 
-    fn drop_ins(&mut self, of: &str, path: &Path, loaded: &Loaded) {
-        let is_changed = || -> std::io::Result<bool> {
+    fn drop_ins(&mut self, root: &Path, of: &str, path: &Path, loaded: &Loaded) {
+        let is_changed = || -> io::Result<bool> {
             let mut is_changed = is_new(&fs::metadata(path)?, loaded);
             for entry in fs::read_dir(path)? {
                 let path = entry?.path();
@@ -206,7 +266,7 @@ impl Disk {
             Ok(is_changed)
         };
         *self.drop_ins.entry(of.to_owned()).or_default() |= is_changed().unwrap_or(true);
-        self.piped.extend(pipe_in(path).map(|_| of.to_owned()));
+        self.piped.extend(pipe_in(root, path).map(|_| of.to_owned()));
     }
 
     fn links(&mut self, path: &Path, is_own: bool, wanted: &BTreeSet<String>) {
@@ -237,12 +297,14 @@ impl Disk {
         is_known && !changed.into_iter().any(|of| applies(of, name))
     }
 
-    /// True where systemd would wait at a pipe to say of a unit whether it is enabled, which takes its own files alone.
+    /// True where systemd would wait at a pipe to say of a unit whether it is enabled, which takes its own files alone, and might
+    /// where it is not certain which these are: it goes from link to link by their names, and from an instance to that of the next
+    /// template.
     pub(super) fn is_piped(&self, name: &str) -> bool {
         let fragment = self.fragment(name);
-        let target = fragment.and_then(|fragment| fragment.target.as_deref());
-        let has_piped = |name: &str| self.piped.iter().any(|of| applies(of, name));
-        fragment.is_some_and(|fragment| fragment.is_pipe) || has_piped(name) || target.is_some_and(has_piped)
+        let is_certain = self.is_whole && fragment.is_none_or(|fragment| !fragment.is_link);
+        let is_pipe = fragment.is_some_and(|fragment| fragment.is_pipe);
+        is_pipe || self.piped.iter().any(|of| applies(of, name)) || !is_certain && self.is_anywhere
     }
 
     /// Whether it is enabled, in systemd's word; none where that is not certain.
@@ -312,19 +374,30 @@ mod tests {
         tell.recv_timeout(PATIENCE).expect("nobody writes into the pipe")
     }
 
+    const OWN: &str = "/etc/systemd/system";
+
+    /// Where systemd has units from: the administrator's, and `more`.
+    fn loaded(more: &[&str]) -> Loaded {
+        let directories = std::iter::once(OWN).chain(more.iter().copied()).map(str::to_owned).collect();
+        Loaded { at: Duration::ZERO, directories, own: OWN.into() }
+    }
+
+    fn make_pipe(path: &Path) {
+        mkfifoat(CWD, path, Mode::RUSR | Mode::WUSR).unwrap();
+    }
+
     #[test]
     fn a_pipe_is_no_file_of_a_unit_and_nobody_waits_for_it() {
-        const OWN: &str = "/etc/systemd/system";
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().to_owned();
         let at = |name: &str| below(&root, OWN).join(name);
-        let make = |name: &str| mkfifoat(CWD, at(name), Mode::RUSR | Mode::WUSR).unwrap();
+        let make = |name: &str| make_pipe(&at(name));
         fs::create_dir_all(at("dropped.service.d")).unwrap();
         for name in ["plain.service", "dropped.service"] {
             fs::write(at(name), "[Service]\nExecStart=/bin/a\n").unwrap();
         }
         ["pipe.service", "many@.service", "pipe"].iter().copied().for_each(make);
-        let loaded = Loaded { at: Duration::ZERO, directories: vec![OWN.into()], own: OWN.into() };
+        let loaded = loaded(&[]);
         let found = |opens: Opens| {
             let (root, loaded) = (root.clone(), loaded.clone());
             in_time(move || pipe(&root, &loaded, opens))
@@ -350,7 +423,7 @@ mod tests {
         ];
         let (root, asked) = (root.clone(), BTreeSet::from(names.map(String::from)));
         let (said, is_any) = in_time(move || {
-            let disk = look(&root, &loaded, &asked).unwrap();
+            let disk = look(&root, &loaded, &asked);
             (names.map(|name| disk.said(name).file), disk.pipe.is_some())
         });
         let bad = Some("bad");
@@ -360,6 +433,90 @@ mod tests {
         let path = at("pipe.service");
         let opened = in_time(move || beneath::content(CWD, &path).err());
         assert_eq!(opened, Some(rustix::io::Errno::AGAIN));
+    }
+
+    #[test]
+    fn what_a_unit_leads_to_by_several_links_may_be_where_a_pipe_is() {
+        let (dir, loaded) = (tempfile::tempdir().unwrap(), loaded(&[]));
+        let at = |name: &str| below(dir.path(), OWN).join(name);
+        fs::create_dir_all(below(dir.path(), OWN)).unwrap();
+        for name in ["plain.service", "dropped.service", "dropped@.service"] {
+            fs::write(at(name), "[Service]\nExecStart=/bin/a\n").unwrap();
+        }
+        for (name, target) in [
+            ("one.service", "dropped.service"),
+            ("two.service", "one.service"),
+            ("led@.service", "dropped@.service"),
+            ("masked.service", "/dev/null"),
+        ] {
+            symlink(target, at(name)).unwrap();
+        }
+        let names = ["plain.service", "two.service", "led@1.service", "masked.service"];
+        let said = || {
+            let disk = look(dir.path(), &loaded, &BTreeSet::from(names.map(String::from)));
+            names.map(|name| (disk.said(name).file, disk.is_piped(name)))
+        };
+        let (plain, masked) = ((Some("static"), false), (Some("masked"), false));
+        assert_eq!(said(), [plain, (None, false), (None, false), masked]);
+        // systemd goes to `dropped.service` by way of `one.service`, and for `led@1.service` to `dropped@1.service`.
+        let bad = (Some("bad"), true);
+        for pipe in ["dropped.service.d/x.conf", "dropped@1.service.d/x.conf", "dropped@1.service"] {
+            let pipe = at(pipe);
+            fs::create_dir_all(pipe.parent().unwrap()).unwrap();
+            make_pipe(&pipe);
+            assert_eq!(said(), [plain, bad, bad, masked], "{pipe:?}");
+            fs::remove_file(pipe).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_pipe_counts_where_another_directory_cannot_be_read() {
+        let (dir, loaded) = (tempfile::tempdir().unwrap(), loaded(&["/opt/note/system"]));
+        let drop_in = below(dir.path(), OWN).join("other.service.d/x.conf");
+        fs::create_dir_all(drop_in.parent().unwrap()).unwrap();
+        fs::create_dir_all(dir.path().join("opt")).unwrap();
+        fs::write(dir.path().join("opt/note"), "").unwrap();
+        fs::write(below(dir.path(), OWN).join("plain.service"), "[Service]\nExecStart=/bin/a\n").unwrap();
+        let looked = || look(dir.path(), &loaded, &BTreeSet::from(["plain.service".to_owned()]));
+        let disk = looked();
+        assert_eq!((disk.said("plain.service").file, disk.pipe.is_none()), (None, true));
+        make_pipe(&drop_in);
+        let disk = looked();
+        assert_eq!((disk.said("plain.service").file, disk.pipe.is_some()), (Some("bad"), true));
+    }
+
+    #[test]
+    fn a_pipe_that_systemd_opens_for_no_unit_does_not_count() {
+        const VENDOR: &str = "/usr/lib/systemd/system";
+        let (dir, loaded) = (tempfile::tempdir().unwrap(), loaded(&[VENDOR]));
+        let at = |directory: &str, name: &str| below(dir.path(), directory).join(name);
+        for folder in [at(OWN, "README.d"), at(VENDOR, ""), dir.path().join("opt")] {
+            fs::create_dir_all(folder).unwrap();
+        }
+        for path in [at(OWN, "x.fifo"), at(OWN, "README.d/x.conf"), dir.path().join("opt/pipe")] {
+            make_pipe(&path);
+        }
+        symlink("x.fifo", at(OWN, "README")).unwrap();
+        symlink("../../../../opt/pipe", at(VENDOR, "led.service")).unwrap();
+        fs::write(at(OWN, "led.service"), "").unwrap();
+        let found = |opens: Opens| pipe(dir.path(), &loaded, opens);
+        let both = || [Opens::ToLoad, Opens::ToEnable].map(found);
+        assert_eq!(both(), [None, None]);
+        fs::remove_file(at(OWN, "led.service")).unwrap();
+        let led = || Some(Path::new(VENDOR).join("led.service"));
+        assert_eq!(both(), [led(), led()]);
+        // From the root of its machine.
+        fs::remove_file(at(VENDOR, "led.service")).unwrap();
+        symlink("/opt/pipe", at(VENDOR, "led.service")).unwrap();
+        assert_eq!(both(), [led(), led()]);
+        for (name, is_any) in [("led.service", true), ("led@1.service", false), ("other.service", false)] {
+            assert_eq!(is_there(dir.path(), &loaded, name), is_any, "{name}");
+        }
+        fs::write(at(OWN, "led@.service"), "").unwrap();
+        assert!(is_there(dir.path(), &loaded, "led@1.service"));
+        // Nothing is below what is no directory.
+        let below_file = self::loaded(&["/etc/systemd/system/led@.service"]);
+        assert!(!is_there(dir.path(), &below_file, "other.service"));
     }
 
     #[test]

@@ -198,14 +198,23 @@ impl Bus {
         tokio::task::spawn_blocking(move || disk::pipe(&root, &loaded, opens)).await.ok()?
     }
 
-    /// Errors: systemd would have to load a unit, and whatever that one names, while there is a pipe among its files. What it has
-    /// loaded it does anything with, and opens nothing.
-    async fn may_load(&self, name: &str, doing: &str) -> Result<(), Fault> {
+    /// Errors: systemd would have to load a unit for a job, and whatever that one names, while there is a pipe among its files.
+    async fn may_load(&self, name: &str, job: Job, doing: &str) -> Result<(), Fault> {
         let Some(pipe) = self.pipe(Opens::ToLoad).await else { return Ok(()) };
-        match self.listed_as_it_is(name, &pipe).await?.is_loaded() {
+        let is_loaded = self.listed_as_it_is(name, &pipe).await?.is_loaded();
+        match is_loaded && (job == Job::Stop || !self.finds_more().await?) {
             true => Ok(()),
             false => Err(waits_at(&pipe, doing)),
         }
+    }
+
+    /// Whether a unit has a file by now that systemd did not find when it loaded what names that unit. For each job but a stop it
+    /// looks for all of these again that the job brings with it, however long the unit of the job is loaded.
+    async fn finds_more(&self) -> Result<bool, Error> {
+        let (Some(root), Some(loaded)) = (self.0.root.clone(), self.loaded().await) else { return Ok(true) };
+        let names = self.not_found().await?;
+        let is_any = move || names.iter().any(|name| disk::is_there(&root, &loaded, name));
+        Ok(tokio::task::spawn_blocking(is_any).await.unwrap_or(true))
     }
 
     fn unreachable(&self, error: zbus::Error) -> Error {
@@ -375,9 +384,9 @@ impl Manager for Bus {
             let text = format!("{doing}: it is in another run than the one that was looked at");
             return Err(Error::conflict(text).into());
         }
-        // What runs is loaded.
-        if run.is_empty() {
-            self.may_load(name, &doing).await?;
+        // What runs is loaded, and that is all that a stop takes.
+        if job != Job::Stop || run.is_empty() {
+            self.may_load(name, job, &doing).await?;
         }
         if matches!(job, Job::Start | Job::Restart) {
             self.keep(name).await;

@@ -17,8 +17,11 @@ use zbus::OwnedVariant;
 pub struct Run {
     /// Changes with every start; empty when it never ran.
     pub invocation: String,
-    /// When it began.
+    /// When it began, at the latest: for so long it has stayed up.
     pub began: u64,
+    /// When it began, at the earliest; 0 where that is not said.
+    #[serde(default)]
+    pub awake: u64,
     /// When it, or the one before it, ended.
     pub ended: u64,
     /// How it ended: `success`, `exit-code`, `timeout` and others.
@@ -42,6 +45,11 @@ const SAID: [(&str, &str); 7] = [
 ];
 
 impl Run {
+    /// What is younger than this it need not have read: its main process may have begun long after the commands that come before.
+    pub(crate) fn earliest(&self) -> u64 {
+        if self.awake > 0 { self.awake } else { self.began }
+    }
+
     fn of(mut said: Properties) -> Result<Run, Trouble> {
         let invocation: Vec<u8> = said.take("InvocationID")?;
         let (awake, main): (u64, u64) =
@@ -50,8 +58,10 @@ impl Run {
         Ok(Run {
             invocation: HEXLOWER.encode(&invocation),
             // From systemd 254 on what waits to be started anew does not become inactive again: it was awake since the run before
-            // ended. Elsewhere the main process is no beginning: commands may come before it, and several be it one by one.
+            // ended, and has begun between that and its main process. Elsewhere the main process is no beginning: commands may come
+            // before it, and several be it one by one.
             began: if restarts > 0 { awake.max(main) } else { awake },
+            awake,
             ended: said.take("InactiveEnterTimestamp")?,
             result: said.take("Result")?,
             status: said.take("ExecMainStatus")?,
@@ -98,9 +108,9 @@ mod tests {
     use super::*;
     use zbus::Variant;
 
-    /// When a run began, by what systemd says in that order: when it was no longer inactive, when its main process began, and how
-    /// often it was started anew.
-    fn began(awake: u64, main: u64, restarts: u32) -> u64 {
+    /// When a run began, at the latest and at the earliest, by what systemd says in that order: when it was no longer inactive, when
+    /// its main process began, and how often it was started anew.
+    fn began(awake: u64, main: u64, restarts: u32) -> (u64, u64) {
         let said: [(&str, Variant<'_>); 7] = [
             ("InvocationID", vec![0x4f_u8; 16].into()),
             ("InactiveExitTimestamp", awake.into()),
@@ -112,18 +122,24 @@ mod tests {
         ];
         let said = said.map(|(key, value)| (key.to_owned(), OwnedVariant::try_from(value).unwrap()));
         let Ok(run) = Run::of(Properties(said.into())) else { panic!("all of it is said") };
-        run.began
+        (run.began, run.earliest())
     }
 
     #[test]
     fn a_run_that_systemd_began_anew_did_not_begin_while_it_waited_for_that() {
         let (first, second) = (1_796_133_526_000_200, 1_796_133_531_004_711);
         // With `RestartSec=5`, as systemd 254 says it, and as 252 does.
-        assert_eq!(began(first, second, 1), second);
-        assert_eq!(began(second, second + 90, 1), second + 90);
+        assert_eq!(began(first, second, 1), (second, first));
+        assert_eq!(began(second, second + 90, 1), (second + 90, second));
         // It waits: its main process is the one that ended.
-        assert_eq!(began(second, first, 1), second);
+        assert_eq!(began(second, first, 1), (second, second));
         // `ExecStartPre=` took the time between.
-        assert_eq!(began(first, second, 0), first);
+        assert_eq!(began(first, second, 0), (first, first));
+    }
+
+    #[test]
+    fn of_a_run_whose_earliest_beginning_is_not_said_the_latest_counts() {
+        let run = Run { began: 7, ..Run::default() };
+        assert_eq!(run.earliest(), 7);
     }
 }

@@ -129,7 +129,7 @@ impl Bus {
         let loaded = self.loaded().await?;
         let names: BTreeSet<String> = names.iter().cloned().collect();
         let looked = tokio::task::spawn_blocking(move || disk::look(&root, &loaded, &names));
-        looked.await.ok()?
+        looked.await.ok()
     }
 
     /// When systemd last read its files, and where from; none where it does not say.
@@ -210,6 +210,15 @@ impl Bus {
         let path = OwnedObjectPath::try_from(PATH).map_err(|error| self.unreachable(error))?;
         let why = format!("{} is a pipe, and would keep systemd waiting", pipe.display());
         Ok(Listed { load: "error".into(), active: "inactive".into(), sub: why, path, is_piped: false })
+    }
+
+    /// Units that others name and systemd did not find.
+    pub(super) async fn not_found(&self) -> Result<Vec<String>, Error> {
+        let (states, all): (Vec<&str>, Vec<&str>) = (vec!["not-found"], Vec::new());
+        let message = self.manager("ListUnitsByPatterns", &(states, all), CALL).await;
+        let message = message.map_err(|trouble| trouble.error("ask systemd for units"))?;
+        let lines: Vec<Line> = message.body().deserialize().map_err(|error| self.unreachable(error))?;
+        Ok(lines.into_iter().map(|(name, ..)| name).collect())
     }
 
     async fn listed_alone(&self, name: &str) -> Result<Option<Listed>, Error> {

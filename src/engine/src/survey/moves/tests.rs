@@ -5,7 +5,7 @@ use crate::{
     desired::{ManifestMeta, Pinned, Reach, SourceState},
     store::{Intent, OpenIntent},
 };
-use reconciled_provider::{ActionId, Hash, ManifestKey, Origin, PolicyId, Resource, Spec};
+use reconciled_provider::{ActionId, Deletion, Hash, ManifestKey, Origin, Policy, PolicyId, Resource, Spec};
 
 fn key(name: &str) -> ManifestKey {
     ManifestKey::new("s", "toy", "Thing", "", name)
@@ -17,6 +17,23 @@ fn row(name: &str) -> Row {
 
 fn told(moves: &Moves) -> Vec<String> {
     moves.lost.values().map(|lost| lost.why.to_string()).collect()
+}
+
+/// A call of which nobody knows what became.
+fn open_call(op: &str, row: Row) -> OpenIntent {
+    OpenIntent {
+        intent: Intent {
+            action: ActionId(1),
+            op: op.into(),
+            token: "t".into(),
+            row: row.into(),
+            before: None,
+            after: None,
+            reason: "".into(),
+            consented: None,
+        },
+        started_at: Default::default(),
+    }
 }
 
 /// What is moved and what is not found where `new` says that it was `from`, of what is tracked.
@@ -122,7 +139,8 @@ fn check_kept(
         (scope, Arc::new(vec![resource]))
     };
     let pin = |name: &&str| {
-        ((Scope::new("toy", *name), (*name).into()), Pinned { label: "then".into(), newest: None })
+        let pinned = Pinned { label: "then".into(), newest: None, after: Default::default() };
+        ((Scope::new("toy", *name), (*name).into()), pinned)
     };
     let desired = Desired {
         manifests: vec![meta("new", from), meta("old", None)],
@@ -199,19 +217,7 @@ fn what_is_of_another_kind_or_out_of_reach_or_without_an_answer_is_not_moved() {
         let key = ManifestKey::new(source, "toy", kind, "", "old");
         memory(Row { manifest: key, ..row("old") })
     };
-    let open = |op: &str| OpenIntent {
-        intent: Intent {
-            action: ActionId(1),
-            op: op.into(),
-            token: "t".into(),
-            row: row("old").into(),
-            before: None,
-            after: None,
-            reason: "".into(),
-            consented: None,
-        },
-        started_at: Default::default(),
-    };
+    let open = |op: &str| open_call(op, row("old"));
     let nowhere = || SourceState { reach: Reach::within(|_, _, _| false), ..whole() };
     assert!(refused(of("s", "Other"), whole()).ends_with("it is of another kind"));
     assert!(refused(of("other", "Thing"), nowhere()).contains("may not write where that is"));
@@ -250,7 +256,16 @@ fn check_all(declared: &[(&str, Option<&str>)], tracked: &[&str]) -> (Vec<String
 
 fn moves_of(
     declared: &[(&str, Option<&str>)],
+    memories: BTreeMap<Scope, ScopeMemory>,
+) -> (Moves, (Vec<String>, Vec<String>)) {
+    moves_where(declared, memories, |_| {})
+}
+
+/// The same once `change` is made to what is desired.
+fn moves_where(
+    declared: &[(&str, Option<&str>)],
     mut memories: BTreeMap<Scope, ScopeMemory>,
+    change: impl FnOnce(&mut Desired),
 ) -> (Moves, (Vec<String>, Vec<String>)) {
     let mut desired = Desired { sources: [("s".into(), whole())].into(), ..Desired::default() };
     for (index, (name, from)) in declared.iter().enumerate() {
@@ -274,6 +289,7 @@ fn moves_of(
         };
         desired.scopes.insert(scope, Arc::new(vec![resource]));
     }
+    change(&mut desired);
     let moves = moves(&desired, &mut memories, |_| true);
     let found = (moves.moved.values().map(ToString::to_string).collect(), told(&moves));
     (moves, found)
@@ -331,23 +347,176 @@ fn what_two_say_they_were_is_moved_to_neither() {
 
 #[test]
 fn what_may_be_there_by_a_call_without_an_answer_is_not_moved_to_and_told() {
-    let (scope, asked) = memory(row("web"));
-    let open = OpenIntent {
-        intent: Intent {
-            action: ActionId(1),
-            op: "create".into(),
-            token: "t".into(),
-            row: asked.rows[0].clone().into(),
-            before: None,
-            after: None,
-            reason: "".into(),
-            consented: None,
-        },
-        started_at: Default::default(),
-    };
-    let asked = ScopeMemory { open: vec![open], ..ScopeMemory::default() };
+    let scope = Scope::new("toy", "web");
+    let asked = ScopeMemory { open: vec![open_call("create", row("web"))], ..ScopeMemory::default() };
     let (moves, (moved, lost)) =
         moves_of(&[("web", Some("Thing/old"))], [(scope, asked), memory(row("old"))].into());
     assert!(moved.is_empty() && moves.waiting.is_empty());
     assert!(lost[0].ends_with("a call that may have made Thing/web has no answer yet"), "{lost:?}");
+}
+
+#[test]
+fn what_has_a_name_that_a_row_had_takes_that_back_once_nothing_desires_it() {
+    let formerly = |name: &str, names: &[&str]| {
+        let formerly = names.iter().map(|name| format!("Thing/{name}").parse().unwrap()).collect();
+        memory(Row { formerly, ..row(name) })
+    };
+    let one = || BTreeMap::from([formerly("c", &["a", "b"])]);
+    let goes_back = (vec!["Thing/c".to_string()], Vec::new());
+    // However many commits are taken back, and whatever the earlier one says that it was before.
+    for declared in [("a", None), ("b", None), ("b", Some("Thing/a")), ("b", Some("Thing/zero"))] {
+        assert_eq!(moves_of(&[declared], one()).1, goes_back, "{declared:?}");
+    }
+    assert_eq!(moves_of(&[("d", Some("Thing/a"))], one()).1, goes_back, "it was that, too");
+    let heirs = |declared: &[(&str, Option<&str>)]| -> Vec<String> {
+        let (moves, _) = moves_of(declared, one());
+        moves.moved.keys().map(|(_, id)| id.to_string()).collect()
+    };
+    assert_eq!(heirs(&[("a", None), ("b", None)]), ["b"], "the later of its names");
+    assert_eq!(heirs(&[("a", None), ("d", Some("Thing/c"))]), ["d"], "who says so comes first");
+    assert_eq!(heirs(&[("a", None), ("c", None)]), [""; 0], "it is desired as it is called now");
+
+    let nothing = (Vec::new(), Vec::new());
+    let taken = [formerly("c", &["a"]), memory(row("a"))];
+    assert_eq!(moves_of(&[("a", None)], taken.into()).1, nothing, "the name is another's by now");
+    let (scope, memory) = formerly("c", &["a"]);
+    let mut rows = Vec::clone(&memory.rows);
+    rows[0].manifest = ManifestKey::new("s", "toy", "Other", "", "c");
+    let other = ScopeMemory { rows: rows.into(), ..memory };
+    assert_eq!(moves_of(&[("a", None)], [(scope, other)].into()).1, nothing, "it is of another kind");
+}
+
+#[test]
+fn of_several_rows_that_had_a_name_none_is_taken_for_it() {
+    let formerly = |name: &str| memory(Row { formerly: vec!["Thing/a".parse().unwrap()], ..row(name) });
+    let text = "Thing/a may be Thing/c or Thing/d, each of which had that name before: say which with \
+                `reconciled/moved-from`";
+    let two = || BTreeMap::from([formerly("c"), formerly("d")]);
+    assert_eq!(moves_of(&[("a", None)], two()).1, (Vec::new(), vec![text.to_string()]));
+    let said = (vec!["Thing/d".to_string()], Vec::new());
+    assert_eq!(moves_of(&[("a", Some("Thing/d"))], two()).1, said);
+}
+
+/// A row that is called `c` and was called `a`.
+fn once_a() -> Row {
+    Row { formerly: vec!["Thing/a".parse().unwrap()], ..row("c") }
+}
+
+#[test]
+fn what_is_declared_for_others_is_not_taken_by_who_has_a_name_that_it_had() {
+    let place = || [(key("c"), Scope::new("toy", "c"))].into();
+    let here = || [(Scope::new("toy", "c"), "c".into())].into();
+    let states = [
+        SourceState { unselected: [key("c")].into(), ..whole() },
+        SourceState { unselected_in: place(), ..whole() },
+        SourceState { unselected_parts: here(), ..whole() },
+        SourceState { unassigned: [key("c")].into(), ..whole() },
+        SourceState { unassigned_in: place(), ..whole() },
+    ];
+    for state in states {
+        let text = format!("{state:?}");
+        let set = |desired: &mut Desired| desired.sources = [("s".into(), state)].into();
+        let (moves, found) = moves_where(&[("a", None)], [memory(once_a())].into(), set);
+        assert_eq!(found, (Vec::new(), Vec::new()), "{text}");
+        assert!(moves.waiting.is_empty(), "{text}");
+    }
+}
+
+#[test]
+fn what_another_source_may_declare_by_now_is_not_taken_back_before_that_is_known() {
+    let set = |desired: &mut Desired| {
+        desired.sources = [("s".into(), SourceState { awaits: Some("t".into()), ..whole() })].into();
+    };
+    let (moves, found) = moves_where(&[("a", None)], [memory(once_a())].into(), set);
+    assert_eq!(found, (Vec::new(), Vec::new()));
+    let [waiting] = &moves.waiting[..] else { panic!("{:?}", moves.waiting) };
+    assert_eq!((&*waiting.from.1.0, &*waiting.to.1.0), ("c", "a"));
+    // Who says so is believed.
+    let (_, (moved, _)) = moves_where(&[("a", Some("Thing/c"))], [memory(once_a())].into(), set);
+    assert_eq!(moved, ["Thing/c"]);
+}
+
+#[test]
+fn what_is_to_be_left_to_others_is_not_written_over_by_who_has_a_name_that_it_had() {
+    let abandoned = || [memory(Row { deletion: Deletion::Abandon, ..once_a() })].into();
+    let text = "Thing/c is not moved back to Thing/a: it is to be left as it is (`reconciled/deletion: abandon`); where both \
+                are one, say `reconciled/moved-from: Thing/c`";
+    assert_eq!(moves_of(&[("a", None)], abandoned()).1, (Vec::new(), vec![text.to_string()]));
+    let goes_back = (vec!["Thing/c".to_string()], Vec::new());
+    assert_eq!(moves_of(&[("a", Some("Thing/c"))], abandoned()).1, goes_back);
+    // It is left to others under its earlier name as well.
+    let set = |desired: &mut Desired| {
+        let policy = Policy { deletion: Some(Deletion::Abandon), ..Policy::default() };
+        let policy = desired.policies.intern(policy);
+        let lists = desired.scopes.values_mut();
+        lists.for_each(|list| Arc::make_mut(list).iter_mut().for_each(|one| one.policy = policy));
+    };
+    assert_eq!(moves_where(&[("a", None)], abandoned(), set).1, goes_back);
+}
+
+#[test]
+fn a_row_with_calls_without_an_answer_is_one_and_waits_for_them() {
+    let (scope, memory) = memory(once_a());
+    let open = vec![open_call("update", once_a()), open_call("update", once_a())];
+    let memories = [(scope, ScopeMemory { open, ..memory })].into();
+    let (moves, found) = moves_of(&[("a", None)], memories);
+    assert_eq!(found, (Vec::new(), Vec::new()));
+    let [waiting] = &moves.waiting[..] else { panic!("{:?}", moves.waiting) };
+    assert_eq!((&*waiting.from.1.0, &*waiting.to.1.0), ("c", "a"));
+}
+
+#[test]
+fn what_cannot_be_read_of_another_source_holds_no_new_thing_unless_both_are_of_one_repository() {
+    let found = |theirs: SourceState, awaits: Option<&str>| {
+        let of_other = Row { manifest: ManifestKey::new("t", "toy", "Thing", "", "c"), ..once_a() };
+        let ours = SourceState { awaits: awaits.map(Arc::from), ..whole() };
+        let set = |desired: &mut Desired| {
+            desired.sources = [("s".into(), ours), ("t".into(), theirs)].into();
+        };
+        moves_where(&[("a", None)], [memory(of_other)].into(), set).1
+    };
+    let broken = || SourceState { broken: ["a.yaml".into()].into(), ..whole() };
+    assert_eq!(found(broken(), None), (Vec::new(), Vec::new()));
+    let text = "Thing/c is not moved back to Thing/a: not all that its source declares can be read";
+    assert_eq!(found(broken(), Some("t")), (Vec::new(), vec![text.to_string()]));
+    // A commit may take back what went to another source of its repository.
+    assert_eq!(found(whole(), None), (vec!["Thing/c".to_string()], Vec::new()));
+}
+
+#[test]
+fn what_a_row_was_called_before_is_remembered_and_goes_along() {
+    let scope = Scope::new("toy", "new");
+    let mut memories: BTreeMap<Scope, ScopeMemory> = [memory(row("old"))].into();
+    let meta = |name: &str, from: Option<&str>| ManifestMeta {
+        key: key(name),
+        address: Address::of(&key(name), None),
+        file: "f.yaml".into(),
+        line: 1,
+        content: Hash::default(),
+        labels: BTreeMap::new(),
+        after: [].into(),
+        moved_from: from.map(|from| from.parse().unwrap()),
+    };
+    let resource = Resource {
+        id: "new".into(),
+        scope: scope.clone().into(),
+        spec: Spec::known(b"x".to_vec()),
+        origin: Origin { manifest: 0, line: 1 },
+        policy: PolicyId(0),
+    };
+    let desired = Desired {
+        manifests: vec![meta("new", Some("Thing/old"))],
+        scopes: [(scope.clone(), Arc::new(vec![resource]))].into(),
+        sources: [("s".into(), whole())].into(),
+        ..Desired::default()
+    };
+    moves(&desired, &mut memories, |_| true);
+    let old: Address = "Thing/old".parse().unwrap();
+    // It gets its new name with the step that puts the move down.
+    assert_eq!(
+        (&memories[&scope].rows[0].address, &memories[&scope].rows[0].formerly[..]),
+        (&old, &[old.clone()][..])
+    );
+    // It is this one's already: it may wait long until what else is declared of it is done.
+    assert_eq!(memories[&scope].rows[0].manifest, key("new"));
 }

@@ -12,6 +12,12 @@ impl Case {
             let focus = &place.seen.covered;
             let kept = kept(&self.observer, &self.desired, &place.desired, &place.seen);
             let written = written(&place.desired, &kept);
+            let shared = Shared {
+                claimed: place.claimed.clone(),
+                goes: place.goes.clone(),
+                only_goes: place.goes.clone(),
+                ..Shared::default()
+            };
             let want = Want { scope, focus, desired: &written, tracked: &tracked, claims: &[] };
             let deltas = block_on(self.observer.diff(&context::cx(), &want, &place.seen)).unwrap();
             let plan = plan(&ScopeInput {
@@ -20,7 +26,7 @@ impl Case {
                 policy: self.policy,
                 desired: &self.desired,
                 effective: &place.desired,
-                shared: &Shared { claimed: place.claimed.clone(), ..Shared::default() },
+                shared: &shared,
                 memory: &place.memory,
                 moved: &place.moved,
                 seen: &place.seen,

@@ -197,6 +197,30 @@ fn what_found_no_place_while_another_commit_brought_one_is_tried_again_at_once()
 }
 
 #[test]
+fn who_claims_something_goes_on_in_one_pass_as_soon_as_it_is_there() {
+    let mut house = House::new(Settings::default());
+    let (issuer, claims) = (Scope::new("issuer", "ca"), Scope::new("zone", "claims"));
+    *house.rig.slow_writes.lock().unwrap() = 10 * SECOND;
+    house.desire(desired("r1", &["issuer/ca|web|cert"]).done(), [issuer.clone()].into());
+    let is_there = |house: &House| snapshot(&house.world, &claims).contains_key("challenge.ca");
+    let mut since = house.sim.now();
+    for _ in 0..30 {
+        if is_there(&house) {
+            break;
+        }
+        since = house.sim.now();
+        house.pass(SECOND);
+    }
+    assert!(is_there(&house), "{:?}", house.scheduler.standing());
+    // By the clock it would be looked at after a minute.
+    house.pass(15 * SECOND);
+    assert!(house.is_as_declared(&issuer), "{:?}", house.scheduler.standing()[&issuer]);
+    let reads = house.rig.reads.lock().unwrap().clone();
+    let reads = reads.iter().filter(|(at, scope)| *at >= since && *scope == issuer).count();
+    assert_eq!(reads, 2, "it was read to go on, and once more behind that");
+}
+
+#[test]
 fn what_is_carried_where_a_manifest_came_to_be_in_error_stays_and_is_waited_for() {
     let mut house = House::new(Settings::default());
     let (issuer, claims) = (Scope::new("issuer", "ca"), Scope::new("zone", "claims"));
@@ -252,5 +276,21 @@ fn what_has_no_place_names_what_may_have_one_beside_that() {
     house.pass(MINUTE);
     let standing = house.scheduler.standing()[&issuer].clone();
     let told = "zone/claims is not declared, unless it is declared in z.yaml";
+    assert_eq!((standing.stance, standing.error.as_deref()), (Stance::Stalled, Some(told)));
+}
+
+#[test]
+fn what_would_be_carried_in_a_scope_of_other_hosts_has_no_place_and_says_whose_it_is() {
+    let mut house = House::new(Settings::default());
+    let issuer = Scope::new("issuer", "ca");
+    house.rig.claims_need_scopes.store(true, Ordering::SeqCst);
+    let mut wanted = (*desired("r1", &["issuer/ca|web|cert"]).done()).clone();
+    wanted.hidden = Hidden::default().and_for_others(|source, _, _, name| {
+        (source == "s" && name == "claims").then(|| "Thing/claims is for other hosts: role=b".to_owned())
+    });
+    house.desire(Arc::new(wanted), [issuer.clone()].into());
+    house.pass(MINUTE);
+    let standing = house.scheduler.standing()[&issuer].clone();
+    let told = "zone/claims is not declared; Thing/claims is for other hosts: role=b";
     assert_eq!((standing.stance, standing.error.as_deref()), (Stance::Stalled, Some(told)));
 }

@@ -113,6 +113,20 @@ pub(crate) fn cloud_move_and_back() -> Scenario {
     Scenario { expect: [(scope("cloud/q"), contents(&[("a", "a"), ("old", "x3")]))].into(), ..there }
 }
 
+/// The commit that moved it is reverted, which says nothing of a move.
+pub(crate) fn cloud_move_that_is_taken_back() -> Scenario {
+    let mut there = moved(AtRest, "cloud/r|new|x2");
+    there.script.push((AtRest, commit(desired("r3", &["cloud/q|a|a", "cloud/q|old|x3"]))));
+    Scenario {
+        expect: [
+            (scope("cloud/q"), contents(&[("a", "a"), ("old", "x3")])),
+            (scope("cloud/r"), contents(&[])),
+        ]
+        .into(),
+        ..there
+    }
+}
+
 /// That one of both finds nothing does not keep the other from being moved.
 pub(crate) fn cloud_two_moves_of_which_one_finds_nothing() -> Scenario {
     let both =

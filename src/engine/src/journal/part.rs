@@ -1,0 +1,79 @@
+//! What the row says of a write that came about in part, or not at all.
+
+use crate::{plan::Step, store::Row};
+use reconciled_provider::{Hash, Tracked};
+
+/// What was written in part was not applied: the row keeps what was, so that going on has the same reason. Of another declaration
+/// than before it keeps none: what is there is neither of them, so going back to the one before is asked for by who declares it,
+/// and is no drift.
+pub(super) fn half(step: &Step, row: Row) -> Row {
+    let was = step.work.was.as_ref();
+    let applied = was.map_or_else(Hash::default, |w| w.tracked.applied);
+    let template = was.map(|w| w.template).filter(|template| *template == row.template);
+    let tracked = Tracked { applied, ..row.tracked };
+    Row { tracked, template: template.unwrap_or_default(), ..row }
+}
+
+/// Where nothing was written, the row stands and is as old as it was.
+pub(super) fn back(step: &Step, row: Row) -> Row {
+    let Some(was) = &step.work.was else { return half(step, row) };
+    let tracked = Tracked { applied: was.tracked.applied, ..row.tracked };
+    let (template, state, written_at) = (was.template, was.state.clone(), was.written_at);
+    Row { tracked, template, state, written_at, ..row }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{Change, Reason, Work};
+    use reconciled_provider::{ManifestKey, Scope};
+
+    fn hash(text: &str) -> Hash {
+        Hash::of(text.as_bytes())
+    }
+
+    fn row((template, content): (&str, &str)) -> Row {
+        let manifest = ManifestKey::new("s", "toy", "Thing", "", "a");
+        let tracked = Tracked::new("a".into(), hash(content));
+        Row { tracked, template: hash(template), ..Row::settled(Scope::new("toy", "a"), "a", manifest) }
+    }
+
+    /// What the rows say once a write of the second, each a template with its content, came about in part, and once it was undone.
+    fn check(was: Option<(&str, &str)>, now: (&str, &str), in_part: [Hash; 2], undone: [Hash; 2]) {
+        let (was, now) = (was.map(row), row(now));
+        let step = Step {
+            change: Change::Update,
+            id: "a".into(),
+            address: now.address.clone(),
+            reason: Reason::Drift,
+            place: None,
+            fields: Vec::new(),
+            before: None,
+            after: None,
+            blocked: None,
+            guard_words: Vec::new(),
+            is_remade: false,
+            goes_on: false,
+            work: Work {
+                desired: None,
+                observed: None,
+                row: Some(now.clone().into()),
+                was: was.map(Into::into),
+                delta: Default::default(),
+            },
+        };
+        let told = |row: Row| [row.template, row.tracked.applied];
+        assert_eq!((told(half(&step, now.clone())), told(back(&step, now))), (in_part, undone));
+    }
+
+    #[test]
+    fn what_was_written_in_part_is_as_neither_declaration_has_it() {
+        let none = Hash::default();
+        let before = [hash("t"), hash("one")];
+        check(Some(("t", "one")), ("u", "two"), [none, hash("one")], before);
+        // A repair, and another value in the same declaration.
+        check(Some(("t", "one")), ("t", "one"), before, before);
+        check(Some(("t", "one")), ("t", "two"), before, before);
+        check(None, ("t", "one"), [none, none], [none, none]);
+    }
+}

@@ -1,0 +1,64 @@
+//! What is deleted in its turn, and stays while something of its scope that stands on it does.
+//!
+//! Guarantees: a deletion that nothing else keeps waits where what depends on it is stopped, is not chosen, or waits itself, be it for
+//! what this very plan makes: that may fail, and whatever comes between both would leave it without either. It deliberately does not
+//! look at what goes or moves on in the same plan: there the order of steps suffices. Nor at other scopes: what these still need is
+//! known before ([`crate::ready::Facts`]).
+
+use super::{Blocked, Change, Planner, ScopePlan, Step};
+use crate::store::Row;
+use reconciled_provider::{ManifestKey, Resource, ResourceId};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Keeps what is to go and is still stood on. True where there was such a thing: that may stand on something in its turn.
+pub(super) fn keep(planner: &Planner<'_>, out: &mut ScopePlan) -> bool {
+    let goes = |step: &Step| step.change == Change::Delete && step.blocked.is_none();
+    let has_edges = |row: &Row| !row.tracked.after.is_empty();
+    if !planner.input.memory.rows.iter().any(has_edges) || !out.steps.iter().any(goes) {
+        return false;
+    }
+    let needed = needed(planner, out);
+    let mut is_kept = false;
+    for step in out.steps.iter_mut().filter(|step| goes(step) && !is_replaced(planner, &step.id)) {
+        let Some(on) = step.work.was.as_ref().map(|row| row.manifest.clone()) else { continue };
+        let Some(by) = needed.get(&on) else { continue };
+        let blocked = Blocked::Dependant { on, by: ManifestKey::clone(by), is_declared: false };
+        out.conditions.push(blocked.condition(step));
+        step.blocked = Some(blocked);
+        is_kept = true;
+    }
+    is_kept
+}
+
+/// True where something that is declared takes its place: that is what its name means from then on, and what stands on it may wait
+/// for just that.
+fn is_replaced(planner: &Planner<'_>, id: &ResourceId) -> bool {
+    let input = planner.input;
+    let of_declared = || input.effective.iter().filter_map(|one| input.provider.slot(&one.id)).collect();
+    let slots = planner.slots.get_or_init(of_declared);
+    input.provider.slot(id).is_some_and(|slot| slot.clashing().any(|other| slots.contains(&other)))
+}
+
+/// Manifests that nobody declares any more and that something here stands on which stays as it is, each with one that does.
+fn needed<'a>(planner: &Planner<'a>, out: &ScopePlan) -> BTreeMap<&'a ManifestKey, &'a ManifestKey> {
+    // What was changed by hand is declared as it was, and stands on what it is declared to.
+    let is_stopped = |step: &&Step| step.change.writes() && step.blocked.is_some() && !step.reason.is_heal();
+    let stopped: BTreeSet<&ResourceId> = out.steps.iter().filter(is_stopped).map(|step| &step.id).collect();
+    let goes = out.steps.iter().filter(|step| step.blocked.is_none()).map(|step| &step.id);
+    let gone: BTreeSet<&ResourceId> = goes.chain(out.lapsed.iter().map(|row| &row.tracked.id)).collect();
+    let stays = |row: &&Row| match planner.effective.get(&row.tracked.id) {
+        Some(declared) => stopped.contains(&row.tracked.id) || is_left_out(planner, declared, row),
+        None => !gone.contains(&row.tracked.id),
+    };
+    let rows: &'a [Row] = &planner.input.memory.rows;
+    let edges =
+        rows.iter().filter(stays).flat_map(|row| row.tracked.after.iter().map(move |on| (on, &row.manifest)));
+    edges.filter(|(on, _)| planner.declared(on).is_none()).collect()
+}
+
+/// True for what is declared otherwise than it was applied, and stays so since it is not chosen.
+fn is_left_out(planner: &Planner<'_>, declared: &Resource, row: &Row) -> bool {
+    let is_chosen =
+        || planner.input.selection.is_all() || planner.is_selected(declared, &planner.address(declared));
+    declared.spec.template() != row.template && !is_chosen()
+}
