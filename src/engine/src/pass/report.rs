@@ -113,9 +113,18 @@ impl ScopeReport {
     /// True when something here waits for another resource, whatever else here waits for a person; what another place hides may be
     /// hidden no more once something moved there. What was refused is not tried again because others move.
     pub fn waits(&self) -> bool {
+        self.waits_for(|told| told.kind == ConditionKind::Waiting || *told.reason == *STILL_HIDES)
+    }
+
+    /// The same, but for what may have to wait for a person: it comes to rest by itself.
+    pub fn goes_on(&self) -> bool {
+        self.waits_for(|told| told.kind == ConditionKind::Waiting)
+    }
+
+    fn waits_for(&self, is_so: impl Fn(&Condition) -> bool) -> bool {
         self.error.is_none()
             && matches!(self.state, ScopeState::Idle | ScopeState::Suspended(_) | ScopeState::Stalled)
-            && self.conditions.iter().any(|c| c.kind == ConditionKind::Waiting || *c.reason == *STILL_HIDES)
+            && self.conditions.iter().any(is_so)
     }
 }
 

@@ -299,13 +299,13 @@ pub fn plan(input: &ScopeInput<'_>) -> ScopePlan {
     unanswered::stay_open(&planner, &mut out);
     order::wait_for_each_other(input, &mut out.steps, &mut out.conditions);
     // What stays for others may be in the way, and may itself stand on something.
-    while needed::keep(&planner, &mut out) {
-        order::wait_for_each_other(input, &mut out.steps, &mut out.conditions);
-    }
+    needed::keep(&planner, &mut out);
     // Whatever else keeps what all are in keeps them.
     order::wait_for_holder(&planner, &mut out);
     prune::keep_what_holds_others(&planner, &mut out);
     prune::keep_what_would_be_hidden(&planner, &mut out);
+    // What stays only now may stand on something, too.
+    needed::keep(&planner, &mut out);
     place::doubt(&planner, &mut out);
     order::sort(input, &mut out.steps);
     out.exclusive = exclusive::of(&planner, &out);

@@ -1,17 +1,24 @@
 //! What is deleted in its turn, and stays while something of its scope that stands on it does.
 //!
-//! Guarantees: a deletion that nothing else keeps waits where what depends on it is stopped, is not chosen, or waits itself, be it for
-//! what this very plan makes: that may fail, and whatever comes between both would leave it without either. It deliberately does not
+//! Guarantees: a deletion that nothing else keeps waits where what depends on it stays as it is: stopped, not chosen, in error, or waiting
+//! itself, be it for what this very plan makes: that may fail, and whatever comes between both would leave it without either. It deliberately does not
 //! look at what goes or moves on in the same plan: there the order of steps suffices. Nor at other scopes: what these still need is
 //! known before ([`crate::ready::Facts`]).
 
-use super::{Blocked, Change, Planner, ScopePlan, Step};
+use super::{Blocked, Change, Planner, ScopePlan, Step, order};
 use crate::store::Row;
 use reconciled_provider::{ManifestKey, Resource, ResourceId};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Keeps what is to go and is still stood on. True where there was such a thing: that may stand on something in its turn.
-pub(super) fn keep(planner: &Planner<'_>, out: &mut ScopePlan) -> bool {
+/// Keeps what is to go and is still stood on, what that stands on in its turn, and what would take the place of either.
+pub(super) fn keep(planner: &Planner<'_>, out: &mut ScopePlan) {
+    while keep_once(planner, out) {
+        order::wait_for_each_other(planner.input, &mut out.steps, &mut out.conditions);
+    }
+}
+
+/// True where there was something to be kept.
+fn keep_once(planner: &Planner<'_>, out: &mut ScopePlan) -> bool {
     let goes = |step: &Step| step.change == Change::Delete && step.blocked.is_none();
     let has_edges = |row: &Row| !row.tracked.after.is_empty();
     if !planner.input.memory.rows.iter().any(has_edges) || !out.steps.iter().any(goes) {
@@ -46,19 +53,20 @@ fn needed<'a>(planner: &Planner<'a>, out: &ScopePlan) -> BTreeMap<&'a ManifestKe
     let stopped: BTreeSet<&ResourceId> = out.steps.iter().filter(is_stopped).map(|step| &step.id).collect();
     let goes = out.steps.iter().filter(|step| step.blocked.is_none()).map(|step| &step.id);
     let gone: BTreeSet<&ResourceId> = goes.chain(out.lapsed.iter().map(|row| &row.tracked.id)).collect();
+    // Be it that it is not chosen, cannot be planned, or is another owner's by now: what is declared otherwise, and neither written nor
+    // found to be so, is as it was.
+    let written = out.steps.iter().filter(|step| step.change.writes() && step.blocked.is_none());
+    let refreshed = out.refreshed.iter().map(|row| &row.tracked.id);
+    let moves_on: BTreeSet<&ResourceId> = written.map(|step| &step.id).chain(refreshed).collect();
+    let is_as_it_was = |declared: &Resource, row: &Row| {
+        declared.spec.template() != row.template && !moves_on.contains(&row.tracked.id)
+    };
     let stays = |row: &&Row| match planner.effective.get(&row.tracked.id) {
-        Some(declared) => stopped.contains(&row.tracked.id) || is_left_out(planner, declared, row),
+        Some(declared) => stopped.contains(&row.tracked.id) || is_as_it_was(declared, row),
         None => !gone.contains(&row.tracked.id),
     };
     let rows: &'a [Row] = &planner.input.memory.rows;
     let edges =
         rows.iter().filter(stays).flat_map(|row| row.tracked.after.iter().map(move |on| (on, &row.manifest)));
     edges.filter(|(on, _)| planner.declared(on).is_none()).collect()
-}
-
-/// True for what is declared otherwise than it was applied, and stays so since it is not chosen.
-fn is_left_out(planner: &Planner<'_>, declared: &Resource, row: &Row) -> bool {
-    let is_chosen =
-        || planner.input.selection.is_all() || planner.is_selected(declared, &planner.address(declared));
-    declared.spec.template() != row.template && !is_chosen()
 }

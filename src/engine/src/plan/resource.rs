@@ -115,7 +115,7 @@ impl Planner<'_> {
     }
 
     /// What several declare is chosen by each of them, and what is claimed by whoever claims it.
-    pub(super) fn is_selected(&self, desired: &Resource, address: &Address) -> bool {
+    fn is_selected(&self, desired: &Resource, address: &Address) -> bool {
         self.selects(address, self.manifest(desired))
             || self.declarers(desired).iter().any(|(address, manifest)| self.selects(address, Some(manifest)))
             || self

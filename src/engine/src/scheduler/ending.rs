@@ -80,7 +80,8 @@ impl Scheduler {
                 state.asked.insert(scope.clone());
             }
             // What a person asked for goes on until it comes to rest, or fails: then it takes another word.
-            let goes_on = matches!(report.state, ScopeState::DueNow | ScopeState::DueAt(_)) || report.waits();
+            let goes_on =
+                matches!(report.state, ScopeState::DueNow | ScopeState::DueAt(_)) || report.goes_on();
             let failed = report.error.as_ref().is_some_and(|error| !is_usual(error.kind));
             if goes_on && !failed && run.by_person.contains(scope) {
                 state.by_person.insert(scope.clone());

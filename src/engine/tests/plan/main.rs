@@ -241,6 +241,7 @@ scenarios! {
         what_something_that_stays_stands_on_stays_too,
         what_something_that_is_not_chosen_stands_on_stays,
         what_waits_for_something_that_is_made_keeps_what_it_stands_on,
+        what_something_that_is_anothers_by_now_stands_on_stays,
         what_waits_for_something_that_is_suspended_keeps_what_it_stands_on,
         what_is_declared_elsewhere_by_now_stays_until_that_is_ready,
         what_is_declared_elsewhere_by_now_stays_for_who_was_not_written_since,
