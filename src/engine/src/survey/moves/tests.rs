@@ -73,16 +73,7 @@ fn moves_beside(
     source: SourceState,
     aside: BTreeSet<(Scope, ResourceId)>,
 ) -> (Moves, (Vec<String>, Vec<String>)) {
-    let meta = ManifestMeta {
-        key: key("new"),
-        address: Address::of(&key("new"), None),
-        file: "f.yaml".into(),
-        line: 1,
-        content: Hash::default(),
-        labels: BTreeMap::new(),
-        after: [].into(),
-        moved_from: Some(from.parse().unwrap()),
-    };
+    let meta = meta("new", Some(from));
     let scope = Scope::new("toy", "new");
     let resource = Resource {
         id: "new".into(),
@@ -104,6 +95,20 @@ fn moves_beside(
     (moves, found)
 }
 
+/// A manifest that declares `Thing/NAME`.
+fn meta(name: &str, from: Option<&str>) -> ManifestMeta {
+    ManifestMeta {
+        key: key(name),
+        address: Address::of(&key(name), None),
+        file: "f.yaml".into(),
+        line: 1,
+        content: Hash::default(),
+        labels: BTreeMap::new(),
+        after: [].into(),
+        moved_from: from.map(|from| from.parse().unwrap()),
+    }
+}
+
 /// What is moved and what is told where a rollback keeps `old`, and what is tracked is `new`, moved from `from` by
 /// the newest revision.
 fn check_back(from: Option<&str>, memory: (Scope, ScopeMemory)) -> (Vec<String>, Vec<String>) {
@@ -117,16 +122,6 @@ fn check_kept(
     declared: &[&str],
     kept: &[&str],
 ) -> (Vec<String>, Vec<String>) {
-    let meta = |name: &str, from: Option<&str>| ManifestMeta {
-        key: key(name),
-        address: Address::of(&key(name), None),
-        file: "f.yaml".into(),
-        line: 1,
-        content: Hash::default(),
-        labels: BTreeMap::new(),
-        after: [].into(),
-        moved_from: from.map(|from| from.parse().unwrap()),
-    };
     let resource = |name: &&str| {
         let scope = Scope::new("toy", *name);
         let resource = Resource {
@@ -269,16 +264,7 @@ fn moves_where(
 ) -> (Moves, (Vec<String>, Vec<String>)) {
     let mut desired = Desired { sources: [("s".into(), whole())].into(), ..Desired::default() };
     for (index, (name, from)) in declared.iter().enumerate() {
-        desired.manifests.push(ManifestMeta {
-            key: key(name),
-            address: Address::of(&key(name), None),
-            file: "f.yaml".into(),
-            line: index as u32 + 1,
-            content: Hash::default(),
-            labels: BTreeMap::new(),
-            after: [].into(),
-            moved_from: from.map(|from| from.parse().unwrap()),
-        });
+        desired.manifests.push(ManifestMeta { line: index as u32 + 1, ..meta(name, *from) });
         let scope = Scope::new("toy", *name);
         let resource = Resource {
             id: (*name).into(),
@@ -487,16 +473,6 @@ fn what_cannot_be_read_of_another_source_holds_no_new_thing_unless_both_are_of_o
 fn what_a_row_was_called_before_is_remembered_and_goes_along() {
     let scope = Scope::new("toy", "new");
     let mut memories: BTreeMap<Scope, ScopeMemory> = [memory(row("old"))].into();
-    let meta = |name: &str, from: Option<&str>| ManifestMeta {
-        key: key(name),
-        address: Address::of(&key(name), None),
-        file: "f.yaml".into(),
-        line: 1,
-        content: Hash::default(),
-        labels: BTreeMap::new(),
-        after: [].into(),
-        moved_from: from.map(|from| from.parse().unwrap()),
-    };
     let resource = Resource {
         id: "new".into(),
         scope: scope.clone().into(),
