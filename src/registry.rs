@@ -2,8 +2,10 @@
 
 mod certificates;
 mod dns;
+mod entry;
 mod handover;
 mod host;
+mod known;
 mod marks;
 mod place;
 #[cfg(test)]
@@ -13,107 +15,15 @@ mod verify;
 
 pub use certificates::entry_for;
 pub use host::serve_host;
+pub use known::{Type, kinds, needs_id, samples, types};
 pub use reconciled_dns::foreign::Taken;
 pub use terraform::serve_plugin;
 
-use crate::config::{Config, ProviderEntry, SecretPlace};
+use crate::config::{Config, ProviderEntry};
 use bytes::Bytes;
-use reconciled_certificates as authority;
-use reconciled_dns::{
-    endpoint,
-    family::Options,
-    ownership::{Naming, Ownership, TxtMarks},
-    served::Verify,
-};
-use reconciled_provider::{
-    Cx, Error, Found, Kind, Kinds, ManifestKey, Node, Observer, Problem, Provider, ProviderInfo, ResourceId,
-    SecretRef, SourceFile, problem::did_you_mean, yaml::NodeValue,
-};
-use serde::de::DeserializeOwned;
-use std::sync::{Arc, LazyLock};
-
-/// What is known of a provider type before anything is configured.
-pub struct Type {
-    /// Value of `type`.
-    pub name: &'static str,
-    /// Its kinds.
-    pub kinds: Arc<Kinds>,
-    /// Its capabilities.
-    pub info: &'static ProviderInfo,
-}
-
-/// Every provider type in this binary. Schemas that one reading of manifests has worked out are there for the next.
-pub fn types() -> &'static [Type] {
-    static ALL: LazyLock<Vec<Type>> = LazyLock::new(all);
-    &ALL
-}
-
-fn all() -> Vec<Type> {
-    let dns = Arc::new(reconciled_dns::kind::kinds());
-    vec![
-        Type { name: "powerdns", kinds: dns.clone(), info: &reconciled_dns::powerdns::INFO },
-        Type { name: "rfc2136", kinds: dns.clone(), info: &reconciled_dns::rfc2136::INFO },
-        Type { name: "cloudflare", kinds: dns.clone(), info: &reconciled_dns::cloudflare::INFO },
-        Type { name: "route53", kinds: dns.clone(), info: &reconciled_dns::route53::INFO },
-        Type { name: "webhook", kinds: dns.clone(), info: &reconciled_dns::webhook::INFO },
-        Type { name: "zonefile", kinds: dns, info: &reconciled_dns::zonefile::INFO },
-        Type {
-            name: "host",
-            kinds: Arc::new(reconciled_local::kind::kinds()),
-            info: &reconciled_local::INFO,
-        },
-        Type {
-            name: "certificates",
-            kinds: Arc::new(reconciled_certificates::kind::kinds()),
-            info: &reconciled_certificates::INFO,
-        },
-        Type {
-            name: "terraform",
-            kinds: Arc::new(reconciled_cloud::kind::static_kinds()),
-            info: &reconciled_cloud::INFO,
-        },
-    ]
-}
-
-/// Every kind in this binary, once.
-pub fn kinds() -> Kinds {
-    let mut all = Kinds::default();
-    for kind in types().iter().flat_map(|t| t.kinds.0.iter()) {
-        if !all.0.iter().any(|k| k.name == kind.name && k.api_versions == kind.api_versions) {
-            all.0.push(kind.clone());
-        }
-    }
-    all
-}
-
-/// One observer for each type, for checking manifests where nothing is configured. They never reach a remote.
-pub fn samples() -> Vec<(&'static str, Arc<dyn Observer>)> {
-    let zonefile = reconciled_dns::zonefile::sample("zonefile").map(|observer| ("zonefile", observer));
-    let others = [
-        ("host", reconciled_local::sample("host")),
-        ("certificates", reconciled_certificates::sample("certificates")),
-        ("terraform", reconciled_cloud::sample("terraform")),
-    ];
-    zonefile.into_iter().chain(others).collect()
-}
-
-/// True for what nothing but the id that its remote gave it leads to, once nobody remembers it. What is only read is read again
-/// by its declaration.
-pub fn needs_id(manifest: &ManifestKey, id: &ResourceId) -> bool {
-    let is_group = |version: &Arc<str>| version.split('/').next() == Some(manifest.group());
-    let is_its = |kind: &Kind| *kind.name == *manifest.kind() && kind.api_versions.iter().any(is_group);
-    let knows = |one: &&Type| one.name != reconciled_cloud::INFO.type_name && one.kinds.0.iter().any(is_its);
-    match types().iter().find(knows) {
-        Some(one) => !one.info.finds_untracked(),
-        // What is claimed is of no kind.
-        None if manifest.group().is_empty() => false,
-        // Only entries of this type tell kinds that no type knows by itself.
-        None => {
-            let terraform = reconciled_cloud::sample("terraform");
-            !terraform.info().finds_untracked() && !terraform.only_reads(id)
-        }
-    }
-}
+use reconciled_dns::family::Options;
+use reconciled_provider::{Cx, Error, Found, Problem, Provider, SourceFile};
+use std::sync::Arc;
 
 /// Programs whose files can be imported, with the word for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -211,82 +121,6 @@ pub fn groups(entry: &ProviderEntry) -> Vec<Arc<str>> {
     }
 }
 
-/// Decodes what of an entry is its backend's. `taken` are the keys that are read apart, such as those of secrets: they and the keys of
-/// every entry are known as well.
-fn decode<T: DeserializeOwned>(
-    entry: &ProviderEntry,
-    rest: &Node,
-    taken: &[&str],
-) -> (Option<T>, Vec<Problem>) {
-    let (value, mut problems) = rest.decode(&entry.file);
-    let others: Vec<&str> = taken.iter().copied().chain(ProviderEntry::COMMON).collect();
-    for (key, _) in rest.entries() {
-        let Some(word) = key.as_str() else { continue };
-        let unknown = format!("unknown field `{word}`");
-        let is_here = |problem: &&mut Problem| {
-            let place = problem.place.as_ref();
-            problem.message == unknown
-                && place.is_some_and(|place| (place.line, place.column) == (key.span.line, key.span.column))
-        };
-        let Some(problem) = problems.iter_mut().find(is_here) else { continue };
-        let hint = problem.hint.take().unwrap_or_default();
-        let near = hint.strip_prefix("did you mean `").and_then(|near| near.strip_suffix("`?"));
-        let known = hint.strip_prefix("known fields: ").unwrap_or_default();
-        let meant = did_you_mean(word, near.into_iter().chain(others.iter().copied()));
-        problem.hint = Some(match meant {
-            Some(meant) => format!("did you mean `{meant}`?"),
-            None => {
-                let known = known.split(", ").filter(|known| !known.is_empty());
-                let more = others.iter().copied().filter(|other| !["name", "type"].contains(other));
-                let mut all: Vec<&str> = Vec::new();
-                known.chain(more).for_each(|key| {
-                    if !all.contains(&key) {
-                        all.push(key);
-                    }
-                });
-                format!("known fields: {}", all.join(", "))
-            }
-        });
-        // What stands there may be the secret itself.
-        if meant.is_some_and(|meant| taken.contains(&meant)) {
-            problem.source_line = None;
-        }
-    }
-    Problem::hide_lines(&mut problems);
-    (value, problems)
-}
-
-fn take(node: &mut Node, key: &str) -> Option<Node> {
-    let NodeValue::Map(entries) = &mut node.value else { return None };
-    let index = entries.iter().position(|(k, _)| k.as_str() == Some(key))?;
-    Some(entries.remove(index).1)
-}
-
-fn secret(
-    entry: &ProviderEntry,
-    node: Option<Node>,
-    key: &str,
-    problems: &mut Vec<Problem>,
-) -> Option<SecretRef> {
-    let Some(node) = node else {
-        let message = format!("`{}` needs `{key}`", entry.name);
-        problems.push(
-            Problem::error(message)
-                .at(&entry.file, entry.span)
-                .hint(format!("write {key}: {{file: /path/of/the/secret}}")),
-        );
-        return None;
-    };
-    let (place, found) = node.decode::<SecretPlace>(&entry.file);
-    problems.extend(found);
-    place.map(|place| place.0)
-}
-
-fn at_entry(entry: &ProviderEntry, error: &Error) -> Vec<Problem> {
-    let problem = Problem::error(format!("`{}`: {}", entry.name, error.chain())).at(&entry.file, entry.span);
-    vec![problem.hint_if(error.hint.as_deref())]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -305,23 +139,6 @@ mod tests {
     fn refuse(text: &str, part: &str) {
         let shown = problems(text);
         assert!(shown.contains(part) && shown.contains("config.yaml:2:"), "{text}\n{shown}");
-    }
-
-    #[test]
-    fn what_its_key_or_a_list_leads_to_needs_no_id() {
-        let check = |group: &str, kind: &str, id: &str, expect: bool| {
-            let manifest = ManifestKey::new("infra", group, kind, "", "a");
-            assert_eq!(needs_id(&manifest, &id.into()), expect, "{group} {kind}");
-        };
-        check("dns", "Zone", "www.a.example./A", false);
-        check("externaldns.k8s.io", "DNSEndpoint", "www.a.example./A", false);
-        check("cert", "Certificate", "a", false);
-        check("cert-manager.io", "Certificate", "a", false);
-        check("local", "File", "/etc/motd", false);
-        check("", "Claim", "a.example./TXT", false);
-        check("aws", "SqsQueue", "aws_sqs_queue.a", true);
-        check("terraform", "Resource", "aws_sqs_queue.a", true);
-        check("terraform", "Data", "data.aws_caller_identity.a", false);
     }
 
     #[test]

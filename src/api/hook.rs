@@ -1,31 +1,18 @@
-//! Webhooks: a forge says that somebody pushed, and the source is looked at.
+//! Webhooks: by which path and secret a forge says that somebody pushed.
 //!
-//! Guarantees: nothing of what is sent is used, or even parsed; it wakes a poll, and a poll decides. Whoever does
-//! not know path and secret gets the same answer to everything. Saying it again is harmless: polls are coalesced.
+//! Guarantees: whoever does not know the secret does not know the path.
 
-use super::{answer::Refused, caller::received, signature::is_signed};
 use crate::{
     config::{Forge, SourceConfig, Webhook, describe_secret},
-    daemon::Daemon,
     failure::Failure,
 };
-use axum::{
-    body::to_bytes,
-    extract::{Request, State},
-    http::{StatusCode, Uri},
-    response::{IntoResponse, Response},
-};
 use reconciled_provider::{Secret, Secrets};
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 /// Fewest bytes of a secret. The path is made of it, and may stand in the logs of others.
 const SHORTEST: usize = 16;
-/// How long a webhook may take to arrive, after its head.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// Most bytes of what a forge sends.
-pub(super) const LIMIT: usize = 1 << 20;
 /// What every path of a webhook begins with.
-pub(super) const PREFIX: &str = "/hooks/";
+const PREFIX: &str = "/hooks/";
 
 /// The secret of a webhook.
 ///
@@ -52,11 +39,11 @@ pub fn path_of(source: &str, secret: &Secret) -> String {
 }
 
 /// One webhook.
-struct Hook {
-    source: Arc<str>,
-    forge: Forge,
+pub(super) struct Hook {
+    pub(super) source: Arc<str>,
+    pub(super) forge: Forge,
     path: String,
-    secret: Secret,
+    pub(super) secret: Secret,
 }
 
 /// The webhooks of one configuration.
@@ -84,38 +71,10 @@ impl Hooks {
     }
 
     /// The webhook of this path, compared in constant time.
-    fn at(&self, path: &str) -> Option<&Hook> {
+    pub(super) fn at(&self, path: &str) -> Option<&Hook> {
         let asked = blake3::hash(path.as_bytes());
         self.0.iter().find(|hook| blake3::hash(hook.path.as_bytes()) == asked)
     }
-}
-
-/// Hears what is sent to a path below [`PREFIX`].
-pub(super) async fn hear(State(daemon): State<Arc<Daemon>>, request: Request) -> Response {
-    match heard(&daemon, request).await {
-        Ok(()) => (StatusCode::ACCEPTED, "ok\n").into_response(),
-        Err(refused) => refused.into_response(),
-    }
-}
-
-async fn heard(daemon: &Daemon, request: Request) -> Result<(), Refused> {
-    // Strangers shall not have it hold a body.
-    if daemon.instance().hooks.at(request.uri().path()).is_none() {
-        return Err(Refused::nowhere());
-    }
-    let (parts, body) = received(request, LIMIT, PATIENCE).await?.into_parts();
-    // Already here and of a size that was looked at.
-    let body = to_bytes(body, usize::MAX).await.unwrap_or_default();
-    let instance = daemon.instance();
-    let now = instance.session.clock.now().as_secs();
-    let path = Uri::path(&parts.uri);
-    let hook = instance.hooks.at(path);
-    let hook = hook.filter(|hook| is_signed(hook.forge, hook.secret.reveal(), &parts.headers, &body, now));
-    // Who is wrong is not told in what.
-    let hook = hook.ok_or_else(Refused::nowhere)?;
-    tracing::debug!(source = &*hook.source, "webhook");
-    instance.follower.hint(hook.source.clone());
-    Ok(())
 }
 
 #[cfg(test)]

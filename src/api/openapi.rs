@@ -4,14 +4,13 @@
 use super::{
     caller::Right,
     route::{Form, Route, SchemaOf},
-    routes,
 };
 use crate::client::Refusal;
 use schemars::{SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
 
-/// The description.
-pub fn openapi() -> Value {
+/// The description of `routes`, and of what is open to anybody.
+pub(super) fn describe(routes: &[Route]) -> Value {
     let settings = |inline| {
         SchemaSettings::draft2020_12().with(|settings| {
             settings.definitions_path = "/components/schemas".into();
@@ -23,8 +22,8 @@ pub fn openapi() -> Value {
     // One type may need less in a question than an answer says, so a question's is written where it is used.
     let mut asks = settings(true).for_deserialize().into_generator();
     let mut paths: Map<String, Value> = open();
-    for route in routes::all() {
-        let operation = operation(&route, &mut asks, &mut answers);
+    for route in routes {
+        let operation = operation(route, &mut asks, &mut answers);
         let path = paths.entry(route.path).or_insert_with(|| json!({}));
         path[route.method.as_str().to_lowercase()] = operation;
     }
@@ -143,6 +142,7 @@ fn open() -> Map<String, Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::routes;
     use std::collections::BTreeSet;
 
     /// Calls `see` with every `$ref` below `value`.
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn every_reference_leads_somewhere_and_every_operation_has_a_name_of_its_own() {
-        let whole = openapi();
+        let whole = describe(&routes::all());
         let mut count = 0;
         references(&whole, &mut |place| {
             count += 1;

@@ -1,5 +1,6 @@
 //! Who is on the other side of a connection, as the kernel says.
 
+use super::accounts::{group, group_of, user};
 use crate::config::Api;
 use std::{fs, net::SocketAddr, os::unix::fs::MetadataExt, path::Path, sync::Arc};
 use tokio::net::UnixStream;
@@ -74,47 +75,6 @@ fn groups_in(status: &str, uid: u32, gid: u32) -> Option<Vec<u32>> {
     let is_same = effective("Uid") == Some(uid) && effective("Gid") == Some(gid);
     let groups = field("Groups").filter(|_| is_same)?;
     Some(groups.split_whitespace().filter_map(|group| group.parse().ok()).collect())
-}
-
-/// A group of this host.
-pub(super) struct Group {
-    pub(super) id: u32,
-    members: Vec<String>,
-}
-
-/// The group of this name.
-pub(super) fn group(name: &str) -> Option<Group> {
-    found(|known, _| known == name)
-}
-
-/// The group of this number.
-fn group_of(id: u32) -> Option<Group> {
-    found(|_, known| known == id)
-}
-
-fn found(is_meant: impl Fn(&str, u32) -> bool) -> Option<Group> {
-    let text = fs::read_to_string("/etc/group").ok()?;
-    text.lines().find_map(|line| {
-        let mut fields = line.split(':');
-        let name = fields.next()?;
-        let id = fields.nth(1)?.parse().ok()?;
-        if !is_meant(name, id) {
-            return None;
-        }
-        let members = fields.next().unwrap_or_default().split(',').map(String::from).collect();
-        Some(Group { id, members })
-    })
-}
-
-/// The name of a user, or its number where it has none here.
-pub(super) fn user(uid: u32) -> String {
-    let text = fs::read_to_string("/etc/passwd").unwrap_or_default();
-    let name = text.lines().find_map(|line| {
-        let mut fields = line.split(':');
-        let name = fields.next()?;
-        (fields.nth(1)?.parse() == Ok(uid)).then(|| name.to_string())
-    });
-    name.unwrap_or_else(|| format!("uid {uid}"))
 }
 
 /// Who may come in.

@@ -2,8 +2,9 @@
 
 use super::{
     answer::{Answer, Refused},
-    caller::{self, Gate},
+    caller::{self, Gate, Patience},
     metrics, open,
+    openapi::describe,
     peer::{Door, Peer},
     route::{All, Asking, Route, Telling, asked, bytes, said, told},
 };
@@ -30,13 +31,20 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use reconciled_engine::survey::Surveyor;
-use std::{collections::BTreeMap, path::Path, sync::Arc};
+use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
 use tokio::sync::{Semaphore, mpsc};
 
 /// Largest request that only says what is wanted.
 const USUAL: usize = 1 << 20;
 /// Largest request that carries something: a tree of the largest size a source may have, in base64.
 const LARGEST: usize = 96 << 20;
+
+/// Large requests at a time on the socket: plans of pushes wait for each other.
+const SOCKET_AT_ONCE: usize = 4;
+/// The same at the address.
+const ADDRESS_AT_ONCE: usize = 2;
+/// How long a request may take to arrive, after its head.
+const PATIENCE: Patience = Patience { usual: Duration::from_secs(30), large: Duration::from_secs(300) };
 
 /// Every question that needs to be known who asks.
 pub(super) fn all() -> Vec<Route> {
@@ -84,7 +92,7 @@ const JSON: &str = "application/json";
 
 /// What is answered on the unix socket.
 pub(super) fn for_socket(daemon: Arc<Daemon>, door: Door) -> Router {
-    gated(super::SOCKET_AT_ONCE)
+    gated(SOCKET_AT_ONCE)
         .layer(middleware::from_fn_with_state(door, caller::of_socket))
         .merge(open::router())
         .with_state(daemon)
@@ -92,7 +100,7 @@ pub(super) fn for_socket(daemon: Arc<Daemon>, door: Door) -> Router {
 
 /// What is answered at an address.
 pub(super) fn for_address(daemon: Arc<Daemon>) -> Router {
-    gated(super::ADDRESS_AT_ONCE)
+    gated(ADDRESS_AT_ONCE)
         .layer(middleware::from_fn_with_state(daemon.clone(), caller::of_token))
         .merge(open::router())
         .merge(open::webhooks())
@@ -105,8 +113,8 @@ fn gated(at_once: usize) -> Router<Arc<Daemon>> {
     let mut router = Router::new();
     for route in all() {
         let (limit, patience) = match route.is_large {
-            true => (LARGEST, super::PATIENCE.large),
-            false => (USUAL, super::PATIENCE.usual),
+            true => (LARGEST, PATIENCE.large),
+            false => (USUAL, PATIENCE.usual),
         };
         let gate = Gate { needs: route.needs, limit, patience, room: route.is_large.then(|| room.clone()) };
         let service = route
@@ -404,6 +412,6 @@ async fn backup(daemon: Arc<Daemon>) -> Answer<Response> {
 }
 
 async fn openapi(_: Arc<Daemon>) -> Answer<Response> {
-    let text = super::openapi().to_string();
+    let text = describe(&all()).to_string();
     Ok(([(header::CONTENT_TYPE, JSON)], text).into_response())
 }

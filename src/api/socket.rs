@@ -1,6 +1,7 @@
 //! Where the daemon listens: one unix socket, mode 0660 for a group, else 0600; and an address, where one is
 //! configured.
 
+use super::accounts::{group, no_group};
 use crate::{config::Api, failure::Failure};
 use std::{
     fs,
@@ -83,7 +84,7 @@ pub const BARRED: &str = "name a place that they may enter as `api.socket`, such
 /// Access control lists are not looked at; a directory that is not there yet is made so that everybody may enter.
 pub fn barred(api: &Api) -> Option<String> {
     let name = api.group.as_deref()?;
-    let group = super::peer::group(name)?.id;
+    let group = group(name)?.id;
     let is_shut = |folder: &&Path| {
         let Ok(found) = fs::metadata(folder) else { return false };
         let bits = if found.gid() == group { found.mode() >> 3 } else { found.mode() };
@@ -155,8 +156,8 @@ impl Socket {
 
 fn allow(path: &Path, group: Option<&str>) -> Result<(), Failure> {
     if let Some(name) = group {
-        let gid = super::peer::group(name).ok_or_else(|| {
-            let (text, hint) = super::no_group(name);
+        let gid = self::group(name).ok_or_else(|| {
+            let (text, hint) = no_group(name);
             Failure::hinted(text, hint)
         })?;
         chown(path, None, Some(gid.id)).map_err(|error| {

@@ -1,6 +1,11 @@
 //! `adopt`: a person's consent to take over what exists and differs, bound to what was shown.
 
-use super::{Args, Exit, Host, Out, answer::AnswerArgs, apply::actor, backup::consent, plan::tell_warnings};
+use super::{
+    Args, Exit, Out,
+    answer::AnswerArgs,
+    host::{Host, tell_warnings},
+    person::{actor, consent},
+};
 use crate::{
     config::Environment,
     failure::Failure,

@@ -1,41 +1,62 @@
 //! `apply`: shows the plan, asks, and carries it out; where the world moved meanwhile, what is planned anew then.
 
 use super::{
-    Args, Exit, Host, Out,
-    args::{ApplyArgs, Format},
+    Args, Exit, Out,
+    args::{Format, SelectionArgs, timeout},
+    confirm::Confirm,
     ended::Ended,
-    host, interrupt,
-    plan::{PlanFile, ask, tell_problems, tell_warnings},
+    host::{self, Host, tell_warnings},
+    interrupt,
+    person::actor,
+    plan_file::PlanFile,
     through,
 };
 use crate::{
-    api,
     config::{Environment, Period},
     consent,
     failure::Failure,
     operation::{
         Form, document, look_and_load,
-        plan::{Condition, ConditionKind as Kind, Document, GuardDomain, State},
+        plan::{Document, State},
         unmatched,
     },
-    render::plan::{TextOptions, markdown, text},
     session::{Outlook, Session, Writing},
     store::{DegradedEntry, Parts},
-    text::{short_digest, time::rfc3339},
+    text::short_digest,
 };
+use clap::Args as ClapArgs;
 use reconciled_engine::{
     BY_PERSON, HealthState, Store, WINDOW_CLOSED, Write,
     pass::{Converge, Outcomes, Patience, ScopeReport, ScopeState},
     store::{Approval, ConditionKind},
     survey::{ByPerson, Domain, Survey, SurveyOptions, Wanted},
 };
-use std::{collections::BTreeSet, mem, time::Duration};
+use std::{collections::BTreeSet, mem, path::PathBuf, time::Duration};
 
 /// How long is waited where it ends with an error anyway.
 const SOON: Duration = Duration::from_secs(30);
 
 /// Resources that do not do their work and are named at the end.
 const NAMED: usize = 10;
+
+/// Arguments of `apply`.
+#[derive(Clone, Debug, Default, ClapArgs)]
+pub struct ApplyArgs {
+    /// A plan written by `plan --out`: applied if planning again comes to the same, and approved by that
+    #[arg(value_name = "PLANFILE", conflicts_with_all = ["source", "dir", "rev", "target", "selector"])]
+    pub planfile: Option<PathBuf>,
+    #[command(flatten)]
+    pub selection: SelectionArgs,
+    /// Do not ask; what is held stays held
+    #[arg(short, long)]
+    pub yes: bool,
+    /// Form of output
+    #[arg(short, long, value_enum, default_value_t)]
+    pub output: Format,
+    /// How long to wait for what is on its way
+    #[arg(long, value_name = "DURATION", default_value = "5m")]
+    pub timeout: String,
+}
 
 /// Runs the verb.
 pub(super) async fn run(
@@ -44,10 +65,7 @@ pub(super) async fn run(
     environment: Environment,
     out: &mut Out,
 ) -> Result<Exit, Failure> {
-    let timeout: Period = apply
-        .timeout
-        .parse()
-        .map_err(|_| Failure::hinted(format!("`{}` is no duration", apply.timeout), "write 30s, 5m or 1h"))?;
+    let timeout = timeout(&apply.timeout)?;
     if !apply.yes && !out.interactive && apply.planfile.is_none() {
         return Err(Failure::hinted(
             "there is nobody to ask: no terminal",
@@ -55,15 +73,15 @@ pub(super) async fn run(
         ));
     }
     let planfile = apply.planfile.as_deref().map(PlanFile::read).transpose()?;
-    let selection =
-        planfile.as_ref().map_or_else(|| apply.selection.clone(), |file| file.selection.arguments());
+    let selection = planfile.as_ref().map_or_else(|| apply.selection.clone(), PlanFile::arguments);
+    let confirm = Confirm { output: apply.output, asks: !apply.yes && planfile.is_none() };
     if let Host::Daemon(client) = Host::look(args, &environment, out).await? {
-        return through::apply(&client, apply, &selection, planfile.as_ref(), timeout, out).await;
+        return through::apply(&client, confirm, &selection, planfile.as_ref(), timeout, out).await;
     }
     let actor = actor(&environment);
     let session = Session::open_to_write(args.config.as_deref(), environment).await?;
     tell_warnings(&session, out);
-    let ask = ask(&selection)?;
+    let ask = selection.ask()?;
     let writing = session.writer().await?;
     let options = SurveyOptions {
         selection: ask.selection.clone(),
@@ -79,7 +97,7 @@ pub(super) async fn run(
     let (mut outlook, glance) = out.during("reading sources", &session, looking).await?;
     let sources = outlook.snapshots.iter().map(|one| (one.name.to_string(), one.label.to_string()));
     out.talk(&host::alone(&session.config, &sources.collect::<Vec<_>>()));
-    tell_problems(&outlook, out);
+    outlook.messages().iter().for_each(|message| out.talk(message));
     let planning = session.surveyor.survey_from(&*writing.db, &outlook.desired, glance, &options);
     let mut survey = out.during("planning", &session, planning).await?;
     // As text, problems were told above, with their lines.
@@ -92,7 +110,7 @@ pub(super) async fn run(
     consent::lay_over(sources, reader, &outlook, &mut survey, session.clock.now()).await?;
     let mut plan = document(&session, &survey, &outlook, &form);
     if let Some(file) = &planfile {
-        same(&file.plan, &plan)?;
+        file.still_holds(&plan)?;
         approve(&session, &writing, &mut survey, &actor).await?;
         plan = document(&session, &survey, &outlook, &form);
     }
@@ -100,7 +118,7 @@ pub(super) async fn run(
     nothing.iter().for_each(|one| out.talk(&one.warning()));
     // Where something could not even be read there is an error to report, and what was written is to be seen.
     let timeout = if plan.failures.is_empty() { timeout } else { Period(timeout.0.min(SOON)) };
-    if !consents(&plan, apply, session.clock.now() + timeout.0, out) {
+    if !confirm.consents(&plan, session.clock.now() + timeout.0, out) {
         writing.db.close().await;
         return Ok(Exit::Error);
     }
@@ -118,41 +136,6 @@ pub(super) async fn run(
     // plan it; the rest comes to its end as ever: it may be a process of its own.
     mem::forget((outlook.desired, session.parsed(), writing.db.clone()));
     Ok(exit)
-}
-
-/// Shows the plan; false where a person was asked and does not want it. It is carried out `until` then.
-pub(super) fn consents(plan: &Document, apply: &ApplyArgs, until: Duration, out: &mut Out) -> bool {
-    let question = question(plan.is_pending(), &plan.conditions, until)
-        .filter(|_| !apply.yes && apply.planfile.is_none());
-    let as_text = |colour| text(plan, &TextOptions { colour, ..TextOptions::default() });
-    match apply.output {
-        Format::Text => out.data(&as_text(out.colour)),
-        Format::Markdown => out.data(&markdown(plan)),
-        // What is written is how it ended; nobody says yes to what was not shown.
-        Format::Json if question.is_some() => out.talk(&as_text(false)),
-        Format::Json => {}
-    }
-    if question.is_some_and(|question| !out.ask(question)) {
-        out.talk("nothing was changed");
-        return false;
-    }
-    true
-}
-
-/// What a person is asked before anything is written; none where nothing can be. What waits is planned anew and written once
-/// it can be: that is no part of what is shown, so it is told in the question.
-fn question(has_changes: bool, conditions: &[Condition], until: Duration) -> Option<&'static str> {
-    let last = rfc3339(until);
-    let comes = |one: &Condition| {
-        let is_in_time = one.next_try.as_ref().is_none_or(|next| *next <= last);
-        one.kind == Kind::Waiting && is_in_time
-    };
-    match (has_changes, conditions.iter().any(comes)) {
-        (true, false) => Some("Apply these changes?"),
-        (true, true) => Some("Apply these changes, and do what waits as soon as it can be done?"),
-        (false, true) => Some("Nothing is changed now; do what waits as soon as it can be done?"),
-        (false, false) => None,
-    }
 }
 
 /// What was written since `began` and does not do its work, or not yet, by the word of its remote: `Degraded` first.
@@ -231,38 +214,6 @@ async fn all_versioned(writing: &Writing, converge: &Converge) -> Result<bool, F
     Ok(converge.round.scopes.keys().all(|scope| versions.contains(scope)))
 }
 
-/// A plan file is carried out only if planning again comes to the same: the same guarded changes, by digest, and
-/// the same repairs and bookkeeping, which no digest covers.
-pub(super) fn same(before: &Document, now: &Document) -> Result<(), Failure> {
-    let (old, new) = (essence(before), essence(now));
-    if old == new {
-        return Ok(());
-    }
-    let moved: BTreeSet<String> = old.symmetric_difference(&new).map(|(what, _)| what.clone()).collect();
-    let shown: Vec<String> = moved.iter().take(5).cloned().collect();
-    let more = if moved.len() > shown.len() { ", …" } else { "" };
-    Err(Failure::hinted(
-        format!("the plan no longer holds: {}{more} changed since it was made", shown.join(", ")),
-        "look again: reconciled plan --out FILE",
-    ))
-}
-
-/// What a plan comes to: each domain with its digest, each change with what it does and which fields differ.
-fn essence(plan: &Document) -> BTreeSet<(String, String)> {
-    let digests = |domain: &GuardDomain| {
-        let later = domain.foreseen.as_ref().map(|foreseen| format!("later {}", foreseen.digest));
-        let now = domain.digest.as_ref().map(ToString::to_string);
-        let name = domain.name.to_string();
-        now.into_iter().chain(later).map(move |digest| (name.clone(), digest))
-    };
-    let domains = plan.domains.iter().flat_map(digests);
-    let changes = plan.resource_changes.iter();
-    let changes = changes.map(|c| {
-        (c.address.to_string(), format!("{} {} {:?} {:?}", c.scope, c.id, c.change.actions, c.fields))
-    });
-    domains.chain(changes).collect()
-}
-
 /// Applying a plan file is consent to what it shows.
 async fn approve(
     session: &Session,
@@ -283,15 +234,6 @@ async fn approve(
         writing.db.commit(writes).await?;
     }
     Ok(())
-}
-
-/// Who runs this, for the audit trail.
-pub(super) fn actor(environment: &Environment) -> String {
-    let name = environment
-        .var("SUDO_USER")
-        .or_else(|| environment.var("USER"))
-        .or_else(|| environment.var("LOGNAME"));
-    name.map_or_else(|| api::user(environment.uid), str::to_string)
 }
 
 fn report(
@@ -455,37 +397,4 @@ fn summary(outcomes: &Outcomes) -> String {
         summary += &format!("; {claims} claimed or given back on the way");
     }
     summary
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_person_is_asked_before_what_waits_is_written_too() {
-        let one = |kind, next_try: Option<u64>| Condition {
-            scope: "notes/one".into(),
-            id: Some("one".into()),
-            address: Some("Note/one".into()),
-            kind,
-            reason: "NotYetVisible".into(),
-            message: "waits until it is seen".into(),
-            hint: None,
-            next_try: next_try.map(|at| rfc3339(Duration::from_secs(at))),
-        };
-        let ask = |has_changes, conditions: &[Condition]| {
-            question(has_changes, conditions, Duration::from_secs(1_000))
-        };
-        let waits = "Nothing is changed now; do what waits as soon as it can be done?";
-        assert_eq!(ask(false, &[one(Kind::Waiting, None)]), Some(waits));
-        assert_eq!(ask(false, &[one(Kind::Stalled, None), one(Kind::Waiting, Some(999))]), Some(waits));
-        let both = "Apply these changes, and do what waits as soon as it can be done?";
-        assert_eq!(ask(true, &[one(Kind::Waiting, None)]), Some(both));
-        assert_eq!(ask(true, &[]), Some("Apply these changes?"));
-        // Nothing of these is written before the run ends.
-        for left in [one(Kind::Waiting, Some(1_001)), one(Kind::Stalled, None), one(Kind::Suspended, None)] {
-            assert_eq!(ask(false, &[left]), None);
-        }
-        assert_eq!(ask(false, &[]), None);
-    }
 }

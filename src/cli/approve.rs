@@ -1,6 +1,6 @@
 //! `approve`: a person's consent to one held plan, bound to its digest.
 
-use super::{Args, Exit, Host, Out, answer::AnswerArgs, apply::actor};
+use super::{Args, Exit, Out, answer::AnswerArgs, host::Host, person::actor};
 use crate::{
     config::Environment,
     failure::Failure,

@@ -1,9 +1,11 @@
 //! `backup`, `restore`, `state init`: the state as a file.
 
 use super::{
-    Args, Exit, Host, Out,
+    Args, Exit, Out,
     destination::{replaces_file, spares_own},
+    host::Host,
     interrupt,
+    person::consent,
 };
 use crate::{
     config::Environment,
@@ -191,22 +193,4 @@ pub(super) async fn state(
     }
     out.talk("now: reconciled plan");
     Ok(Exit::Good)
-}
-
-/// Asks who sits at a terminal, unless told not to; false when the answer is no. A script has said what it means.
-///
-/// Errors: somebody types and sees no question.
-pub(super) fn consent(yes: bool, question: &str, out: &mut Out) -> Result<bool, Failure> {
-    if yes || out.unattended {
-        return Ok(true);
-    }
-    if !out.interactive {
-        let hint = "add --yes, or let standard error be the terminal";
-        return Err(Failure::hinted("what is to be agreed to cannot be asked", hint));
-    }
-    let agreed = out.ask(question);
-    if !agreed {
-        out.talk("nothing was changed");
-    }
-    Ok(agreed)
 }

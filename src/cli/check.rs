@@ -2,8 +2,12 @@
 //! and never shows a secret.
 
 mod kept;
+mod report;
 
-use self::kept::upkeep;
+use self::{
+    kept::upkeep,
+    report::{Report, Verdict},
+};
 use super::{
     Args, Exit, Out,
     answer::AnswerArgs,
@@ -27,8 +31,7 @@ use crate::{
 };
 use clap::Args as ClapArgs;
 use reconciled_engine::Store;
-use reconciled_provider::{Clock, Node, Problem, Scope, SecretRef, Secrets};
-use serde::Serialize;
+use reconciled_provider::{Clock, Node, Scope, SecretRef, Secrets};
 use std::{
     collections::BTreeMap,
     fs,
@@ -50,73 +53,6 @@ pub struct CheckArgs {
     answer: AnswerArgs,
 }
 
-/// How one check came out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-enum Verdict {
-    Ok,
-    Warn,
-    Fail,
-}
-
-/// What was found so far, each told at once to people.
-struct Report<'a> {
-    out: &'a mut Out,
-    answer: AnswerArgs,
-    found: Found,
-}
-
-/// All that was looked at, for programs.
-#[derive(Default, Serialize)]
-struct Found {
-    failures: usize,
-    warnings: usize,
-    checks: Vec<Check>,
-}
-
-/// One thing that was looked at.
-#[derive(Serialize)]
-struct Check {
-    verdict: Verdict,
-    what: String,
-    text: String,
-    hint: Option<String>,
-}
-
-impl Report<'_> {
-    fn say(&mut self, verdict: Verdict, what: &str, text: &str, hint: Option<&str>) {
-        let word = match verdict {
-            Verdict::Ok => "ok",
-            Verdict::Warn => "warn",
-            Verdict::Fail => "FAIL",
-        };
-        self.found.warnings += usize::from(verdict == Verdict::Warn);
-        self.found.failures += usize::from(verdict == Verdict::Fail);
-        let hint = hint.filter(|hint| !hint.is_empty());
-        if self.answer.is_json() {
-            let (what, text, hint) = (what.to_owned(), text.to_owned(), hint.map(str::to_owned));
-            return self.found.checks.push(Check { verdict, what, text, hint });
-        }
-        // An error from a remote may have several lines.
-        let text = text.replace('\n', "\n        ");
-        self.out.say(&format!("{word:<4}  {what}: {text}"));
-        if let Some(hint) = hint {
-            self.out.say(&format!("      hint: {hint}"));
-        }
-    }
-    fn ok(&mut self, what: &str, text: &str) {
-        self.say(Verdict::Ok, what, text, None);
-    }
-    fn failure(&mut self, what: &str, failure: &Failure) {
-        self.say(Verdict::Fail, what, &failure.to_string(), failure.hint().as_deref());
-    }
-    fn problem(&mut self, problem: &Problem) {
-        let verdict = if problem.is_error() { Verdict::Fail } else { Verdict::Warn };
-        let place = problem.place.as_ref().map(|place| format!("{place}: ")).unwrap_or_default();
-        self.say(verdict, "config", &format!("{place}{}", problem.message), problem.hint.as_deref());
-    }
-}
-
 /// Runs the verb.
 pub(super) async fn run(
     args: &Args,
@@ -124,11 +60,11 @@ pub(super) async fn run(
     environment: Environment,
     out: &mut Out,
 ) -> Result<Exit, Failure> {
-    let mut report = Report { out, answer: check.answer, found: Found::default() };
+    let mut report = Report::new(out, check.answer);
     let path = config::locate(args.config.as_deref(), &environment)?;
     let (config, problems) = config::read(&path, &environment);
     problems.iter().for_each(|problem| report.problem(problem));
-    let Some(config) = config else { return end(report) };
+    let Some(config) = config else { return report.end() };
     let counts = format!(
         "{}: {}, {}, instance {}",
         path.display(),
@@ -167,18 +103,7 @@ pub(super) async fn run(
         Err(Failure::Store(_)) => {}
         Err(failure) => report.failure("config", &failure),
     }
-    end(report)
-}
-
-fn end(report: Report<'_>) -> Result<Exit, Failure> {
-    let Report { out, answer, found } = report;
-    let (failures, warnings) = (found.failures, found.warnings);
-    answer.tell(&found, out, |_, _| {})?;
-    out.talk(&match (failures, warnings) {
-        (0, 0) => "all is well".to_string(),
-        (failures, warnings) => format!("{failures} failed, {warnings} to look at"),
-    });
-    Ok(if failures > 0 { Exit::Error } else { Exit::Good })
+    report.end()
 }
 
 /// Whoever can write the configuration decides which commands run and where credentials go.

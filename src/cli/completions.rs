@@ -1,8 +1,8 @@
 //! `completions`: what a shell needs to complete commands. Needs no configuration.
 
-use super::{Args, Exit, Out};
+use super::{Exit, Out};
 use crate::failure::Failure;
-use clap::{Args as ClapArgs, CommandFactory as _};
+use clap::{Args as ClapArgs, Command};
 use clap_complete::Shell;
 
 /// Arguments of `completions`.
@@ -13,28 +13,29 @@ pub struct CompletionsArgs {
     shell: Shell,
 }
 
-/// Runs the verb.
-pub(super) fn run(completions: &CompletionsArgs, out: &mut Out) -> Result<Exit, Failure> {
-    out.data(&script(completions.shell));
+/// Runs the verb: the commands are those of `program`.
+pub(super) fn run(completions: &CompletionsArgs, program: Command, out: &mut Out) -> Result<Exit, Failure> {
+    out.data(&script(completions.shell, program));
     Ok(Exit::Good)
 }
 
-fn script(shell: Shell) -> String {
+fn script(shell: Shell, mut program: Command) -> String {
     let mut text = Vec::new();
-    clap_complete::generate(shell, &mut Args::command(), "reconciled", &mut text);
+    clap_complete::generate(shell, &mut program, "reconciled", &mut text);
     String::from_utf8_lossy(&text).into_owned()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::ValueEnum as _;
+    use crate::cli::CommandLine;
+    use clap::{CommandFactory as _, ValueEnum as _};
 
     #[test]
     fn every_shell_learns_every_verb() {
         for shell in Shell::value_variants() {
-            let text = script(*shell);
-            for verb in Args::command().get_subcommands() {
+            let text = script(*shell, CommandLine::command());
+            for verb in CommandLine::command().get_subcommands() {
                 assert!(text.contains(verb.get_name()), "{shell}: {}", verb.get_name());
             }
         }

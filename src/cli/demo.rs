@@ -3,10 +3,11 @@
 //! Every step is checked: what the tour says happened was looked for in the exit code, in what the verb said and
 //! in the zone file. It needs no root, no network, no server and no other program.
 
-use super::{Args, Exit, Out};
-use crate::{config::Environment, failure::Failure, source::scratch, telemetry::Telemetry};
-use clap::{Args as ClapArgs, Parser};
+use super::{Exit, Out};
+use crate::{config::Environment, failure::Failure, source::scratch};
+use clap::Args as ClapArgs;
 use std::{
+    ffi::OsString,
     fs,
     future::Future,
     path::{Path, PathBuf},
@@ -45,10 +46,20 @@ const FILE: &str = "dns/example.com.yaml";
 const SOUND: &str = "192.0.2.30";
 const DAMAGED: &str = "198.51.100.66";
 
-/// Runs the verb.
-pub(super) async fn run(demo: &DemoArgs, environment: Environment, out: &mut Out) -> Result<Exit, Failure> {
+/// The program: runs one command line within this process. The verb may be any, this one included, so its future has no size of its
+/// own.
+pub(super) type Program =
+    for<'a> fn(Vec<OsString>, Environment, &'a mut Out) -> Pin<Box<dyn Future<Output = Exit> + 'a>>;
+
+/// Runs the verb: the tour is one through `program`.
+pub(super) async fn run(
+    demo: &DemoArgs,
+    program: Program,
+    environment: Environment,
+    out: &mut Out,
+) -> Result<Exit, Failure> {
     let root = directory(demo, &environment)?;
-    let mut tour = Tour { root, environment, out, chapter: 0 };
+    let mut tour = Tour { root, program, environment, out, chapter: 0 };
     tour.out.record();
     tour.tell("A tour of reconciled: everything below is real and happens in one directory.");
     tour.repository()?;
@@ -83,6 +94,7 @@ fn directory(demo: &DemoArgs, environment: &Environment) -> Result<PathBuf, Fail
 /// The tour, and where it is.
 struct Tour<'a> {
     root: PathBuf,
+    program: Program,
     environment: Environment,
     out: &'a mut Out,
     chapter: u8,
@@ -197,22 +209,7 @@ impl Tour<'_> {
         let config = self.config().into_os_string();
         let words = ["reconciled".into(), "--config".into(), config].into_iter().chain(words);
         self.out.take_recorded();
-        let exit = match Args::try_parse_from(words) {
-            Ok(args) => {
-                // The verb that runs may be any, this one included: its future has no size of its own.
-                let verb: Pin<Box<dyn Future<Output = Result<Exit, Failure>> + '_>> = Box::pin(
-                    super::dispatch(&args, self.environment.clone(), Telemetry::default(), self.out),
-                );
-                verb.await.unwrap_or_else(|failure| {
-                    super::fail(&failure, self.out);
-                    Exit::Error
-                })
-            }
-            Err(error) => {
-                self.out.talk(&error.to_string());
-                Exit::Error
-            }
-        };
+        let exit = (self.program)(words.collect(), self.environment.clone(), self.out).await;
         self.out.data("");
         (exit, self.out.take_recorded())
     }
@@ -282,6 +279,7 @@ fn indent(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::within;
 
     #[tokio::test]
     async fn the_tour_comes_out_as_it_is_told() {
@@ -290,7 +288,7 @@ mod tests {
         let environment = Environment::of([]);
         let mut out = Out::new(&environment);
         let demo = DemoArgs { dir: Some(scratch.join("tour")) };
-        let exit = run(&demo, environment, &mut out).await.unwrap();
+        let exit = run(&demo, within, environment, &mut out).await.unwrap();
         assert_eq!(exit, Exit::Good);
         let said = out.take_recorded();
         assert!(said.contains("git clone infra.git work"), "{said}");
@@ -305,7 +303,9 @@ mod tests {
         let environment = Environment::of([]);
         let mut out = Out::new(&environment);
         let demo = DemoArgs { dir: Some(scratch.path().into()) };
-        assert!(run(&demo, environment, &mut out).await.unwrap_err().to_string().contains("not empty"));
+        assert!(
+            run(&demo, within, environment, &mut out).await.unwrap_err().to_string().contains("not empty")
+        );
         assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 1);
     }
 }

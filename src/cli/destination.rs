@@ -1,6 +1,6 @@
 //! Where a verb writes a file that a person names: in place of nothing that this program stands on, and of no pipe or disk. A
 //! file is written whole or stays as it was where its folder lets it, and it has one name; a backup takes the place of a file alone,
-//! and of no link.
+//! and of no link; files that are made together take the place of none.
 
 use super::Args;
 use crate::{
@@ -9,8 +9,9 @@ use crate::{
     file::replace_open,
 };
 use std::{
+    collections::BTreeMap,
     fs,
-    io::{self, ErrorKind},
+    io::{self, ErrorKind, Write as _},
     os::unix::fs::{FileTypeExt as _, MetadataExt as _},
     path::{Component, Path, PathBuf, absolute},
 };
@@ -133,6 +134,29 @@ fn is_fixed(error: &io::Error) -> bool {
     )
 }
 
+/// Writes all files into a folder, or none when one of them is there already.
+pub(super) fn write_new(dir: &Path, files: &BTreeMap<String, String>) -> Result<(), Failure> {
+    fs::create_dir_all(dir).map_err(|e| Failure::plain(format!("create {}: {e}", dir.display())))?;
+    if let Some(path) = files.keys().map(|name| dir.join(name)).find(|path| path.exists()) {
+        return Err(Failure::hinted(
+            format!("{} is there already; nothing was written", path.display()),
+            "name another folder, or move the file away",
+        ));
+    }
+    for (name, text) in files {
+        let path = dir.join(name);
+        if let Some(parent) = path.parent() {
+            fs::create_dir_all(parent)
+                .map_err(|e| Failure::plain(format!("create {}: {e}", parent.display())))?;
+        }
+        // Another process may have made the file since.
+        let file = fs::OpenOptions::new().write(true).create_new(true).open(&path);
+        file.and_then(|mut file| file.write_all(text.as_bytes()))
+            .map_err(|e| Failure::plain(format!("write {}: {e}", path.display())))?;
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -248,5 +272,17 @@ mod tests {
             assert_eq!(write(&at(name), b"no").unwrap_err().kind(), kind);
         }
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn a_file_that_is_there_is_never_overwritten_and_then_nothing_is_written() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("b.yaml"), "mine").unwrap();
+        let files =
+            BTreeMap::from([("a.yaml".to_string(), "new".to_string()), ("b.yaml".into(), "new".into())]);
+        let error = write_new(folder.path(), &files).unwrap_err();
+        assert!(error.to_string().contains("b.yaml is there already"), "{error}");
+        assert!(!folder.path().join("a.yaml").exists());
+        assert_eq!(fs::read_to_string(folder.path().join("b.yaml")).unwrap(), "mine");
     }
 }

@@ -2,7 +2,8 @@
 //! last pass left in the state and from a look at it now.
 
 use super::{
-    Args, Exit, Host, Out,
+    Args, Exit, Out,
+    host::Host,
     list::{self, ListFormat},
 };
 use crate::{

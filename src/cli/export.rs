@@ -1,7 +1,7 @@
 //! `export`: what is tracked of Terraform providers as a state file, for whoever goes back to Terraform. Reads the state;
 //! writes one file.
 
-use super::{Args, Exit, Out, plan::tell_warnings};
+use super::{Args, Exit, Out, host::tell_warnings};
 use crate::{config::Environment, failure::Failure, registry, session::Session, text::counted};
 use clap::Args as ClapArgs;
 use reconciled_engine::Store as _;

@@ -1,9 +1,9 @@
 //! `import --from`: manifests of what other programs declare. Reads files and needs no configuration.
 
-use super::{Out, import::ImportArgs};
+use super::Out;
 use crate::{
     failure::Failure,
-    operation::{Chosen, free_name, split, tell_owners},
+    operation::{Chosen, ImportAsk, free_name, split, tell_owners},
     registry::{self, Foreign, Taken},
 };
 use reconciled_provider::{
@@ -20,14 +20,16 @@ use std::{
 /// What to do where a file cannot be read.
 const PATH: &str = "check the path: it names a file that you may read, or a directory with such";
 
-/// The manifests of what the named files hold, by file name, and how much of it is left out.
+/// The manifests of what the file or folder that `ask` names holds, of one zone where it is `named`: by file name, and how
+/// much of it is left out.
 pub(super) fn files(
-    import: &ImportArgs,
+    ask: &ImportAsk,
+    named: Option<&str>,
     from: Foreign,
     out: &mut Out,
 ) -> Result<(BTreeMap<String, String>, usize), Failure> {
-    let (path, ask) = (Path::new(&import.provider), import.ask());
-    let zones = zones(path, from, import.scope.as_deref())?;
+    let path = Path::new(&ask.provider);
+    let zones = zones(path, from, named)?;
     let samples = registry::samples();
     let observer = samples.first().map(|(_, observer)| observer.as_ref());
     let observer = observer.ok_or_else(|| Failure::plain("this build has no provider of DNS"))?;
@@ -53,7 +55,7 @@ pub(super) fn files(
         }
         let is_empty = found.resources.iter().all(|one| observer.part(&found.scope, &one.id).is_none());
         // A name of a file is a guess.
-        if is_empty && has_outside && path.is_file() && import.scope.is_none() {
+        if is_empty && has_outside && path.is_file() && named.is_none() {
             let text = format!("{} has nothing of zone `{zone}`, as which it is named", path.display());
             let hint =
                 format!("name the zone: reconciled import --from {} {} ZONE", word(from), path.display());

@@ -1,6 +1,11 @@
 //! `forget`: lets go of what is tracked, which stays as it is.
 
-use super::{Args, Exit, Host, Out, answer::AnswerArgs, apply::actor, backup::consent};
+use super::{
+    Args, Exit, Out,
+    answer::AnswerArgs,
+    host::Host,
+    person::{actor, consent},
+};
 use crate::{
     config::Environment,
     failure::Failure,

@@ -1,7 +1,8 @@
 //! `history`, `events`, `approvals`: what happened and what was consented to, from the state alone.
 
 use super::{
-    Args, Exit, Host, Out,
+    Args, Exit, Out,
+    host::Host,
     list::{self, ListFormat},
 };
 use crate::{

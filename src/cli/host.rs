@@ -6,7 +6,7 @@ use crate::{
     config::{self, Config, Environment},
     failure::Failure,
     operation::{self, EventsAsk, HistoryAsk},
-    session::{HostState, wrong_entries},
+    session::{HostState, Session, wrong_entries},
     store::{Approvals, EventEntry, HistoryEntry, Verification},
 };
 use std::path::Path;
@@ -174,6 +174,13 @@ async fn daemon(socket: &Path, dir: &Path) -> Result<Option<(Client, Identity)>,
     // Two configurations may name one socket; the state decides whose daemon it is.
     let ours = |identity: &Identity| dir.to_string_lossy() == identity.state_dir;
     Ok(identity.filter(ours).map(|identity| (client, identity)))
+}
+
+/// Warnings about the configuration, for who works alone with it.
+pub(super) fn tell_warnings(session: &Session, out: &mut Out) {
+    for warning in &session.warnings {
+        out.talk(&format!("{warning}\n"));
+    }
 }
 
 /// The line that says that nobody else has the state, and what of the sources was looked at.

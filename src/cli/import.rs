@@ -1,6 +1,12 @@
 //! `import`: manifests of what a provider holds already. Reads the remote; writes files only.
 
-use super::{Args, Exit, Host, Out, plan::tell_warnings};
+use super::{
+    Args, Exit, Out,
+    destination::write_new,
+    foreign,
+    host::{Host, tell_warnings},
+    take_over,
+};
 use crate::{
     config::Environment,
     failure::Failure,
@@ -12,8 +18,6 @@ use crate::{
 use clap::{Args as ClapArgs, ValueEnum};
 use std::{
     collections::BTreeMap,
-    fs,
-    io::Write as _,
     path::{Path, PathBuf},
 };
 
@@ -22,43 +26,43 @@ use std::{
 pub struct ImportArgs {
     /// A provider entry of the configuration; or a state file of Terraform; with --from a file or folder
     #[arg(value_name = "PROVIDER|FILE")]
-    pub(super) provider: String,
+    provider: String,
     /// What of it: a zone, or a type or kind that a Terraform provider can list; `*` and `?` are wild. With --from it may be
     /// left out where files are named after their zones
     #[arg(value_name = "SCOPE")]
-    pub(super) scope: Option<String>,
+    scope: Option<String>,
     /// The id of one resource of a Terraform provider, where SCOPE is its type or kind
     #[arg(value_name = "ID", requires = "scope", conflicts_with_all = ["from", "drifted"])]
-    pub(super) id: Option<String>,
+    id: Option<String>,
     /// What a Terraform provider is asked for where it lists SCOPE: an argument of its `list` block
     #[arg(long, value_name = "KEY=VALUE", value_parser = pair, conflicts_with_all = ["from", "id"])]
-    pub(super) filter: Vec<(String, String)>,
+    filter: Vec<(String, String)>,
     /// Write secrets of a state file that have to be declared into files of this folder, each of its own
     #[arg(long, value_name = "DIR", conflicts_with_all = ["from", "drifted", "scope"])]
-    pub(super) secrets: Option<PathBuf>,
+    secrets: Option<PathBuf>,
     /// Read files of another program instead of a provider
     #[arg(long, value_enum, value_name = "PROGRAM", conflicts_with = "drifted")]
     pub(super) from: Option<Foreign>,
     /// Write files into this folder; existing files are never overwritten
     #[arg(long, value_name = "DIR")]
-    pub(super) out: Option<PathBuf>,
+    out: Option<PathBuf>,
     /// Only what this means: a name (`www`, `*.dev`) or a name and type (`www/A`)
     #[arg(long, value_name = "GLOB")]
-    pub(super) only: Vec<String>,
+    only: Vec<String>,
     /// All but what this means
     #[arg(long, value_name = "GLOB")]
-    pub(super) ignore: Vec<String>,
+    ignore: Vec<String>,
     /// How much goes into one file
     #[arg(long, value_enum, default_value_t)]
-    pub(super) split: Split,
+    split: Split,
     /// Only what is declared and differs from it: to be committed instead of healed
     #[arg(long, conflicts_with = "split")]
-    pub(super) drifted: bool,
+    drifted: bool,
 }
 
 /// How much goes into one file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(super) enum Split {
+enum Split {
     /// A scope, such as a zone
     #[default]
     ByScope,
@@ -73,8 +77,10 @@ pub(super) async fn run(
     environment: Environment,
     out: &mut Out,
 ) -> Result<Exit, Failure> {
-    if super::take_over::is_meant(import) {
-        return super::take_over::run(args, import, environment, out).await;
+    if import.is_state_file() {
+        let (path, to, secrets) =
+            (Path::new(&import.provider), import.out.as_deref(), import.secrets.as_deref());
+        return take_over::run(args, path, to, secrets, environment, out).await;
     }
     if import.scope.is_none() && import.from.is_none() {
         return Err(Failure::hinted(
@@ -83,7 +89,7 @@ pub(super) async fn run(
         ));
     }
     let (files, left_out) = match import.from {
-        Some(from) => super::foreign::files(import, from, out)?,
+        Some(from) => foreign::files(&import.ask(), import.scope.as_deref(), from, out)?,
         None => files(args, &[import.ask()], environment, out).await?,
     };
     let exit = if left_out > 0 { Exit::Person } else { Exit::Good };
@@ -93,7 +99,7 @@ pub(super) async fn run(
     }
     match &import.out {
         Some(dir) => {
-            write(dir, &files)?;
+            write_new(dir, &files)?;
             let dir = dir.display();
             out.talk(&format!("{} written to {dir}", counted(files.len(), "file")));
             if !import.drifted {
@@ -116,8 +122,14 @@ pub(super) async fn run(
 }
 
 impl ImportArgs {
+    /// True where what is to be imported is a state file, and no entry.
+    pub(super) fn is_state_file(&self) -> bool {
+        let is_file = self.provider.ends_with(".tfstate") || Path::new(&self.provider).is_file();
+        self.from.is_none() && self.scope.is_none() && is_file
+    }
+
     /// What is meant of a provider.
-    pub(super) fn ask(&self) -> ImportAsk {
+    fn ask(&self) -> ImportAsk {
         ImportAsk {
             provider: self.provider.clone(),
             scope: self.scope.clone().unwrap_or_else(|| "*".into()),
@@ -167,44 +179,4 @@ pub(super) async fn files(
         take(operation::import(&session, &reader, ask).await?, out);
     }
     Ok((files, left_out))
-}
-
-/// Writes all files, or none when one of them is there already.
-pub(super) fn write(dir: &Path, files: &BTreeMap<String, String>) -> Result<(), Failure> {
-    fs::create_dir_all(dir).map_err(|e| Failure::plain(format!("create {}: {e}", dir.display())))?;
-    if let Some(path) = files.keys().map(|name| dir.join(name)).find(|path| path.exists()) {
-        return Err(Failure::hinted(
-            format!("{} is there already; nothing was written", path.display()),
-            "name another folder, or move the file away",
-        ));
-    }
-    for (name, text) in files {
-        let path = dir.join(name);
-        if let Some(parent) = path.parent() {
-            fs::create_dir_all(parent)
-                .map_err(|e| Failure::plain(format!("create {}: {e}", parent.display())))?;
-        }
-        // Another process may have made the file since.
-        let file = fs::OpenOptions::new().write(true).create_new(true).open(&path);
-        file.and_then(|mut file| file.write_all(text.as_bytes()))
-            .map_err(|e| Failure::plain(format!("write {}: {e}", path.display())))?;
-    }
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_file_that_is_there_is_never_overwritten_and_then_nothing_is_written() {
-        let folder = tempfile::tempdir().unwrap();
-        fs::write(folder.path().join("b.yaml"), "mine").unwrap();
-        let files =
-            BTreeMap::from([("a.yaml".to_string(), "new".to_string()), ("b.yaml".into(), "new".into())]);
-        let error = write(folder.path(), &files).unwrap_err();
-        assert!(error.to_string().contains("b.yaml is there already"), "{error}");
-        assert!(!folder.path().join("a.yaml").exists());
-        assert_eq!(fs::read_to_string(folder.path().join("b.yaml")).unwrap(), "mine");
-    }
 }

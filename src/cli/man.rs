@@ -1,8 +1,8 @@
 //! `man`: one manual page for each verb. Needs no configuration.
 
-use super::{Args, Exit, Out};
+use super::{Exit, Out};
 use crate::failure::Failure;
-use clap::{Args as ClapArgs, CommandFactory as _};
+use clap::{Args as ClapArgs, Command};
 use std::{
     fs, io,
     path::{Path, PathBuf},
@@ -16,10 +16,10 @@ pub struct ManArgs {
     dir: PathBuf,
 }
 
-/// Runs the verb.
-pub(super) fn run(man: &ManArgs, out: &mut Out) -> Result<Exit, Failure> {
+/// Runs the verb: the pages are those of `program`.
+pub(super) fn run(man: &ManArgs, program: Command, out: &mut Out) -> Result<Exit, Failure> {
     let shown = man.dir.display();
-    write(&man.dir).map_err(|error| {
+    write(program, &man.dir).map_err(|error| {
         let hint = "name a directory that you may write to, or that is not there: reconciled man DIR";
         Failure::hinted(format!("write manual pages to {shown}: {error}"), hint)
     })?;
@@ -27,23 +27,25 @@ pub(super) fn run(man: &ManArgs, out: &mut Out) -> Result<Exit, Failure> {
     Ok(Exit::Good)
 }
 
-fn write(dir: &Path) -> io::Result<()> {
+fn write(program: Command, dir: &Path) -> io::Result<()> {
     fs::create_dir_all(dir)?;
-    clap_mangen::generate_to(Args::command(), dir)
+    clap_mangen::generate_to(program, dir)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::CommandLine;
+    use clap::CommandFactory as _;
 
     #[test]
     fn there_is_one_page_for_each_verb() {
         let folder = tempfile::tempdir().unwrap();
-        write(folder.path()).unwrap();
+        write(CommandLine::command(), folder.path()).unwrap();
         let page = fs::read_to_string(folder.path().join("reconciled.1")).unwrap();
-        let command = Args::command();
+        let command = CommandLine::command();
         let shown = command.get_subcommands().filter(|verb| !verb.is_hide_set());
-        for verb in shown.map(clap::Command::get_name) {
+        for verb in shown.map(Command::get_name) {
             let file = format!("reconciled-{verb}.1");
             assert!(folder.path().join(&file).exists(), "{file}");
             assert!(page.contains(verb), "{verb}");

@@ -9,7 +9,9 @@ mod approve;
 mod args;
 mod backup;
 mod check;
+mod command;
 mod completions;
+mod confirm;
 mod demo;
 mod destination;
 mod ended;
@@ -29,7 +31,9 @@ mod list;
 mod man;
 mod notify;
 mod out;
+mod person;
 mod plan;
+mod plan_file;
 mod plugin_exec;
 mod plugin_serve;
 mod probe;
@@ -46,26 +50,26 @@ mod through;
 mod token;
 mod validate;
 
-pub use args::{Args, Command};
+pub use args::Args;
+pub use command::{Command, CommandLine};
 pub use out::{Exit, Out};
-
-use args::Misread;
-use host::Host;
 
 use crate::{
     config::Environment,
     failure::Failure,
     telemetry::{self, Telemetry},
 };
-use std::ffi::OsString;
+use clap::{CommandFactory as _, Parser as _};
+use command::Misread;
+use std::{ffi::OsString, pin::Pin};
 use tracing_subscriber::EnvFilter;
 
 /// Runs one invocation and returns its exit code.
 pub async fn main(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let environment = Environment::of_process();
     let mut out = Out::new(&environment);
-    let args = match Args::read(arguments) {
-        Ok(args) => args,
+    let line = match CommandLine::read(arguments) {
+        Ok(line) => line,
         Err(Misread { error, hint }) => {
             let printed = error.print();
             // Usage errors are 1: clap's 2 would read as "changes pending".
@@ -79,13 +83,13 @@ pub async fn main(arguments: impl IntoIterator<Item = OsString>) -> u8 {
             return out.end(Exit::Good.code());
         }
     };
-    let (filter, wrong) = filter(&args, &environment);
+    let (filter, wrong) = filter(&line.args, &environment);
     let telemetry = telemetry::start(filter);
     if let Some(error) = wrong {
         let hint = "hint: write levels, as in info,reconciled_engine=debug";
         out.talk(&format!("warning: RECONCILED_LOG has no effect: {error}\n{hint}"));
     }
-    let code = match dispatch(&args, environment, telemetry, &mut out).await {
+    let code = match dispatch(&line, environment, telemetry, &mut out).await {
         Ok(exit) => exit.code(),
         Err(failure) => fail(&failure, &mut out),
     };
@@ -94,21 +98,22 @@ pub async fn main(arguments: impl IntoIterator<Item = OsString>) -> u8 {
 
 /// Runs one verb.
 async fn dispatch(
-    args: &Args,
+    line: &CommandLine,
     environment: Environment,
     telemetry: Telemetry,
     out: &mut Out,
 ) -> Result<Exit, Failure> {
-    args.only_here()?;
-    match &args.command {
+    line.only_here()?;
+    let CommandLine { args, command } = line;
+    match command {
         Command::Adopt(adopt) => adopt::run(args, adopt, environment, out).await,
         Command::Apply(apply) => apply::run(args, apply, environment, out).await,
         Command::Approvals(list) => history::approvals(args, list, environment, out).await,
         Command::Approve(approve) => approve::run(args, approve, environment, out).await,
         Command::Backup(backup) => backup::run(args, backup, environment, out).await,
         Command::Check(check) => check::run(args, check, environment, out).await,
-        Command::Completions(completions) => completions::run(completions, out),
-        Command::Demo(demo) => demo::run(demo, environment, out).await,
+        Command::Completions(completions) => completions::run(completions, CommandLine::command(), out),
+        Command::Demo(demo) => demo::run(demo, within, environment, out).await,
         Command::Events(events) => history::events(args, events, environment, out).await,
         Command::Explain(explain) => explain::run(args, explain, environment, out).await,
         Command::Export(export) => export::run(args, export, environment, out).await,
@@ -118,7 +123,7 @@ async fn dispatch(
         Command::Hostd => hostd::run(args).await,
         Command::Import(import) => import::run(args, import, environment, out).await,
         Command::Init(init) => init::run(args, init, environment, out).await,
-        Command::Man(man) => man::run(man, out),
+        Command::Man(man) => man::run(man, CommandLine::command(), out),
         Command::Notify(notify) => notify::run(args, notify, environment, out).await,
         Command::Plan(plan) => plan::run(args, plan, environment, out).await,
         Command::Renew(renew) => renew::run(args, renew, environment, out).await,
@@ -137,6 +142,28 @@ async fn dispatch(
     }
 }
 
+/// Runs one command line within another, as a [`demo::Program`].
+fn within(
+    words: Vec<OsString>,
+    environment: Environment,
+    out: &mut Out,
+) -> Pin<Box<dyn Future<Output = Exit> + '_>> {
+    Box::pin(async move {
+        let line = match CommandLine::try_parse_from(words) {
+            Ok(line) => line,
+            Err(error) => {
+                out.talk(&error.to_string());
+                return Exit::Error;
+            }
+        };
+        dispatch(&line, environment, Telemetry::default(), out).await.unwrap_or_else(|failure| {
+            fail(&failure, out);
+            Exit::Error
+        })
+    })
+}
+
+/// Tells a failure; the code is the process's.
 fn fail(failure: &Failure, out: &mut Out) -> u8 {
     out.talk(&format!("error: {failure}"));
     if let Some(hint) = failure.hint() {

@@ -1,6 +1,6 @@
 //! `notify test`: has a receiver of notifications told that it can be told something.
 
-use super::{Args, Exit, Host, Out};
+use super::{Args, Exit, Out, host::Host};
 use crate::{
     config::{Environment, HostSecrets},
     failure::Failure,

@@ -1,24 +1,43 @@
 //! `plan`: shows what would change. Holds observers only; writes nothing to a remote, nothing to the state.
 
 use super::{
-    Args, Exit, Host, Out,
-    args::{Format, PlanArgs, SelectionArgs},
-    destination::{self, spares_own, takes_content},
-    host,
+    Args, Exit, Out,
+    args::{Format, SelectionArgs},
+    destination::{spares_own, takes_content},
+    host::{self, Host, tell_warnings},
+    plan_file::PlanFile,
 };
 use crate::{
     config::Environment,
     failure::Failure,
     operation::{self, Form, PlanAnswer, PlanAsk, Selected, plan::Document},
     render::plan::{Consent, TextOptions, markdown, text},
-    session::{Ask, Folder, Outlook, Session},
+    session::{Folder, Session},
 };
-use serde::{Deserialize, Serialize};
-use std::{
-    fs,
-    io::ErrorKind,
-    path::{Path, PathBuf},
-};
+use clap::Args as ClapArgs;
+use std::path::{Path, PathBuf};
+
+/// Arguments of `plan`.
+#[derive(Clone, Debug, Default, ClapArgs)]
+pub struct PlanArgs {
+    #[command(flatten)]
+    pub selection: SelectionArgs,
+    /// Form of output
+    #[arg(short, long, value_enum, default_value_t)]
+    pub output: Format,
+    /// Write the plan to this file, for `apply FILE`
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// List what nobody declared
+    #[arg(long)]
+    pub show_foreign: bool,
+    /// Exit 2 when changes are pending
+    #[arg(long)]
+    pub detailed_exitcode: bool,
+    /// Show at most this many changes of a scope as text; 0 shows all
+    #[arg(long, value_name = "COUNT", default_value_t = 200)]
+    pub limit: usize,
+}
 
 /// Runs the verb.
 pub(super) async fn run(
@@ -35,7 +54,7 @@ pub(super) async fn run(
         whole: plan.out.is_some(),
     };
     // A file is for whoever applies it.
-    let meant = Selected { by_person: plan.out.is_some(), ..selected(&plan.selection) };
+    let meant = Selected { by_person: plan.out.is_some(), ..plan.selection.selected() };
     if plan.out.as_deref() == Some(Path::new("-")) {
         return Err(Failure::hinted(
             "a plan file is not written to standard output, where the plan is shown",
@@ -70,7 +89,7 @@ pub(super) async fn run(
     let PlanAnswer { document, messages, has_errors, .. } = answer;
     messages.iter().for_each(|message| out.talk(message));
     if let Some(path) = &plan.out {
-        PlanFile { selection: Saved::of(&plan.selection), plan: document.clone() }.write(path)?;
+        PlanFile::of(&plan.selection, document.clone()).write(path)?;
         let path = path.display();
         out.talk(&format!("plan written to {path}; {}", to_apply(plan, is_daemon, &path.to_string())));
     }
@@ -130,115 +149,4 @@ fn exit(document: &Document, has_errors: bool, detailed: bool) -> Exit {
         exit = exit.worst(Exit::Error);
     }
     exit
-}
-
-/// Warnings about the configuration.
-pub(super) fn tell_warnings(session: &Session, out: &mut Out) {
-    for warning in &session.warnings {
-        out.talk(&format!("{warning}\n"));
-    }
-}
-
-/// What is wrong with sources and manifests.
-pub(super) fn tell_problems(outlook: &Outlook, out: &mut Out) {
-    outlook.messages().iter().for_each(|message| out.talk(message));
-}
-
-/// What the arguments mean.
-pub(super) fn ask(selection: &SelectionArgs) -> Result<Ask, Failure> {
-    selected(selection).ask(selection.dir.clone().map(Folder::At))
-}
-
-pub(super) fn selected(selection: &SelectionArgs) -> Selected {
-    Selected {
-        source: selection.source.clone(),
-        rev: selection.rev.clone(),
-        target: selection.target.clone(),
-        selector: selection.selector.clone(),
-        refresh: selection.refresh,
-        by_person: false,
-    }
-}
-
-/// What can be applied as a file.
-const WRITTEN: &str =
-    "name a file that `reconciled plan --out FILE` wrote; without one, the newest manifests are planned";
-
-/// A plan on disk: what was asked, and what it came to. Holds no secret: specs hold marks.
-#[derive(Serialize, Deserialize)]
-pub(super) struct PlanFile {
-    pub(super) selection: Saved,
-    pub(super) plan: Document,
-}
-
-/// The selection a plan was made with.
-#[derive(Serialize, Deserialize)]
-pub(super) struct Saved {
-    source: Option<String>,
-    dir: Option<PathBuf>,
-    rev: Option<String>,
-    target: Vec<String>,
-    selector: Vec<String>,
-}
-
-impl Saved {
-    fn of(selection: &SelectionArgs) -> Saved {
-        Saved {
-            source: selection.source.clone(),
-            dir: selection.dir.as_ref().map(|dir| absolute(dir)),
-            rev: selection.rev.clone(),
-            target: selection.target.clone(),
-            selector: selection.selector.clone(),
-        }
-    }
-    /// The arguments that ask for the same.
-    pub(super) fn arguments(&self) -> SelectionArgs {
-        SelectionArgs {
-            source: self.source.clone(),
-            dir: self.dir.clone(),
-            rev: self.rev.clone(),
-            target: self.target.clone(),
-            selector: self.selector.clone(),
-            refresh: false,
-        }
-    }
-}
-
-impl PlanFile {
-    fn write(&self, path: &Path) -> Result<(), Failure> {
-        let text = serde_json::to_vec_pretty(self)
-            .map_err(|e| Failure::plain(format!("the plan cannot be written as JSON: {e}")))?;
-        destination::write(path, &text).map_err(|e| {
-            let hint = match e.kind() {
-                ErrorKind::NotFound => "make its folder first, or name another file",
-                ErrorKind::IsADirectory => "name a file in it",
-                _ => "name a file that can be written: --out FILE",
-            };
-            Failure::hinted(format!("write the plan file {}: {e}", path.display()), hint)
-        })
-    }
-    /// Reads a plan file.
-    pub(super) fn read(path: &Path) -> Result<PlanFile, Failure> {
-        let shown = path.display();
-        // Only what is not there yet may be named as a place to write to.
-        let hint = |error: &std::io::Error| match error.kind() {
-            ErrorKind::NotFound => format!("write one: reconciled plan --out {shown}"),
-            ErrorKind::IsADirectory => {
-                format!("to apply manifests in a folder: reconciled apply --dir {shown}")
-            }
-            _ => WRITTEN.to_owned(),
-        };
-        let text = fs::read(path)
-            .map_err(|e| Failure::hinted(format!("read the plan file {shown}: {e}"), hint(&e)))?;
-        serde_json::from_slice(&text)
-            .map_err(|e| Failure::hinted(format!("{shown} is no plan: {e}"), WRITTEN))
-    }
-}
-
-/// The folder wherever the plan is applied from; `-` is standard input, whatever is called so here.
-fn absolute(dir: &Path) -> PathBuf {
-    match dir == Path::new("-") {
-        true => dir.to_owned(),
-        false => fs::canonicalize(dir).unwrap_or_else(|_| dir.to_owned()),
-    }
 }

@@ -1,6 +1,11 @@
 //! `renew`: has certificates made anew although they are as declared.
 
-use super::{Args, Exit, Host, Out, answer::AnswerArgs, apply::actor, plan::tell_warnings};
+use super::{
+    Args, Exit, Out,
+    answer::AnswerArgs,
+    host::{Host, tell_warnings},
+    person::actor,
+};
 use crate::{
     config::Environment,
     failure::Failure,

@@ -1,12 +1,12 @@
 //! `rollback`: resources are kept as an earlier revision declares them.
 
 use super::{
-    Args, Exit, Host, Out,
+    Args, Exit, Out,
     answer::AnswerArgs,
-    apply::actor,
+    args::period,
     follow::{self, follow, tell_beside},
-    plan::tell_warnings,
-    suspend::period,
+    host::{Host, tell_warnings},
+    person::actor,
 };
 use crate::{
     config::Environment,

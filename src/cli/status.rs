@@ -2,7 +2,8 @@
 //! that `-o wide` asks remotes for, and `-o json` where it names one thing.
 
 use super::{
-    Args, Exit, Host, Out,
+    Args, Exit, Out,
+    host::Host,
     list::{self, ListFormat},
 };
 use crate::{

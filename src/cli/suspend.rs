@@ -1,8 +1,8 @@
 //! `suspend` and `resume`: nothing is written to what is meant, until a time or a word; looking goes on.
 
-use super::{Args, Exit, Host, Out, answer::AnswerArgs, apply::actor};
+use super::{Args, Exit, Out, answer::AnswerArgs, args::period, host::Host, person::actor};
 use crate::{
-    config::{Environment, Period},
+    config::Environment,
     failure::Failure,
     operation::{self, Meant, ResumeAsk, Resumed, SuspendAsk, Suspended},
     session::{Session, by_files},
@@ -187,14 +187,4 @@ async fn declared(args: &Args, meant: &Meant, environment: &Environment, db: &Db
     let session = Session::open(args.config.as_deref(), environment.clone()).await.ok()?;
     let snapshots = session.in_force(db).await.ok()?;
     Some(session.load(snapshots, db).await.ok()?.desired)
-}
-
-/// `--for`, in milliseconds.
-pub(super) fn period(text: &str) -> Result<u64, Failure> {
-    let wrong = || Failure::hinted(format!("`{text}` is no duration"), "write 30m, 2h or 1d");
-    let period: Period = text.parse().map_err(|_| wrong())?;
-    if period.0.is_zero() {
-        return Err(wrong());
-    }
-    Ok(u64::try_from(period.0.as_millis()).unwrap_or(u64::MAX))
 }

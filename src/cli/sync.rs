@@ -1,13 +1,14 @@
 //! `sync`: looks and acts now; consents to a rewound source.
 
 use super::{
-    Args, Exit, Host, Out,
-    apply::actor,
+    Args, Exit, Out,
+    args::timeout,
     follow::{follow, tell},
-    plan::tell_warnings,
+    host::{Host, tell_warnings},
+    person::actor,
 };
 use crate::{
-    config::{Environment, Period},
+    config::Environment,
     failure::Failure,
     operation::{SyncAsk, SyncLine},
     session::{Ask, Session, Snapshot, Writing, rewound},
@@ -59,7 +60,7 @@ pub(super) async fn run(
     environment: Environment,
     out: &mut Out,
 ) -> Result<Exit, Failure> {
-    let limit = timeout(&sync.timeout)?;
+    let limit = u64::try_from(timeout(&sync.timeout)?.0.as_millis()).unwrap_or(u64::MAX);
     let finding = Host::find(args, &environment, out);
     // A daemon that hangs is waited for no longer than what it would be followed for.
     let host = match sync.wait {
@@ -114,14 +115,6 @@ pub(super) async fn run(
     let result = accept(&session, &writing, &source.into(), &accept_rewind.into(), &actor, out).await;
     writing.db.close().await;
     result
-}
-
-/// `--timeout`, in milliseconds.
-pub(super) fn timeout(text: &str) -> Result<u64, Failure> {
-    let period: Period = text
-        .parse()
-        .map_err(|_| Failure::hinted(format!("`{text}` is no duration"), "write 30s, 5m or 1h"))?;
-    Ok(u64::try_from(period.0.as_millis()).unwrap_or(u64::MAX))
 }
 
 /// Brings `source` into force at the `commit` to which it was rewound. What is wrong with others is theirs: who accepts the rewinds of

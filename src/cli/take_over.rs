@@ -1,10 +1,6 @@
 //! `import FILE.tfstate`: manifests of all that a state file of Terraform holds, so that the first plan is empty.
 
-use super::{
-    Args, Exit, Out,
-    import::{ImportArgs, write},
-    plan::tell_warnings,
-};
+use super::{Args, Exit, Out, destination::write_new, host::tell_warnings};
 use crate::{config::Environment, failure::Failure, registry, session::Session, text::counted};
 use std::{
     fs::{self, DirBuilder, OpenOptions},
@@ -13,27 +9,22 @@ use std::{
     path::Path,
 };
 
-/// True where what is to be imported is a state file, and no entry.
-pub(super) fn is_meant(import: &ImportArgs) -> bool {
-    let is_file = import.provider.ends_with(".tfstate") || Path::new(&import.provider).is_file();
-    import.from.is_none() && import.scope.is_none() && is_file
-}
-
-/// Runs the verb.
+/// Takes over what the state file `path` holds: manifests go into the folder `to`, if there is one, and secrets that have to be
+/// declared into `secrets`.
 pub(super) async fn run(
     args: &Args,
-    import: &ImportArgs,
+    path: &Path,
+    to: Option<&Path>,
+    secrets: Option<&Path>,
     environment: Environment,
     out: &mut Out,
 ) -> Result<Exit, Failure> {
-    let path = Path::new(&import.provider);
     let bytes = fs::read(path).map_err(|e| Failure::plain(format!("read {}: {e}", path.display())))?;
     // What an id does not lead to is kept in the state until its manifest is in force.
     let session = Session::open_to_write(args.config.as_deref(), environment).await?;
     session.leave_state().await;
     tell_warnings(&session, out);
-    let with_secrets = import.secrets.is_some();
-    let reading = registry::take_over(&session.config, &session.surveyor.cx, &bytes, with_secrets);
+    let reading = registry::take_over(&session.config, &session.surveyor.cx, &bytes, secrets.is_some());
     let taken = out.during("reading", &session, reading).await?;
     for left in &taken.left {
         out.talk(&format!("left out: {}: {}", left.address, left.error.chain()));
@@ -49,14 +40,14 @@ pub(super) async fn run(
         out.talk("nothing was taken over");
         return Ok(exit);
     }
-    if let Some(dir) = &import.secrets {
+    if let Some(dir) = secrets {
         write_secrets(dir, &taken.secrets, out)?;
     }
     let is_barred = is_barred(&session).await?;
     let count = counted(taken.count, "resource");
-    match &import.out {
+    match to {
         Some(dir) => {
-            write(dir, &taken.files)?;
+            write_new(dir, &taken.files)?;
             out.talk(&format!(
                 "{count} in {} written to {}",
                 counted(taken.files.len(), "file"),

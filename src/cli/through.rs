@@ -2,11 +2,11 @@
 
 use super::{
     Exit, Out,
-    apply::{consents, same},
-    args::{ApplyArgs, Format, SelectionArgs},
+    args::{Format, SelectionArgs},
+    confirm::Confirm,
     ended::Ended,
     follow::{follow, tell},
-    plan::{PlanFile, selected},
+    plan_file::PlanFile,
 };
 use crate::{
     client::Client,
@@ -25,7 +25,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Shows the daemon's plan, asks, and has it carried out.
 pub(super) async fn apply(
     client: &Client,
-    apply: &ApplyArgs,
+    confirm: Confirm,
     selection: &SelectionArgs,
     planfile: Option<&PlanFile>,
     timeout: Period,
@@ -37,14 +37,14 @@ pub(super) async fn apply(
             "push it; or stop the daemon: systemctl stop reconciled",
         ));
     }
-    let json = apply.output == Format::Json;
+    let json = confirm.output == Format::Json;
     let form = Form {
         problems: planfile.is_some() || json,
         limit: planfile.is_none().then_some(200),
         whole: true,
         ..Form::default()
     };
-    let selected = Selected { by_person: true, ..selected(selection) };
+    let selected = Selected { by_person: true, ..selection.selected() };
     let ask = PlanAsk { selected, upload: None, form };
     let PlanAnswer { document, messages, .. } = client.post("/v1/plan", &ask).await?;
     messages.iter().for_each(|message| out.talk(message));
@@ -52,13 +52,13 @@ pub(super) async fn apply(
         nothing_else(client, selection, &document).await?;
     }
     if let Some(file) = planfile {
-        same(&file.plan, &document)?;
+        file.still_holds(&document)?;
         for digest in document.domains.iter().flat_map(GuardDomain::wanted) {
             let ask = ApproveAsk { digest: digest.to_string(), reason: "plan file".into() };
             let _: Approved = client.post("/v1/approve", &ask).await?;
         }
     }
-    if !consents(&document, apply, SystemClock.now() + timeout.0, out) {
+    if !confirm.consents(&document, SystemClock.now() + timeout.0, out) {
         return Ok(Exit::Error);
     }
     let ask = SyncAsk {

@@ -6,17 +6,20 @@
 
 mod commands;
 mod daemon;
+mod decode;
 mod environment;
 mod guard;
 mod implied;
 mod lenient;
 mod locate;
+mod names;
 mod notify;
 mod periods;
 mod printed;
 mod provider;
 mod reach;
 mod report;
+mod secret_place;
 mod secrets;
 mod sops;
 mod source;
@@ -24,6 +27,7 @@ mod telemetry;
 mod trust;
 mod upkeep;
 mod values;
+mod webhook;
 mod windows;
 
 pub use commands::Commands;
@@ -32,40 +36,39 @@ pub use environment::Environment;
 pub use guard::{Always, GuardLimits};
 pub use lenient::{Whereabouts, whereabouts};
 pub use locate::{LocateError, beside, locate, state_dir};
+pub use names::FOLDER;
 pub use notify::{Email, Place, Receiver, Tls, Topic, Way};
 pub use provider::ProviderEntry;
-pub use reach::{Forge, Role, Token, Webhook};
+pub use reach::{Role, Token};
 pub use report::{Forge as ReportForge, Report};
-pub use secrets::{DeclaredSecret, HostSecrets, SecretPlace};
+pub use secret_place::{SecretPlace, describe_secret};
+pub use secrets::{DeclaredSecret, HostSecrets};
 pub use sops::{SopsKey, Wanted};
 pub use source::{Allow, AllowRule, ApplyMode, Approver, GitRef, OnInvalid, SourceConfig, Vars};
 pub use telemetry::{LogFormat, TelemetryConfig};
 pub use trust::Verify;
 pub use upkeep::{Audit, Backups};
 pub use values::{Percent, Period, Rate, Size, ValueError};
+pub use webhook::{Forge, Webhook};
 
 use daemon::{RawApi, RawHook};
+use decode::{DecodedApart, decode_all, list};
 use guard::RawGuard;
+use names::{check_former, check_names, unknown_name};
 use reconciled_provider::{
-    Node, Problem, SecretRef, SourceFile, Span,
+    Node, Problem, SourceFile, Span,
     problem::did_you_mean,
     yaml::{Limits, NodeValue, parse as parse_yaml},
 };
-use serde::{
-    Deserialize,
-    de::{DeserializeOwned, IgnoredAny},
-};
+use serde::Deserialize;
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     io::ErrorKind,
     path::{Path, PathBuf},
     sync::Arc,
 };
 use telemetry::RawTelemetry;
 use values::written;
-
-/// Accepts anything and keeps nothing: the value is decoded apart, from its node.
-type DecodedApart = Option<IgnoredAny>;
 
 /// The host configuration, complete and consistent.
 #[derive(Clone, Debug)]
@@ -277,22 +280,6 @@ fn whole(
     })
 }
 
-/// Decodes a mapping and notes every problem of every entry.
-fn decode_all<T: DeserializeOwned>(node: &Node, file: &SourceFile, problems: &mut Vec<Problem>) -> Option<T> {
-    let (value, found) = node.decode_all::<T>(file);
-    problems.extend(found);
-    value
-}
-
-fn list<'a>(root: &'a Node, key: &str, file: &SourceFile, problems: &mut Vec<Problem>) -> &'a [Node] {
-    let Some(node) = root.get(key).filter(|node| !node.is_null()) else { return &[] };
-    if !matches!(node.value, NodeValue::Seq(_)) {
-        let message = format!("expected a list under `{key}`, found {}", node.describe());
-        problems.push(Problem::error(message).at(file, node.span));
-    }
-    node.elements()
-}
-
 fn declared_secrets(
     root: &Node,
     file: &SourceFile,
@@ -308,7 +295,7 @@ fn declared_secrets(
         if !matches!(node.value, NodeValue::Map(_)) {
             // It may be the secret, which is not repeated.
             let message =
-                format!("expected the place of a secret, and not the secret itself: {}", secrets::FORMS);
+                format!("expected the place of a secret, and not the secret itself: {}", secret_place::FORMS);
             problems.push(Problem::error(message).at(file, node.span).without_line());
             continue;
         }
@@ -332,77 +319,6 @@ fn declared_secrets(
         all.insert(name.into(), declared);
     }
     all
-}
-
-/// The name of the source that a folder without a name is: what it tracked must be nobody else's.
-pub const FOLDER: &str = "dir";
-
-/// Names of sources and entries stand in scopes, identities and file names.
-fn is_name(text: &str) -> bool {
-    text.len() <= 63
-        && text.starts_with(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit())
-        && text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
-}
-
-fn check_names<'a>(
-    what: &str,
-    names: impl Iterator<Item = (&'a str, Span)>,
-    file: &SourceFile,
-    problems: &mut Vec<Problem>,
-) {
-    let mut seen = BTreeMap::new();
-    for (name, span) in names {
-        if !is_name(name) {
-            let problem = Problem::error(format!("`{name}` is not a name for a {what}"));
-            problems.push(problem.at(file, span).hint("use small letters, digits and `-`, at most 63"));
-        } else if what == "source" && name == FOLDER {
-            let problem = Problem::error(format!("`{name}` is reserved for a source"));
-            let hint = "it is what a folder without a source is called (`--dir`); choose another name";
-            problems.push(problem.at(file, span).hint(hint));
-        }
-        if let Some(first) = seen.insert(name, span) {
-            problems.push(Problem::error(format!("two {what}s are named `{name}`")).at(file, span).related(
-                reconciled_provider::Place {
-                    file: file.path.clone(),
-                    line: first.line,
-                    column: first.column,
-                },
-                "first named here",
-            ));
-        }
-    }
-}
-
-/// What was known under a former name goes to the new one: nobody else may have either.
-fn check_former(
-    what: &str,
-    all: &[(&str, Option<&str>, Span)],
-    file: &SourceFile,
-    problems: &mut Vec<Problem>,
-) {
-    let mut seen = BTreeSet::new();
-    for (name, was, span) in all {
-        let Some(was) = was else { continue };
-        let (message, hint) = if !is_name(was) || what == "source" && *was == FOLDER {
-            (format!("`{was}` is not a name a {what} can have had"), "write the name it had before")
-        } else if all.iter().any(|(other, ..)| other == was) {
-            let message = format!("{what} `{name}` was `{was}`, and a {what} of that name is configured");
-            (message, "take out `was`, or the other of the two")
-        } else if !seen.insert(*was) {
-            (format!("two {what}s say that they were `{was}`"), "leave `was` to the one that goes on with it")
-        } else {
-            continue;
-        };
-        problems.push(Problem::error(message).at(file, *span).hint(hint));
-    }
-}
-
-fn unknown_name(what: &str, name: &str, known: &[&str]) -> Problem {
-    let problem = Problem::error(format!("there is no {what} `{name}`"));
-    match did_you_mean(name, known.iter().copied()) {
-        Some(near) => problem.hint(format!("did you mean `{near}`?")),
-        None => problem.hint(format!("known: {}", known.join(", "))),
-    }
 }
 
 fn check_secrets(
@@ -451,18 +367,6 @@ pub fn did_you_mean_receiver(config: &Config, name: &str) -> String {
         Some(near) => format!("did you mean `{near}`?"),
         None if known.is_empty() => "write one under `notify` of the configuration".to_owned(),
         None => format!("known: {}", known.join(", ")),
-    }
-}
-
-/// The place a secret reference names, in the words of the configuration.
-pub fn describe_secret(reference: &SecretRef) -> String {
-    match reference {
-        SecretRef::Named(name) => format!("secret {name}"),
-        SecretRef::File(path) => format!("file {path}"),
-        SecretRef::Env(name) => format!("environment variable {name}"),
-        SecretRef::Credential(name) => format!("credential {name}"),
-        // Arguments may tell more than a log should know.
-        SecretRef::Exec(argv) => format!("command {}", argv.first().map_or("", |program| program)),
     }
 }
 

@@ -2,7 +2,13 @@
 //!
 //! An address may itself be a secret, as Slack's is: it is written as text or as the place of a secret.
 
-use super::{Period, SecretPlace, source::OneOrMore, telemetry::http, values::from_text};
+use super::{
+    Period, SecretPlace,
+    decode::{OneOrMore, decode_all},
+    secret_place::FORMS,
+    telemetry::http,
+    values::from_text,
+};
 use lettre::message::Mailbox;
 use reconciled_provider::{Node, Problem, SecretRef, SourceFile, Span, yaml::unshown};
 use serde::{
@@ -236,8 +242,7 @@ impl<'de> Deserialize<'de> for RawPlace {
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 write!(
                     f,
-                    "an address of http or https without a password in it, or the place of a secret: {}",
-                    super::secrets::FORMS
+                    "an address of http or https without a password in it, or the place of a secret: {FORMS}"
                 )
             }
             fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<RawPlace, E> {
@@ -258,7 +263,7 @@ const SETTLE: Duration = Duration::from_secs(30);
 
 /// Reads one receiver; none when something is wrong with it.
 pub(super) fn read(node: &Node, file: &SourceFile, problems: &mut Vec<Problem>) -> Option<Receiver> {
-    let raw = super::decode_all::<RawReceiver>(node, file, problems)?;
+    let raw = decode_all::<RawReceiver>(node, file, problems)?;
     let before = problems.len();
     let mut error = |key: &str, message: String, hint: &str| {
         let span = node.entry(key).map_or(node.span, |(key, _)| key.span);

@@ -1,7 +1,7 @@
 //! One entry under `providers:`: the keys every entry has, and the rest for the backend.
 
 use super::{
-    decode_all,
+    decode::decode_all,
     guard::{GuardLimits, RawGuard},
     values::{Period, Rate},
 };

@@ -1,6 +1,12 @@
-//! How a daemon is reached from elsewhere: the address it listens at, who may ask there, and what a forge sends.
+//! How a daemon is reached from elsewhere: the address it listens at, and who may ask there.
 
-use super::{SecretPlace, decode_all, is_name, list, source::SourceConfig, values::from_text};
+use super::{
+    SecretPlace,
+    decode::{decode_all, list},
+    names::is_name,
+    source::SourceConfig,
+    values::from_text,
+};
 use reconciled_provider::{Node, Problem, SecretRef, SourceFile};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::{collections::BTreeSet, fmt, net::SocketAddr, str::FromStr, sync::Arc};
@@ -35,32 +41,6 @@ impl fmt::Display for Role {
     }
 }
 
-/// What a forge sends when somebody pushed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Webhook {
-    /// Who sends it, and so how it is signed.
-    pub forge: Forge,
-    /// Where the secret is that both sides know.
-    pub secret: SecretRef,
-}
-
-/// How a webhook is signed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Forge {
-    /// GitHub.
-    Github,
-    /// GitLab.
-    Gitlab,
-    /// Gitea, and Forgejo.
-    #[serde(alias = "forgejo")]
-    Gitea,
-    /// Bitbucket.
-    Bitbucket,
-    /// Anything that can compute an HMAC.
-    Generic,
-}
-
 /// An address to listen at.
 pub(super) struct Listen(pub(super) SocketAddr);
 
@@ -76,18 +56,6 @@ impl FromStr for Listen {
 impl<'de> Deserialize<'de> for Listen {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Listen, D::Error> {
         from_text(deserializer)
-    }
-}
-
-#[derive(Deserialize)]
-pub(super) struct RawWebhook {
-    r#type: Forge,
-    secret: SecretPlace,
-}
-
-impl From<RawWebhook> for Webhook {
-    fn from(raw: RawWebhook) -> Webhook {
-        Webhook { forge: raw.r#type, secret: raw.secret.0 }
     }
 }
 

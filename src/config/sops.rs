@@ -1,6 +1,9 @@
 //! Keys that open what sops encrypted in a repository, and what they opened.
 
-use super::{Environment, SecretPlace, SourceConfig, decode_all, unknown_name, values::written};
+use super::{
+    Environment, SecretPlace, SourceConfig, decode::decode_all, names::unknown_name,
+    secret_place::describe_secret, values::written,
+};
 use crate::sops::{self, Identities, Refused};
 use reconciled_provider::{Error, Node, Problem, Secret, SecretRef, Secrets, SourceFile, yaml::NodeValue};
 use serde::Deserialize;
@@ -100,7 +103,7 @@ pub(super) fn identities(places: &[SecretRef], secrets: &dyn Secrets) -> Result<
 
 fn add(identities: &mut Identities, place: &SecretRef, secrets: &dyn Secrets) -> Result<(), Error> {
     let text = secrets.reveal(place)?;
-    identities.add(text.reveal_str()?).map_err(|error| named(error, &super::describe_secret(place)))
+    identities.add(text.reveal_str()?).map_err(|error| named(error, &describe_secret(place)))
 }
 
 fn named(mut error: Error, place: &str) -> Error {

@@ -1,13 +1,13 @@
 //! One entry under `sources:`: where manifests come from and what they may touch.
 
 use super::{
-    DecodedApart, decode_all,
+    SecretPlace,
+    decode::{DecodedApart, OneOrMore, decode_all},
     locate::beside,
-    reach::{RawWebhook, Webhook},
     report::{RawReport, Report},
-    secrets::SecretPlace,
     trust::{self, Verify},
     values::{Period, Size, from_text, written},
+    webhook::{RawWebhook, Webhook},
     windows,
 };
 use crate::{
@@ -27,7 +27,6 @@ use serde::{
 };
 use std::{
     fmt,
-    marker::PhantomData,
     path::{Path, PathBuf},
     str::FromStr,
     sync::Arc,
@@ -183,32 +182,6 @@ pub struct AllowRule {
     pub kinds: Option<Vec<Arc<str>>>,
     /// What of that is refused all the same.
     pub deny: Vec<Pattern>,
-}
-
-/// One value or a list of them.
-pub(super) struct OneOrMore<T>(pub(super) Vec<T>);
-
-impl<'de, T: Deserialize<'de> + From<String>> Deserialize<'de> for OneOrMore<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<OneOrMore<T>, D::Error> {
-        struct EitherVisitor<T>(PhantomData<T>);
-        impl<'de, T: Deserialize<'de> + From<String>> Visitor<'de> for EitherVisitor<T> {
-            type Value = OneOrMore<T>;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("text or a list of texts")
-            }
-            fn visit_str<E>(self, text: &str) -> Result<OneOrMore<T>, E> {
-                Ok(OneOrMore(vec![T::from(text.to_string())]))
-            }
-            fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<OneOrMore<T>, A::Error> {
-                let mut all = Vec::new();
-                while let Some(one) = access.next_element()? {
-                    all.push(one);
-                }
-                Ok(OneOrMore(all))
-            }
-        }
-        deserializer.deserialize_any(EitherVisitor(PhantomData))
-    }
 }
 
 #[derive(Deserialize)]

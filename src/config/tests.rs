@@ -1,7 +1,7 @@
 use super::*;
 use crate::source::History;
 use insta::assert_snapshot;
-use reconciled_provider::EntryPolicy;
+use reconciled_provider::{EntryPolicy, SecretRef};
 
 fn parsed(text: &str) -> (Option<Config>, Vec<Problem>) {
     parse(Arc::new(SourceFile::new("config.yaml", text)), &Environment::of([("HOME", "/home/u")]))

@@ -1,6 +1,6 @@
 //! `windows:` of a source: when it may write.
 
-use super::{decode_all, values::Period};
+use super::{decode::decode_all, values::Period};
 use crate::window::{Cron, Window, Windows};
 use chrono_tz::{TZ_VARIANTS, Tz};
 use reconciled_engine::{Heals, Passes};

@@ -2,7 +2,7 @@
 //!
 //! Deliberately no waiting: that is [`super::sync`]'s.
 
-use super::Instance;
+use super::instance::Instance;
 use crate::{config::GitRef, failure::Failure, session::Called};
 use std::sync::Arc;
 

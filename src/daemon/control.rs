@@ -3,7 +3,7 @@
 //! Guarantees: a suspension is durable before anything is asked to stop, so that whatever begins afterwards knows
 //! of it; the answer says whether anything that began before still writes.
 
-use super::Instance;
+use super::instance::Instance;
 use crate::{
     failure::Failure,
     session::{by_files, by_windows},

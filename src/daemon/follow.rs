@@ -3,146 +3,47 @@
 //! Guarantees: a poll that hangs delays no source of another repository, and those of its own by [`together::TOGETHER`] at most; what
 //! moved in one repository comes into force [together] for all sources that follow it; whoever asks is answered after a poll that
 //! began after the question, and after what it found came into force. Who only hints is not answered, and is followed by a poll
-//! that began after the hint; any number of hints makes at most one poll in [`HINTS`]. What a poll came to counts only while what it
-//! judged by is in force: else a rewind would look like none. Beginning needs no remote: what is in force is taken from the mirrors,
+//! that began after the hint; any number of hints makes at most one poll in [`HINTS`](source::HINTS). What a poll came to counts only
+//! while what it judged by is in force: else a rewind would look like none. Beginning needs no remote: what is in force is taken from the mirrors,
 //! and what they have that is newer keeps what it declares; what left a source is deleted once those of its repository that follow
 //! other refs have answered. Only where the state was restored nothing of a source is done before it was had since: what came into
 //! force after the backup would be taken back.
 
 mod in_force;
+mod loop_;
 mod polls;
 mod recorded;
+mod source;
 mod together;
 
+pub(super) use in_force::held;
+pub(super) use loop_::Bids;
+
 use super::{
-    follower::{About, Follower, Following, Hints, News, Question, Shown},
+    follower::{About, Follower, Hints, News, Question, Shown},
     wishes::{What, Wish, Wishes},
 };
 use crate::{
     config::SourceConfig,
     failure::{Failure, chain},
-    manifest::KnownSecrets,
-    session::{Session, Siblings, Snapshot, SourceAsk, Writing, is_local},
+    session::{Session, Snapshot, SourceAsk, Writing, is_local},
     source::SourceError,
 };
 use futures_util::future::BoxFuture;
-use in_force::InForce;
-use polls::{Polled, Polls};
+use loop_::{Asker, InForce, Loaded, Loop};
+use polls::{Polled, Polls, has_rotated};
 use reconciled_engine::{
-    Desired, Store,
-    scheduler::{Progress, Scheduler, Stance},
+    Store,
+    scheduler::{Progress, Scheduler},
 };
-use reconciled_provider::{Hash, Scope};
+use reconciled_provider::Scope;
+use source::{Back, Source, after_hint, longest, spread};
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeSet,
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
-use together::Back;
 use tokio::sync::{mpsc, oneshot};
-
-/// Until sources are polled again after their revisions could not come into force.
-const AGAIN: Duration = Duration::from_secs(5);
-
-/// At least so much lies between the beginnings of polls that hints lead to.
-const HINTS: Duration = Duration::from_secs(1);
-
-/// Who waits for an answer.
-struct Asker {
-    meant: BTreeSet<Arc<str>>,
-    /// Of these, the ones whose poll has not come back.
-    waits_for: BTreeSet<Arc<str>>,
-    /// What changed since the question.
-    since: Loaded,
-    answer: oneshot::Sender<Result<News, Arc<Failure>>>,
-}
-
-/// What a load brought into force.
-#[derive(Default)]
-struct Loaded {
-    /// Scopes in which something is desired otherwise.
-    changed: BTreeSet<Scope>,
-    /// Sources that are at another commit.
-    moved: BTreeSet<Arc<str>>,
-    /// What was desired before, and is since.
-    desired: [Arc<Desired>; 2],
-}
-
-/// One source, as the loop has it.
-struct Source {
-    config: SourceConfig,
-    /// As it is loaded: what the last poll came to that was concluded. None until it was had once.
-    snapshot: Option<Snapshot>,
-    /// Commit and refusal that the last poll came to.
-    loaded: Option<(Arc<str>, Option<String>)>,
-    /// When it is polled next, since the epoch.
-    due: Duration,
-    is_polling: bool,
-    /// Asked for while it was polled: that poll may have begun too early.
-    again: bool,
-    /// Hinted at while it was polled.
-    is_hinted: bool,
-    /// When the last poll began, since the epoch.
-    began: Duration,
-    /// The [round](Loop::round) of the last poll, and of the last that was told what the ref is at and is concluded.
-    asked: u64,
-    answered: u64,
-    /// The first round that began after another commit was found.
-    moved: u64,
-    /// How often another commit came into force, and how often it had when the last poll began.
-    arrivals: u64,
-    judged_after: u64,
-    /// A poll that came back and has not been concluded.
-    back: Option<Back>,
-    /// Consent to a rewind, for the next poll.
-    accept_rewind: Option<Arc<Wish>>,
-    /// The consent that the poll under way was given.
-    rewinding: Option<Arc<Wish>>,
-    /// Pushes that the audit trail does not know of yet.
-    pushes: Vec<Arc<Wish>>,
-    polls: u64,
-    /// The newest commit that was not in force when it was first seen, and when that was.
-    seen: Option<(Arc<str>, Duration)>,
-    /// The commit that was in force when the daemon began.
-    was_in_force: Option<Arc<str>>,
-}
-
-/// The loop.
-pub(super) struct Loop {
-    session: Arc<Session>,
-    writing: Arc<Writing>,
-    scheduler: Arc<Scheduler>,
-    shown: Arc<Mutex<Shown>>,
-    wishes: Arc<Wishes>,
-    questions: mpsc::UnboundedReceiver<Question>,
-    hints: Arc<Hints>,
-    sources: BTreeMap<Arc<str>, Source>,
-    /// The others of its repository, by source.
-    siblings: Arc<Siblings>,
-    polls: Polls,
-    /// Counts the times that polls began.
-    round: u64,
-    /// Whether any secret was rotated, while that is looked at: what a secret comes from may hang.
-    rotated: Option<BoxFuture<'static, bool>>,
-    /// Asked for while it was looked at: that may have begun too early.
-    looks_again: bool,
-    askers: Vec<Asker>,
-    outlook: InForce,
-    /// When something is no longer kept at an earlier revision, since the epoch.
-    pins_due: Option<Duration>,
-    /// Until something was loaded.
-    bids: Option<Bids>,
-}
-
-/// What persons asked of the instance before, and did not get.
-pub(super) struct Bids {
-    /// Where.
-    pub(super) scopes: BTreeSet<Scope>,
-    /// Where they wanted what came to nothing to be tried once more.
-    pub(super) insisted: BTreeSet<Scope>,
-    /// What was desired when they asked.
-    pub(super) desired: Arc<Desired>,
-}
 
 /// A loop over the sources of `session`, and the way to it. It asks for what `bids` asked of the instance before.
 pub(super) fn follow(
@@ -159,28 +60,7 @@ pub(super) fn follow(
         let before = bids.as_ref().and_then(|before| before.desired.sources.get(name));
         before.is_none_or(|state| state.awaits.is_some())
     };
-    let source = |config: &SourceConfig| Source {
-        config: config.clone(),
-        snapshot: None,
-        loaded: None,
-        due: Duration::ZERO,
-        is_polling: false,
-        again: false,
-        is_hinted: false,
-        began: Duration::ZERO,
-        asked: 0,
-        answered: 0,
-        moved: u64::from(is_ahead(&config.name)),
-        arrivals: 0,
-        judged_after: 0,
-        back: None,
-        accept_rewind: None,
-        rewinding: None,
-        pushes: Vec::new(),
-        polls: 0,
-        seen: None,
-        was_in_force: None,
-    };
+    let source = |config: &SourceConfig| Source::of(config, is_ahead(&config.name));
     let sources = session.config.sources.iter().map(|c| (c.name.clone(), source(c))).collect();
     let hints = Arc::<Hints>::default();
     let follower = Follower { questions: send, hints: hints.clone(), shown: shown.clone() };
@@ -522,18 +402,6 @@ impl Loop {
             }
         });
     }
-
-    fn show(&self, name: &Arc<str>, change: impl FnOnce(&mut Following)) {
-        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
-        change(shown.sources.entry(name.clone()).or_default());
-    }
-}
-
-/// The scopes in which something waits for a person.
-pub(super) fn held(scheduler: &Scheduler) -> Vec<Scope> {
-    let waits = |stance| matches!(stance, Stance::Held | Stance::Stalled);
-    let standing = scheduler.standing().into_iter();
-    standing.filter(|(_, standing)| waits(standing.stance)).map(|(scope, _)| scope).collect()
 }
 
 /// What `future` comes to, once there is one.
@@ -541,17 +409,6 @@ async fn ready<T>(future: &mut Option<BoxFuture<'static, T>>) -> T {
     match future {
         Some(future) => future.await,
         None => std::future::pending().await,
-    }
-}
-
-/// True when a secret is not what it was when the desired state was loaded.
-async fn has_rotated(session: Arc<Session>, known: KnownSecrets) -> bool {
-    match session.has_rotated(known).await {
-        Ok(has_rotated) => has_rotated,
-        Err(failure) => {
-            tracing::warn!(error = %failure, "secrets cannot be read");
-            false
-        }
     }
 }
 
@@ -572,21 +429,4 @@ fn why(failure: &Failure) -> String {
         return chain(&**cause);
     }
     failure.to_string()
-}
-
-/// When a source that was hinted at is polled. A clock that went back is no reason to wait.
-fn after_hint(source: &Source, now: Duration) -> Duration {
-    (source.began + HINTS).clamp(now, now + HINTS)
-}
-
-/// Longest time until the next poll. What is due later was put down before the clock went back.
-fn longest(source: &Source) -> Duration {
-    source.config.interval.mul_f64(1.1).max(AGAIN)
-}
-
-/// Until the next poll: the interval ±10 %, so that sources of one server do not ask at once.
-fn spread(source: &Source) -> Duration {
-    let seed = Hash::of(format!("{} {}", source.config.name, source.polls).as_bytes());
-    let share = f64::from(u16::from_le_bytes([seed.0[0], seed.0[1]])) / f64::from(u16::MAX);
-    source.config.interval.mul_f64(0.9 + 0.2 * share)
 }

@@ -217,6 +217,11 @@ impl Follower {
     async fn answered(&self, question: Question) -> Result<News, Arc<Failure>> {
         let (answer, told) = oneshot::channel();
         let _ = self.questions.send(Question { answer: Some(answer), ..question });
-        told.await.unwrap_or_else(|_| Err(Arc::new(super::stopping())))
+        told.await.unwrap_or_else(|_| Err(Arc::new(stopping())))
     }
+}
+
+/// What is answered where nobody is left to answer.
+pub(super) fn stopping() -> Failure {
+    Failure::plain("the daemon is stopping; what is on its way is in its journal")
 }

@@ -5,8 +5,9 @@
 //! keeps it; a restart forgets it, after which nothing is consented to. Whether it counts by the configuration of then is
 //! asked by who [takes](crate::operation::take) it.
 
-use super::Instance;
+use super::follower::Follower;
 use crate::{
+    config::Config,
     failure::Failure,
     operation::{Given, PushAsk, PushFollow, moved},
     session::{judge_pushed, reach},
@@ -74,15 +75,20 @@ impl Pending {
 /// Looks whether Git has taken the push since its ref stood `before` so to its commit, and every source that it moves takes it.
 ///
 /// Errors: why it is no push that may consent; the repository cannot be read.
-pub(super) async fn was_taken(instance: &Instance, ask: &PushFollow, before: Reach) -> Result<(), Failure> {
+pub(super) async fn was_taken(
+    config: &Config,
+    follower: &Follower,
+    ask: &PushFollow,
+    before: Reach,
+) -> Result<(), Failure> {
     let PushFollow { repository, reference, commit, .. } = ask;
     if !reach(repository, reference, commit).await?.came_since(before) {
         let short = short_commit(commit);
         let why = format!("{reference} of {repository} has not come to {short} since that was planned");
         return Err(Failure::plain(why));
     }
-    let following = instance.follower.sources();
-    for source in moved(&instance.session.config, repository, reference) {
+    let following = follower.sources();
+    for source in moved(config, repository, reference) {
         let in_force = following.get(&source.name).map(|following| following.commit.as_str());
         let in_force = in_force.filter(|commit| !commit.is_empty());
         judge_pushed(&source, repository, reference, in_force, commit).await?;

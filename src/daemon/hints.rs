@@ -4,7 +4,7 @@
 //! look. What is told of rarely is looked at at once, however much is told of others. It deliberately does not tell our own
 //! writes from those of others: the look after ours finds nothing to do.
 
-use super::Instance;
+use super::instance::Instance;
 use futures_util::{FutureExt, StreamExt};
 use reconciled_engine::scheduler::Priority;
 use reconciled_provider::{Focus, Hint, Observer, ResourceId, Scope};

@@ -1,7 +1,10 @@
 //! What keeps sources from bringing what they have into force, as `status` shows it: in the same groups as what keeps
 //! resources from being in sync, so that whoever watches one watches both.
 
-use super::{Following, Instance, follower::NotInForce};
+use super::{
+    follower::{Following, NotInForce},
+    instance::Instance,
+};
 use crate::{
     failure::Failure,
     operation::{self, RESTORED},

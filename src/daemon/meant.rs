@@ -1,6 +1,6 @@
 //! Which source and which scopes a question is about.
 
-use super::{Instance, sync::is_at_rest};
+use super::instance::Instance;
 use crate::{
     failure::Failure,
     operation::{SyncAsk, Unmatched, pattern, unmatched},
@@ -146,4 +146,12 @@ fn of_source(instance: &Instance, source: Option<&str>, is_meant: impl Fn(&Stand
     };
     let standing = instance.scheduler.standing().into_iter();
     standing.filter(|(scope, s)| is_meant(s) && is_of_source(scope)).map(|(scope, _)| scope).collect()
+}
+
+/// A scope at rest changes only when somebody does something.
+pub(super) fn is_at_rest(standing: &Standing) -> bool {
+    !standing.is_queued
+        && standing.running_since.is_none()
+        && standing.ended_at.is_some()
+        && standing.stance != Stance::Waiting
 }

@@ -13,6 +13,7 @@ mod arrival;
 #[cfg(test)]
 mod claims;
 mod control;
+mod current;
 mod fate;
 mod follow;
 mod follower;
@@ -28,6 +29,7 @@ mod meant;
 mod reloaded;
 mod requests;
 mod service;
+mod start;
 mod sync;
 mod unseen;
 mod unwritten;
@@ -35,10 +37,12 @@ mod upkeep;
 mod wishes;
 
 pub(crate) use control::{halt, resumed};
+pub use current::Daemon;
 pub use fate::{Fared, Fate, Fates, Verdict};
 pub use follower::{Follower, Following, News, NotInForce};
 pub(crate) use ill::{add_sources, since_when, source_states, without_revision};
-pub use instance::{Instance, Options};
+pub use instance::Instance;
+pub use start::Options;
 pub(crate) use sync::{approved, asked_for, consented, pushed, sync};
 pub(crate) use unseen::add_unseen;
 pub(crate) use unwritten::unwritten;
@@ -55,13 +59,11 @@ use crate::{
     session::{Session, renames},
     telemetry::Telemetry,
 };
-use reconciled_provider::{Clock, Stop};
+use reconciled_provider::Clock;
 use service::Service;
+use start::tracked;
 use std::{path::PathBuf, pin::pin, sync::Arc, time::Duration};
-use tokio::{
-    signal::unix::{SignalKind, signal},
-    sync::watch,
-};
+use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::task::TaskTracker;
 
 /// How long passes may take to end once the daemon or its configuration shall stop; systemd gives 90 s, its watchdog
@@ -84,59 +86,6 @@ pub struct Run {
     pub observe: bool,
     /// Where what it tells goes.
     pub telemetry: Telemetry,
-}
-
-/// The instance that is at work. A reload puts another in its place.
-pub struct Daemon {
-    current: watch::Sender<Arc<Instance>>,
-    /// Says that the process shall stop, for those who stream.
-    pub stop: Stop,
-}
-
-impl Daemon {
-    fn new(first: Arc<Instance>) -> Daemon {
-        Daemon { current: watch::Sender::new(first), stop: Stop::default() }
-    }
-
-    /// The instance at this moment.
-    pub fn instance(&self) -> Arc<Instance> {
-        self.current.borrow().clone()
-    }
-
-    fn replace(&self, next: Arc<Instance>) {
-        self.current.send_replace(next);
-    }
-
-    /// The instance that takes the place of one that ends; none once the process stops.
-    async fn after(&self, ending: &Arc<Instance>) -> Option<Arc<Instance>> {
-        let mut current = self.current.subscribe();
-        tokio::select! {
-            biased;
-            () = self.stop.wished() => None,
-            next = current.wait_for(|current| !Arc::ptr_eq(current, ending)) => next.ok().map(|next| next.clone()),
-        }
-    }
-
-    /// What `ask` comes to, asked again of the next instance where a reload ended the one that was asked: nobody is told of
-    /// a failure that is only that.
-    pub(crate) async fn asked<T, W>(&self, ask: impl Fn(Arc<Instance>) -> W) -> Result<T, Failure>
-    where
-        W: Future<Output = Result<T, Failure>>,
-    {
-        let mut instance = self.instance();
-        loop {
-            match ask(instance.clone()).await {
-                Err(_) if instance.is_ending() => {
-                    instance = self.after(&instance).await.ok_or_else(stopping)?;
-                }
-                answer => return answer,
-            }
-        }
-    }
-}
-
-fn stopping() -> Failure {
-    Failure::plain("the daemon is stopping; what is on its way is in its journal")
 }
 
 /// Runs until a signal says to stop.
@@ -296,9 +245,4 @@ fn tell(telemetry: &Telemetry, session: &Session, tasks: &TaskTracker) {
 
 fn caught(kind: SignalKind) -> Result<tokio::signal::unix::Signal, Failure> {
     signal(kind).map_err(|error| Failure::plain(format!("wait for signals: {error}")))
-}
-
-/// Runs `task` as one of `tasks`.
-fn tracked(tasks: &TaskTracker, task: impl Future<Output = ()> + Send + 'static) {
-    drop(tasks.spawn(task));
 }

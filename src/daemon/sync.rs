@@ -3,16 +3,19 @@
 //! Guarantees: the end is told only after every scope that was meant ended a pass that began after the question.
 //! Telling never holds up a pass: who reads too slowly misses lines, never the end.
 
+mod asked;
 mod errand;
 
-use self::errand::follow;
+use self::{
+    asked::{Asked, Lines, tell},
+    errand::follow,
+};
 use super::{
-    Daemon, Instance,
-    arrival::is_commit,
+    current::Daemon,
     follow::held,
+    follower::stopping,
     given::was_taken,
-    meant::{named, sole},
-    stopping,
+    instance::Instance,
     wishes::{What, Wish},
 };
 use crate::{
@@ -24,16 +27,12 @@ use crate::{
     store::with_claim,
     text::{clean, cut},
 };
-use reconciled_engine::scheduler::{Priority, Stance, Standing};
+use reconciled_engine::scheduler::Priority;
 use reconciled_provider::{Focus, Scope};
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
-use tokio::sync::mpsc;
+use std::{collections::BTreeSet, sync::Arc};
 
 /// Longest name that a pusher may claim to have, in characters.
 const LONGEST_CLAIM: usize = 200;
-
-/// Where the lines go. Who stopped reading stops the telling, not the work.
-pub(crate) type Lines = mpsc::Sender<SyncLine>;
 
 /// Does what `ask` says and tells how it goes.
 pub(crate) async fn sync(daemon: &Daemon, ask: SyncAsk, actor: &str, lines: &Lines) -> Result<(), Failure> {
@@ -97,41 +96,6 @@ pub(crate) async fn pushed(
     follow_on(daemon, instance, asked, said, actor, lines).await
 }
 
-/// A question that can be answered, so that nothing is kept of what was said with one that cannot.
-struct Asked {
-    ask: SyncAsk,
-    /// Also with the next instance it is the same request.
-    request: String,
-    began: Duration,
-}
-
-impl Asked {
-    fn of(instance: &Instance, mut ask: SyncAsk) -> Result<Asked, Failure> {
-        if let Some(rev) = ask.rev.as_deref().filter(|rev| !is_commit(rev)) {
-            let hint = "write its hexadecimal digits, the first seven or more";
-            return Err(Failure::hinted(format!("`{rev}` is no commit id"), hint));
-        }
-        // A poll that took it along would fail by it, as if something were wrong with the source.
-        if let Some(commit) = &mut ask.accept_rewind {
-            *commit = oid(commit)?.to_string();
-        }
-        let began = instance.session.clock.now();
-        let request = instance.requests.name(ask.request.as_deref(), began)?;
-        let asked = Asked { ask, request, began };
-        asked.source(instance)?;
-        Ok(asked)
-    }
-
-    /// The source that is meant, where one is.
-    fn source(&self, instance: &Instance) -> Result<Option<Arc<str>>, Failure> {
-        match &self.ask.source {
-            Some(name) => named(instance, name).map(Some),
-            None if self.ask.rev.is_some() || self.ask.accept_rewind.is_some() => sole(instance).map(Some),
-            None => Ok(None),
-        }
-    }
-}
-
 /// Follows over reloads: what ended an instance is no end of what was asked of it, and the next one knows what was `said`.
 async fn follow_on(
     daemon: &Daemon,
@@ -172,7 +136,7 @@ async fn approve(
     if given.is_empty() {
         return Ok(());
     }
-    if let Err(why) = was_taken(instance, ask, before).await {
+    if let Err(why) = was_taken(&instance.session.config, &instance.follower, ask, before).await {
         tell(lines, refused(&why.to_string())).await;
         return Ok(());
     }
@@ -204,17 +168,4 @@ pub(crate) fn asked_for(instance: &Instance, scopes: impl IntoIterator<Item = Sc
     let scopes: BTreeSet<Scope> = scopes.into_iter().collect();
     instance.scheduler.acquit(&scopes);
     instance.scheduler.bid(scopes);
-}
-
-/// A scope at rest changes only when somebody does something.
-pub(super) fn is_at_rest(standing: &Standing) -> bool {
-    !standing.is_queued
-        && standing.running_since.is_none()
-        && standing.ended_at.is_some()
-        && standing.stance != Stance::Waiting
-}
-
-async fn tell(lines: &Lines, line: SyncLine) {
-    // Nobody reads any more: the work goes on without an audience.
-    let _ = lines.send(line).await;
 }

@@ -4,7 +4,7 @@
 //! Guarantees: pure but for the state it reads, and that only for scopes that no pass of this process has ended for. What
 //! happened before it began is told by generations.
 
-use super::{Following, Instance};
+use super::{follower::Following, instance::Instance};
 use crate::{
     failure::Failure,
     operation::{StatusAnswer, UNSEEN},

@@ -2,7 +2,7 @@
 //!
 //! Guarantees: pure but for the state it reads, and that only where there is any.
 
-use super::Instance;
+use super::instance::Instance;
 use crate::{
     failure::Failure,
     store::{ConditionEntry, Reader},

@@ -4,184 +4,37 @@
 //! the export repeats no event and leaves none out, also across a crash: where it goes on is read from the file itself, or,
 //! where that was moved away or emptied, from the state. A crash between the file and the state repeats events only where the
 //! file goes in the same moment. No event goes because a clock is ahead that is set within an hour after the host started, and within
-//! [`SOON`] after the process did. What fails or hangs is tried again, told once and shown until it is over; a backup, which costs as
-//! much as the state is large, less and less often. What hangs is not begun a second time beside itself, also by no later instance.
+//! [`SOON`](record::SOON) after the process did. What fails or hangs is tried again, told once and shown until it is over; a backup,
+//! which costs as much as the state is large, less and less often. What hangs is not begun a second time beside itself, also by no later instance.
 
 mod backups;
 mod export;
+mod record;
+mod turn;
 
 pub(crate) use export::look_at as look_at_export;
+pub(crate) use record::UPKEEP;
+pub(super) use record::Upkeep;
 
-use super::Instance;
-use crate::{
-    config::Config,
-    failure::Failure,
-    store::{ConditionEntry, Stamp},
-};
+use super::instance::Instance;
+use crate::{failure::Failure, store::ConditionEntry};
 use export::Export;
 use futures_util::future::join;
-use reconciled_engine::store::ConditionKind;
 use reconciled_provider::Cx;
+use record::{LOOK, TRIM, Work};
 use std::{
-    collections::{BTreeMap, BTreeSet},
-    io,
-    path::Path,
+    collections::BTreeSet,
     pin::{Pin, pin},
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
-/// What the conditions are of.
-pub(crate) const UPKEEP: &str = "upkeep";
-/// How often it is looked whether anything is due.
-const LOOK: Duration = Duration::from_secs(5);
-/// How often old events are taken out, and how long after the start of the host for the first time: by then the clock is set. Where
-/// nobody knows when that was, it is after the start of the process.
-const TRIM: Duration = Duration::from_secs(3_600);
-/// How long after the start of the process for the first time, wherever it runs.
-const SOON: Duration = Duration::from_secs(300);
 /// Longest time until a backup that failed is tried again.
 const LONGEST: Duration = Duration::from_secs(900);
 /// What took so long hangs, as on a mount whose server is away.
 const HANGS: Duration = Duration::from_secs(300);
 /// How long what is under way may take once the instance shall end.
 const GRACE: Duration = Duration::from_secs(10);
-
-/// One part of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Work {
-    Backup,
-    Export,
-    Retention,
-}
-
-/// What does not succeed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Trouble {
-    why: String,
-    /// Since the epoch.
-    since: Duration,
-}
-
-/// What goes from one instance to the next.
-#[derive(Debug, Default)]
-pub(super) struct Upkeep {
-    /// How each part went last, once it was tried or is not wished for.
-    last: Mutex<BTreeMap<Work, Option<Trouble>>>,
-    /// Held by what works on files until it has ended, whoever still waits for it.
-    backing_up: Turn,
-    exporting: Turn,
-    /// When the newest event was as this process began, since the epoch.
-    began: Duration,
-    /// How often the trail was looked at since.
-    looks: AtomicU64,
-}
-
-/// Whose turn it is.
-type Turn = Arc<tokio::sync::Mutex<()>>;
-
-impl Work {
-    const ALL: [Work; 3] = [Work::Backup, Work::Export, Work::Retention];
-
-    /// The word for metrics.
-    fn word(self) -> &'static str {
-        match self {
-            Work::Backup => "backup",
-            Work::Export => "export",
-            Work::Retention => "retention",
-        }
-    }
-    fn reason(self) -> &'static str {
-        match self {
-            Work::Backup => "NotBackedUp",
-            Work::Export => "NotExported",
-            Work::Retention => "NotTrimmed",
-        }
-    }
-    fn text(self) -> &'static str {
-        match self {
-            Work::Backup => "the state cannot be backed up",
-            Work::Export => "the audit trail cannot be exported",
-            Work::Retention => "old events cannot be removed",
-        }
-    }
-    fn hint(self) -> &'static str {
-        match self {
-            Work::Backup => "see to the folder that `backup.dir` names; it is tried again by itself",
-            Work::Export => {
-                "see to the file that `audit.export` names; it is tried again by itself, and no event is lost"
-            }
-            Work::Retention => "see the log; it is tried again by itself",
-        }
-    }
-}
-
-impl Upkeep {
-    /// Of a process that found this to be the time of the newest event.
-    pub(super) fn since(began: Duration) -> Upkeep {
-        Upkeep { began, ..Upkeep::default() }
-    }
-
-    /// How late it is at least, for what cannot be taken back: a clock that is ahead, as one without a battery may be until it is
-    /// set, makes nothing old. While this host was off it makes it earlier than it is, until the next start.
-    fn at_least(&self, now: Duration) -> Duration {
-        now.min(self.began + self.has_run())
-    }
-
-    /// True once it is for so long that the clock was there to be set, on a host that is `up` for so long.
-    fn is_clock_set(&self, up: Duration) -> bool {
-        let run = self.has_run();
-        run >= TRIM || run >= SOON && up >= TRIM
-    }
-
-    /// How long this process has run at least, whatever the clock was set to meanwhile.
-    fn has_run(&self) -> Duration {
-        Duration::from_secs(LOOK.as_secs() * self.looks.load(Ordering::Relaxed))
-    }
-
-    fn last(&self) -> MutexGuard<'_, BTreeMap<Work, Option<Trouble>>> {
-        self.last.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// What is not wished for, or no longer, is no trouble.
-    fn wished(&self, config: &Config) {
-        let is_wished = [config.backup.is_some(), config.audit.export.is_some(), config.audit.keep.is_some()];
-        let others = Work::ALL.into_iter().zip(is_wished).filter(|(_, is_wished)| !is_wished);
-        self.last().extend(others.map(|(work, _)| (work, None)));
-    }
-
-    /// Takes down how it went; a failure is told when it begins.
-    fn told(&self, work: Work, result: &Result<(), Failure>, now: Duration) {
-        let what = work.text();
-        let mut last = self.last();
-        let before = last.remove(&work).flatten();
-        let trouble = result.as_ref().err().map(|failure| {
-            match &before {
-                None => tracing::error!(error = %failure, "{what}"),
-                Some(_) => tracing::debug!(error = %failure, "{what}"),
-            }
-            let since = before.as_ref().map_or(now, |before| before.since);
-            Trouble { why: failure.to_string(), since }
-        });
-        if trouble.is_none() && before.is_some() {
-            tracing::info!(work = work.word(), "upkeep succeeds again");
-        }
-        last.insert(work, trouble);
-    }
-
-    fn conditions(&self) -> Vec<ConditionEntry> {
-        let condition = |(work, trouble): (&Work, &Option<Trouble>)| {
-            let trouble = trouble.as_ref()?;
-            let message = format!("{}: {}", work.text(), trouble.why);
-            let (kind, since) = (ConditionKind::Stalled, Stamp(trouble.since));
-            Some(ConditionEntry::of(UPKEEP, kind, work.reason(), message, since).hint(work.hint()))
-        };
-        self.last().iter().filter_map(condition).collect()
-    }
-}
 
 /// Adds what does not succeed to what is not well.
 pub(crate) fn add_upkeep(instance: &Instance, conditions: &mut Vec<ConditionEntry>) {
@@ -317,28 +170,6 @@ impl Pause {
     fn after<T, E>(&mut self, result: &Result<T, E>, now: Duration) {
         self.length = if result.is_ok() { Duration::ZERO } else { (self.length * 2).clamp(LOOK, LONGEST) };
         self.until = now + self.length;
-    }
-}
-
-fn about(doing: &'static str, path: &Path) -> impl Fn(io::Error) -> Failure {
-    let path = path.to_path_buf();
-    move |error| Failure::plain(format!("{doing} {}: {error}", path.display()))
-}
-
-/// Does `work` where it may hang, after what had `turn` before.
-async fn blocking<T: Send + 'static>(
-    turn: &Turn,
-    work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
-) -> Result<T, Failure> {
-    let turn = turn.clone().lock_owned().await;
-    let work = move || {
-        let result = work();
-        drop(turn);
-        result
-    };
-    match tokio::task::spawn_blocking(work).await {
-        Ok(result) => result,
-        Err(error) => Err(Failure::plain(format!("work on files panicked: {error}"))),
     }
 }
 

@@ -1,9 +1,10 @@
 //! `allow`: what the host lets the manifests of a source touch.
 
 use super::{
-    assemble::{at_line, first_column, part_address},
-    normalize::Taken,
-    read::{Loading, Unit},
+    loading::Loading,
+    place::{at_line, first_column, part_address},
+    product::Taken,
+    unit::Unit,
 };
 use crate::config::{Allow, AllowRule};
 use reconciled_engine::Reach;

@@ -1,30 +1,28 @@
 //! From what entries took to the desired set; what is broken, denied or somebody else's is left out.
 
 use super::{
-    Cache, Loaded, allowed,
-    cache::{List, Run},
+    allowed,
+    cache::Cache,
     graph::After,
     hidden::hidden,
-    inputs::is_all_read,
     lint,
-    normalize::{Blob, Taken},
-    overlay, problems,
-    read::{Loading, Side, Unit},
-    standing::{self, Standing},
-    twice,
+    loaded::Loaded,
+    loading::{Loading, Side},
+    overlay,
+    place::{path, place},
+    problems,
+    product::{Blob, Taken},
+    scopes::{by_scope, share_policies, unit_by_index},
+    standing, twice,
+    unit::{Standing, Unit},
 };
 use crate::config::OnInvalid;
 use reconciled_engine::{Desired, ManifestMeta, SourceState};
-use reconciled_provider::{
-    Address, Hash, ManifestKey, Origin, Place, Policies, Policy, Problem, Resource, ResourceId, Scope, Span,
-};
+use reconciled_provider::{Hash, ManifestKey, Place, Problem, Resource, ResourceId, Scope};
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
 };
-
-/// Resources of all sources by scope, each list sorted by id; equal ids keep the order of sources and files.
-pub(super) type Scopes = BTreeMap<Scope, Arc<Vec<Resource>>>;
 
 /// Puts the desired set together.
 pub(super) fn assemble(
@@ -171,16 +169,6 @@ fn places(loading: &Loading<'_>, taken: &[Taken]) -> BTreeMap<(u32, ResourceId),
     taken.iter().flat_map(of).collect()
 }
 
-/// The unit of each index in the desired set.
-fn unit_by_index(loading: &Loading<'_>) -> Vec<usize> {
-    let applied = loading.units.iter().enumerate().filter(|(_, unit)| unit.index.is_some());
-    applied.map(|(number, _)| number).collect()
-}
-
-pub(super) fn path<'a>(loading: &'a Loading<'_>, unit: &Unit) -> &'a Arc<str> {
-    &loading.sides[unit.source].texts[unit.text].path
-}
-
 /// A manifest is broken with any of its files.
 fn is_broken(loading: &Loading<'_>, unit: &Unit) -> bool {
     let broken = &loading.sides[unit.source].broken;
@@ -271,7 +259,7 @@ fn report_untaken(loading: &mut Loading<'_>, taken: &[Taken]) {
         taken.iter().filter(|taken| taken.product.is_unsure).map(|taken| taken.unit).collect();
     let absent = absent(loading, taken);
     // That it is for other hosts only is known where nothing else can be: another manifest may declare it for this one.
-    let is_all_read = is_all_read(loading);
+    let is_all_read = loading.is_all_read();
     let is_sure = is_all_read && !loading.sides.iter().any(|side| side.has_errors);
     let is_in_doubt = |one: &&Absent| match one.declarer.standing {
         Standing::Faulty => true,
@@ -295,7 +283,7 @@ fn report_untaken(loading: &mut Loading<'_>, taken: &[Taken]) {
         if let (false, Some((field, span))) = (asked, &unit.document.meant_provider) {
             let problem = Problem::error(format!("unknown field `{field}`"));
             let problem = problem.hint("did you mean `provider`?");
-            problems.push((unit.source, standing::place(loading, unit, problem, *span)));
+            problems.push((unit.source, place(loading, unit, problem, *span)));
             continue;
         }
         let problem = Problem::error(format!("no provider takes {}", unit.address));
@@ -308,7 +296,7 @@ fn report_untaken(loading: &mut Loading<'_>, taken: &[Taken]) {
                 names.join(", ")
             )),
         };
-        let problem = standing::place(loading, unit, problem, unit.document.span);
+        let problem = place(loading, unit, problem, unit.document.span);
         problems.push((unit.source, problem));
     }
     problems.into_iter().for_each(|(source, problem)| loading.sides[source].report(problem));
@@ -334,107 +322,6 @@ fn absent<'a>(loading: &'a Loading<'_>, taken: &'a [Taken]) -> Vec<Absent<'a>> {
     let each =
         taken().flat_map(|taken| taken.product.absent.iter().map(|(scope, key)| (taken.unit, scope, key)));
     each.filter_map(|(unit, scope, key)| Some(Absent { unit, scope, declarer: by_key.get(key)? })).collect()
-}
-
-/// The resources by scope, and the scopes in which several declare one resource. A list is made anew where what it comes from
-/// is other than at the last load.
-fn by_scope(
-    loading: &Loading<'_>,
-    taken: &[Taken],
-    cache: &mut HashMap<Scope, List>,
-) -> (Scopes, BTreeSet<Scope>) {
-    let mut sources: BTreeMap<&Scope, (Vec<Run>, bool)> = BTreeMap::new();
-    for taken in taken {
-        let unit = &loading.units[taken.unit];
-        let manifest = unit.index.expect("only numbered manifests are offered");
-        for (scope, range) in &taken.product.runs {
-            let (runs, is_plain) = sources.entry(scope).or_insert((Vec::new(), true));
-            runs.push(Run { product: taken.product.clone(), range: range.clone(), manifest });
-            // Lines of united manifests are those of a file that may be another one.
-            *is_plain &= unit.merged.is_none();
-        }
-    }
-    let unit_of = unit_by_index(loading);
-    let (mut scopes, mut shared, mut known) = (Scopes::new(), BTreeSet::new(), HashMap::new());
-    for (scope, (runs, is_plain)) in sources {
-        if let Some(list) = cache.remove(scope).filter(|list| is_plain && list.runs == runs) {
-            scopes.insert(scope.clone(), list.resources.clone());
-            known.insert(scope.clone(), list);
-            continue;
-        }
-        let mut resources = Vec::with_capacity(runs.iter().map(|run| run.range.len()).sum());
-        for Run { product, range, manifest } in &runs {
-            let unit = &loading.units[unit_of[*manifest as usize]];
-            let line = |line: u32| match &unit.merged {
-                // What an earlier layer says has a place of its own.
-                Some(merged) => merged
-                    .line_in_last(line)
-                    .or_else(|| merged.line_in_last(unit.document.span.line))
-                    .unwrap_or(1),
-                None => line,
-            };
-            resources.extend(product.resources[range.clone()].iter().map(|resource| Resource {
-                origin: Origin { manifest: *manifest, line: line(resource.origin.line) },
-                ..resource.clone()
-            }));
-        }
-        resources.sort_by(|a, b| a.id.cmp(&b.id));
-        let is_shared = resources.windows(2).any(|pair| pair[0].id == pair[1].id);
-        let resources = Arc::new(resources);
-        scopes.insert(scope.clone(), resources.clone());
-        if is_shared {
-            shared.insert(scope.clone());
-        } else if is_plain {
-            known.insert(scope.clone(), List { runs, resources });
-        }
-    }
-    *cache = known;
-    (scopes, shared)
-}
-
-/// Gives what several declare together one policy: whoever is most careful decides.
-fn share_policies(
-    loading: &Loading<'_>,
-    scopes: &mut Scopes,
-    shared: &BTreeSet<Scope>,
-    policies: &mut Policies,
-    unit_of: &[usize],
-) {
-    for scope in shared {
-        let Some(resources) = scopes.get_mut(scope) else { continue };
-        for run in Arc::make_mut(resources).chunk_by_mut(|a, b| a.id == b.id).filter(|run| run.len() > 1) {
-            let mut each = run.iter().map(|resource| {
-                let unit = &loading.units[unit_of[resource.origin.manifest as usize]];
-                let drift = loading.sides[unit.source].request.rules.drift;
-                let policy = policies.get(resource.policy);
-                Policy { drift: policy.drift.or(drift), ..policy.clone() }
-            });
-            let first = each.next().expect("no run is empty");
-            let shared = each.fold(first, |shared, policy| shared.with(&policy));
-            if shared.merge {
-                let shared = policies.intern(shared);
-                run.iter_mut().for_each(|resource| resource.policy = shared);
-            }
-        }
-    }
-}
-
-/// Origins count lines of the last layer, so the plain file is right for united manifests too.
-pub(super) fn at_line(loading: &Loading<'_>, unit: &Unit, problem: Problem, span: Span) -> Problem {
-    match super::read_text(loading.sides[unit.source].request.files, path(loading, unit)) {
-        Ok(file) => problem.at(&file, span),
-        Err(_) => problem.in_file(path(loading, unit)),
-    }
-}
-
-pub(super) fn part_address(loading: &Loading<'_>, unit: &Unit, resource: &Resource) -> Address {
-    let entry = loading.entries.iter().find(|entry| entry.name == resource.scope.provider);
-    let part = entry.and_then(|entry| entry.observer.part(&resource.scope, &resource.id));
-    Address { part, ..unit.address.clone() }
-}
-
-pub(super) fn first_column(line: u32) -> Span {
-    Span { line, column: 0 }
 }
 
 /// The content of manifests that are made from other files too: a change of such a file is a change of the manifest.

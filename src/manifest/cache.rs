@@ -3,12 +3,9 @@
 //! No tree is kept. An entry is used only if everything it came from is equal: the blob, the values put in
 //! the place of `${…}`, and each recorded use of other inputs.
 
-use super::{
-    envelope::{Document, Verbatim},
-    inputs::Uses,
-};
+use super::{envelope::Verbatim, parse::ParsedFile, product::Product};
 use reconciled_provider::{
-    Hash, Kinds, ManifestKey, Observer, Place, Policies, Problem, Resource, ResourceId, Scope,
+    Finding, Hash, Kinds, ManifestKey, Observer, Policies, Reference, Resource, Scope, SecretMark, SecretRef,
 };
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -21,7 +18,7 @@ use std::{
 pub struct Cache {
     pub(super) files: HashMap<FileKey, CachedFile>,
     pub(super) outcomes: HashMap<OutcomeKey, Outcome>,
-    pub(super) lints: HashMap<Scope, super::lint::Known>,
+    pub(super) lints: HashMap<Scope, Lints>,
     pub(super) lists: HashMap<Scope, List>,
     /// Grows only: the policy ids in `outcomes` stay valid.
     pub(super) policies: Policies,
@@ -38,14 +35,43 @@ pub(super) struct CachedFile {
     pub(super) parsed: Arc<ParsedFile>,
 }
 
-/// A file without its trees.
-#[derive(Debug, Default)]
-pub(super) struct ParsedFile {
-    pub(super) documents: Vec<Arc<Document>>,
-    pub(super) problems: Vec<Problem>,
-    pub(super) skipped: usize,
-    /// An error left fewer documents than there are.
-    pub(super) is_short: bool,
+/// What was looked at, and what was seen: equal uses, equal result.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Uses {
+    pub(super) blobs: BTreeMap<Arc<str>, Option<[u8; 20]>>,
+    /// By who names it.
+    pub(super) secrets: BTreeMap<(ManifestKey, SecretRef), Option<SecretMark>>,
+    pub(super) outputs: BTreeMap<Reference, Option<Arc<str>>>,
+    pub(super) siblings: BTreeMap<Arc<str>, Hash>,
+    /// Of other sources, by kind and scope.
+    pub(super) beside: BTreeMap<(Arc<str>, Scope), Hash>,
+    /// Of all sources, and of which nothing is made here.
+    pub(super) absent: BTreeMap<Arc<str>, Hash>,
+    /// Selectors of hosts.
+    pub(super) selectors: BTreeMap<Arc<str>, bool>,
+    /// Whether everything could be read, if that was asked.
+    pub(super) is_all_read: Option<bool>,
+    /// Whether nothing can be hidden, if that was asked, and otherwise whether this kind can be, under this name.
+    pub(super) hides_nothing: Option<bool>,
+    pub(super) hidden: BTreeMap<(Arc<str>, Arc<str>), bool>,
+    /// Hash of the scopes, if they were asked for.
+    pub(super) scopes: Option<Hash>,
+}
+
+impl Uses {
+    /// The files that were looked at, with the ids of their contents.
+    pub(super) fn blobs(&self) -> impl Iterator<Item = (&Arc<str>, Option<[u8; 20]>)> {
+        self.blobs.iter().map(|(path, oid)| (path, *oid))
+    }
+    /// True when the mark of the secret with this name was asked for.
+    pub(super) fn ask_for(&self, name: &str) -> bool {
+        let is_named = |secret: &SecretRef| matches!(secret, SecretRef::Named(asked) if **asked == *name);
+        self.secrets.keys().any(|(_, secret)| is_named(secret))
+    }
+    /// True when a secret could not be had.
+    pub(super) fn lack_secret(&self) -> bool {
+        self.secrets.values().any(Option::is_none)
+    }
 }
 
 /// Source, path, number of the manifest in the file, entry.
@@ -65,35 +91,6 @@ pub(super) struct Outcome {
     /// Scopes it declares by itself, without knowing those of others.
     pub(super) scopes: Arc<BTreeSet<Scope>>,
     pub(super) product: Arc<Product>,
-}
-
-/// Resources and problems; origins hold the index the manifest had in the load that made them.
-#[derive(Debug, Default)]
-pub(super) struct Product {
-    pub(super) resources: Vec<Resource>,
-    /// Where in `resources` those of one scope are that come in a row.
-    pub(super) runs: Vec<(Arc<Scope>, Range<usize>)>,
-    /// Where those stand that are declared in an included file.
-    pub(super) places: BTreeMap<(Arc<Scope>, ResourceId), Place>,
-    pub(super) exclusive: Vec<Scope>,
-    pub(super) ignored: Vec<(Scope, Arc<str>)>,
-    /// What the remote calls them, where a manifest says so.
-    pub(super) remotes: Vec<(Arc<Scope>, ResourceId, Arc<str>)>,
-    /// What of this host each has for itself.
-    pub(super) on_host: Vec<(Arc<Scope>, ResourceId, Arc<str>)>,
-    /// Those that it declares for other hosts.
-    pub(super) unselected: Vec<(Arc<Scope>, ResourceId)>,
-    /// Scopes that it contributes to, and that only these manifests declare, of which nothing is made here.
-    pub(super) absent: Vec<(Scope, ManifestKey)>,
-    /// Those that it declares in a scope that is not known.
-    pub(super) unsettled: Vec<(Arc<Scope>, ResourceId)>,
-    pub(super) problems: Vec<Problem>,
-    /// A secret could not be had: what is wrong may be that alone.
-    pub(super) lacks_secret: bool,
-    /// It belongs to the entry, although nothing may come of it.
-    pub(super) is_taken: bool,
-    /// What it contributes to may be declared where nothing can be read.
-    pub(super) is_unsure: bool,
 }
 
 /// The resources of one scope, each declared once, and what they were made from.
@@ -120,26 +117,13 @@ impl PartialEq for Run {
     }
 }
 
-/// Where resources of one scope come in a row.
-pub(super) fn runs(resources: &[Resource]) -> Vec<(Arc<Scope>, Range<usize>)> {
-    let same = |a: &Resource, b: &Resource| Arc::ptr_eq(&a.scope, &b.scope) || a.scope == b.scope;
-    let mut from = 0;
-    let run = |run: &[Resource]| {
-        let range = from..from + run.len();
-        from = range.end;
-        (run[0].scope.clone(), range)
-    };
-    resources.chunk_by(same).map(run).collect()
-}
-
-impl Product {
-    pub(super) fn is_empty(&self) -> bool {
-        self.resources.is_empty()
-            && self.exclusive.is_empty()
-            && self.problems.is_empty()
-            && self.unselected.is_empty()
-            && self.absent.is_empty()
-            && self.unsettled.is_empty()
-            && !self.is_taken
-    }
+/// What was said of a scope, and of what.
+#[derive(Debug)]
+pub(super) struct Lints {
+    pub(super) observer: Arc<dyn Observer>,
+    /// Held, so that no other product can come to lie at the same address.
+    pub(super) products: Vec<Arc<Product>>,
+    pub(super) is_exclusive: bool,
+    pub(super) within: Vec<Scope>,
+    pub(super) findings: Vec<Finding>,
 }

@@ -3,7 +3,6 @@
 
 use super::{
     annotations::{self, Settings},
-    faulty::scope_name,
     substitute::{self, Token},
 };
 use reconciled_provider::{
@@ -203,6 +202,12 @@ const LONGEST_SCOPE: usize = 255;
 fn scope_names(name: &str, spec: &Node) -> Vec<Box<str>> {
     let texts = spec.entries().iter().filter_map(|(_, value)| value.as_str());
     texts.chain([name]).filter(|text| text.len() <= LONGEST_SCOPE).filter_map(scope_name).collect()
+}
+
+/// The name that a scope may have of this text; none for a path or a sentence.
+pub(super) fn scope_name(text: &str) -> Option<Box<str>> {
+    let is_name = !text.starts_with('/') && !text.contains(char::is_whitespace);
+    is_name.then(|| text.trim_end_matches('.').to_ascii_lowercase().into())
 }
 
 fn meant_provider(spec: &Node) -> Option<(Arc<str>, Span)> {

@@ -3,7 +3,7 @@
 //! What a manifest calls its scope is in its name, or in a text at the top of its spec: which one it is only backends know, and
 //! what is misspelt nobody. Guarantees: what fits none of these texts is not held up.
 
-use super::read::Loading;
+use super::envelope::scope_name;
 use reconciled_provider::{Manifest, yaml::NodeValue};
 use std::{
     cell::OnceCell,
@@ -58,29 +58,34 @@ impl Faulty {
     }
 
     /// Whether one of them may be a manifest of `kind` (`GROUP/KIND`) that declares a scope of this name.
-    pub(super) fn may_declare(&self, loading: &Loading<'_>, kind: &str, name: &str) -> bool {
-        let known = self.known.get_or_init(|| self.known(loading));
+    pub(super) fn may_declare<'a>(
+        &self,
+        manifest: impl Fn(usize) -> &'a Manifest,
+        kind: &str,
+        name: &str,
+    ) -> bool {
+        let known = self.known.get_or_init(|| self.known(manifest));
         known.strange.have(name) || known.kinds.get(kind).is_some_and(|names| names.have(name))
     }
 
     /// Each of them by itself, for who asks which one it is.
-    pub(super) fn suspects(&self, loading: &Loading<'_>) -> Vec<Suspect> {
+    pub(super) fn suspects<'a>(&self, manifest: impl Fn(usize) -> &'a Manifest) -> Vec<Suspect> {
         let suspect = |InError { unit, kind, is_strange }: &InError| {
             let mut names = Names::default();
-            names.add(loading.manifest(&loading.units[*unit]));
+            names.add(manifest(*unit));
             Suspect { unit: *unit, kind: (!is_strange).then(|| kind.clone()), names }
         };
         self.all.iter().map(suspect).collect()
     }
 
-    fn known(&self, loading: &Loading<'_>) -> Known {
+    fn known<'a>(&self, manifest: impl Fn(usize) -> &'a Manifest) -> Known {
         let mut known = Known::default();
         for InError { unit, kind, is_strange } in &self.all {
             let names = match *is_strange {
                 true => &mut known.strange,
                 false => known.kinds.entry(kind.clone()).or_default(),
             };
-            names.add(loading.manifest(&loading.units[*unit]));
+            names.add(manifest(*unit));
         }
         known
     }
@@ -111,10 +116,4 @@ impl Names {
     fn have(&self, name: &str) -> bool {
         self.is_open || self.all.contains(name)
     }
-}
-
-/// The name that a scope may have of this text; none for a path or a sentence.
-pub(super) fn scope_name(text: &str) -> Option<Box<str>> {
-    let is_name = !text.starts_with('/') && !text.contains(char::is_whitespace);
-    is_name.then(|| text.trim_end_matches('.').to_ascii_lowercase().into())
 }

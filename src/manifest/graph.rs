@@ -1,10 +1,6 @@
 //! What must be ready before what: references, `depends-on` and waves; and cycles among them.
 
-use super::{
-    normalize::Taken,
-    read::Loading,
-    standing::{self, Standing},
-};
+use super::{loading::Loading, place::place, product::Taken, unit::Standing};
 use reconciled_provider::{ManifestKey, Problem, Scope};
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -69,7 +65,7 @@ fn report(loading: &mut Loading<'_>, cycles: Vec<Vec<usize>>, hint: &str) {
         let first = &loading.units[cycle[0]];
         let path = format!("{} → {}", names.join(" → "), names[0]);
         let problem = Problem::error(format!("manifests wait for each other: {path}")).hint(hint);
-        let problem = standing::place(loading, first, problem, first.document.span);
+        let problem = place(loading, first, problem, first.document.span);
         let files: Vec<_> =
             cycle.iter().map(|unit| (loading.units[*unit].source, loading.units[*unit].text)).collect();
         loading.sides[files[0].0].report(problem);

@@ -7,11 +7,10 @@
 
 use super::{
     allowed,
-    assemble::path,
     faulty::Suspect,
-    inputs::hides_nothing,
-    read::{Loading, Side, Unit},
-    standing::Standing,
+    loading::{Loading, Side},
+    place::path,
+    unit::{Standing, Unit},
 };
 use crate::config::Allow;
 use reconciled_engine::Hidden;
@@ -77,9 +76,10 @@ pub(super) fn hidden(loading: &Loading<'_>, aside: BTreeMap<Scope, (Arc<str>, Ar
 }
 
 fn unread(loading: &Loading<'_>, aside: BTreeMap<Scope, (Arc<str>, Arc<str>)>) -> Hidden {
-    if aside.is_empty() && hides_nothing(loading) {
+    if aside.is_empty() && loading.hides_nothing() {
         return Hidden::default();
     }
+    let manifest = |unit: usize| loading.manifest(&loading.units[unit]);
     let unknown = |side: &Side<'_>| {
         let in_its_file = |suspect: Suspect| {
             let file = path(loading, &loading.units[suspect.unit]).clone();
@@ -89,7 +89,7 @@ fn unread(loading: &Loading<'_>, aside: BTreeMap<Scope, (Arc<str>, Arc<str>)>) -
             source: side.request.name.clone(),
             allow: side.request.rules.allow.clone(),
             unread: side.unread().cloned(),
-            suspects: side.faulty.suspects(loading).into_iter().map(in_its_file).collect(),
+            suspects: side.faulty.suspects(manifest).into_iter().map(in_its_file).collect(),
         }
     };
     let unknown: Vec<Unknown> = loading.sides.iter().map(unknown).collect();

@@ -1,61 +1,23 @@
 //! What a backend may look at while it normalizes, with every use recorded.
 
 use super::{
-    EntryView, Mode, allowed, annotations,
-    read::{Loading, Side, Unit},
-    standing::{self, Standing},
+    allowed, annotations,
+    cache::Uses,
+    loading::{Loading, Side},
+    request::{EntryView, Mode},
+    standing,
     substitute::Put,
+    unit::{Standing, Unit},
 };
 use crate::config::HostSecrets;
 use bytes::Bytes;
 use reconciled_engine::Selector;
 use reconciled_provider::{
-    Error, Hash, Inputs, Manifest, ManifestKey, Policies, Policy, PolicyId, Reference, Scope, SecretMark,
-    SecretRef, Value,
+    Error, Hash, Inputs, Manifest, Policies, Policy, PolicyId, Reference, Scope, SecretMark, SecretRef, Value,
 };
-use std::{
-    cell::RefCell,
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
-
-/// What was looked at, and what was seen: equal uses, equal result.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Uses {
-    blobs: BTreeMap<Arc<str>, Option<[u8; 20]>>,
-    /// By who names it.
-    secrets: BTreeMap<(ManifestKey, SecretRef), Option<SecretMark>>,
-    outputs: BTreeMap<Reference, Option<Arc<str>>>,
-    siblings: BTreeMap<Arc<str>, Hash>,
-    /// Of other sources, by kind and scope.
-    beside: BTreeMap<(Arc<str>, Scope), Hash>,
-    /// Of all sources, and of which nothing is made here.
-    absent: BTreeMap<Arc<str>, Hash>,
-    /// Selectors of hosts.
-    selectors: BTreeMap<Arc<str>, bool>,
-    /// Whether everything could be read, if that was asked.
-    is_all_read: Option<bool>,
-    /// Whether nothing can be hidden, if that was asked, and otherwise whether this kind can be, under this name.
-    hides_nothing: Option<bool>,
-    hidden: BTreeMap<(Arc<str>, Arc<str>), bool>,
-    /// Hash of the scopes, if they were asked for.
-    pub(super) scopes: Option<Hash>,
-}
+use std::{cell::RefCell, collections::BTreeSet};
 
 impl Uses {
-    /// The files that were looked at, with the ids of their contents.
-    pub(super) fn blobs(&self) -> impl Iterator<Item = (&Arc<str>, Option<[u8; 20]>)> {
-        self.blobs.iter().map(|(path, oid)| (path, *oid))
-    }
-    /// True when the mark of the secret with this name was asked for.
-    pub(super) fn ask_for(&self, name: &str) -> bool {
-        let is_named = |secret: &SecretRef| matches!(secret, SecretRef::Named(asked) if **asked == *name);
-        self.secrets.keys().any(|(_, secret)| is_named(secret))
-    }
-    /// True when a secret could not be had.
-    pub(super) fn lack_secret(&self) -> bool {
-        self.secrets.values().any(Option::is_none)
-    }
     /// True when everything but the scopes would be seen the same now.
     pub(super) fn still_hold(&self, loading: &Loading<'_>, unit: &Unit) -> bool {
         let side = &loading.sides[unit.source];
@@ -72,8 +34,8 @@ impl Uses {
                 .iter()
                 .all(|((kind, scope), hash)| hash_of(beside(loading, unit, kind, scope)) == *hash)
             && self.absent.iter().all(|(kind, hash)| hash_of(absent(loading, kind)) == *hash)
-            && self.is_all_read.is_none_or(|was| is_all_read(loading) == was)
-            && self.hides_nothing.is_none_or(|was| hides_nothing(loading) == was)
+            && self.is_all_read.is_none_or(|was| loading.is_all_read() == was)
+            && self.hides_nothing.is_none_or(|was| loading.hides_nothing() == was)
             && self.hidden.iter().all(|((kind, name), was)| may_hide(loading, kind, name) == *was)
     }
 }
@@ -141,21 +103,12 @@ fn absent<'a>(loading: &'a Loading<'_>, kind: &str) -> impl Iterator<Item = &'a 
     })
 }
 
-/// False where a file could not be read, or a source not be had.
-pub(super) fn is_all_read(loading: &Loading<'_>) -> bool {
-    loading.request.lacking.is_empty() && !loading.sides.iter().any(Side::has_unread)
-}
-
-/// True where all is read, and all that is in error too is known for what it is.
-pub(super) fn hides_nothing(loading: &Loading<'_>) -> bool {
-    is_all_read(loading) && loading.sides.iter().all(|side| side.faulty.is_empty())
-}
-
 /// Whether a scope of this name may be declared by a manifest of `kind` that is not seen as one: in what is not read anything may
 /// stand, and what is in error may declare what it names.
 fn may_hide(loading: &Loading<'_>, kind: &str, name: &str) -> bool {
+    let manifest = |unit: usize| loading.manifest(&loading.units[unit]);
     let of_side = |side: &Side<'_>| {
-        (side.has_unread() || side.faulty.may_declare(loading, kind, name))
+        (side.has_unread() || side.faulty.may_declare(manifest, kind, name))
             && allowed::may_declare(&side.request.rules.allow, None, kind, name)
     };
     loading.sides.iter().any(of_side)
@@ -237,13 +190,13 @@ impl Inputs for Recorder<'_, '_> {
     }
 
     fn is_all_read(&self) -> bool {
-        let is_all_read = is_all_read(self.loading);
+        let is_all_read = self.loading.is_all_read();
         self.uses.borrow_mut().is_all_read = Some(is_all_read);
         is_all_read
     }
 
     fn may_hide(&self, kind: &str, name: &str) -> bool {
-        let hides_nothing = hides_nothing(self.loading);
+        let hides_nothing = self.loading.hides_nothing();
         let mut uses = self.uses.borrow_mut();
         uses.hides_nothing = Some(hides_nothing);
         if hides_nothing {

@@ -3,30 +3,18 @@
 //! A scope whose declarations did not change since the last load is not looked at again.
 
 use super::{
-    Cache,
-    assemble::{Scopes, path},
-    cache::Product,
-    normalize::Taken,
-    read::{Loading, read_text},
+    cache::{Cache, Lints},
+    files::read_text,
+    loading::Loading,
+    place::path,
+    product::{Product, Taken},
+    scopes::Scopes,
 };
-use reconciled_provider::{
-    Around, Finding, Linted, Observer, Place, Problem, Resource, ResourceId, Scope, SourceFile, Span,
-};
+use reconciled_provider::{Around, Linted, Place, Problem, Resource, ResourceId, Scope, SourceFile, Span};
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
 };
-
-/// What was said of a scope, and of what.
-#[derive(Debug)]
-pub(super) struct Known {
-    observer: Arc<dyn Observer>,
-    /// Held, so that no other product can come to lie at the same address.
-    products: Vec<Arc<Product>>,
-    is_exclusive: bool,
-    within: Vec<Scope>,
-    findings: Vec<Finding>,
-}
 
 /// Reports what is found; an error breaks the file it is in. Of two that exclude each other, one in a manifest that its source
 /// must not have there, as `refused` says, breaks that one alone.
@@ -69,7 +57,7 @@ pub(super) fn look(
             let linted =
                 |resource| Linted { resource, quiet: &cache.policies.get(resource.policy).lint_ignore };
             let linted: Vec<Linted<'_>> = declared.iter().map(linted).collect();
-            Known {
+            Lints {
                 observer: entry.observer.clone(),
                 products: products.into_iter().cloned().collect(),
                 is_exclusive,

@@ -5,18 +5,18 @@
 //! are asked again. A use that was not recorded cannot matter, so the others are not.
 
 use super::{
-    Cache, Mode,
-    cache::{self, Outcome, OutcomeKey, Product},
-    inputs::{Recorder, Uses, scopes_hash},
-    read::{Loading, Unit},
-    standing::{self, Standing},
-    substitute::{self, Gaps, Placed, Put, PutOut},
+    cache::{Cache, Outcome, OutcomeKey, Uses},
+    inputs::{Recorder, scopes_hash},
+    loading::Loading,
+    product::{Product, Taken, runs},
+    request::Mode,
+    standing,
+    substitute::Placed,
+    unit::{Standing, Unit},
 };
 use reconciled_provider::{
-    Adopt, ErrorKind, Identity, Kind, Manifest, Node, Normalized, Observer, Policies, Problem, Reference,
-    Resource, ResourceId, Scope, Severity, Span, Spec,
-    problem::did_you_mean,
-    yaml::{NodeValue, ScalarKind},
+    Adopt, ErrorKind, Identity, Kind, Manifest, Normalized, Observer, Policies, Problem, Reference, Resource,
+    ResourceId, Scope, Severity, Span, Spec, problem::did_you_mean,
 };
 use serde_json::Value as Json;
 use std::{
@@ -24,19 +24,6 @@ use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
 };
-
-/// A file and the id of its content, if it is there.
-pub(super) type Blob = (Arc<str>, Option<[u8; 20]>);
-
-/// What one entry made of one manifest.
-pub(super) struct Taken {
-    pub(super) unit: usize,
-    pub(super) product: Arc<Product>,
-    /// It may belong to a scope that others declare.
-    pub(super) asked_for_scopes: bool,
-    /// Other files it was made from, with the ids of their contents.
-    pub(super) blobs: Vec<Blob>,
-}
 
 /// A normalization under way.
 struct Job {
@@ -227,7 +214,7 @@ fn attempt(
         ..
     } = normalized;
     let lacks_secret = uses.lack_secret() && problems.iter().any(Problem::is_error);
-    let runs = cache::runs(&resources);
+    let runs = runs(&resources);
     (
         uses,
         Product {
@@ -463,108 +450,4 @@ fn put_templates(normalized: &mut Normalized, templates: Normalized, manifest: &
         refused.extend(moved.into_iter().map(|line| problem(line).hint(hint)));
     }
     normalized.problems.extend(refused);
-}
-
-impl Loading<'_> {
-    /// The manifest of a unit, built when it is first needed.
-    pub(super) fn manifest<'a>(&'a self, unit: &'a Unit) -> &'a Manifest {
-        unit.manifest.get_or_init(|| self.build(unit, false))
-    }
-
-    /// Builds a manifest with values in place; with `hides_outputs` outputs of others stay unknown.
-    fn build(&self, unit: &Unit, hides_outputs: bool) -> Manifest {
-        let document = &unit.document;
-        let (file, mut spec) = self.take_spec(unit);
-        let mut gaps = self.substitute(unit, &mut spec, hides_outputs);
-        if document.is_template {
-            self.put_texts(unit, &mut spec, hides_outputs, &mut gaps);
-        }
-        let mut failed = gaps.failed;
-        if self.mode == Mode::Anywhere {
-            // Whether the value fits can be told where it is known.
-            failed.extend(gaps.unknown);
-        }
-        unit.failed.replace(failed);
-        if !hides_outputs {
-            unit.secrets.replace(gaps.secrets);
-        }
-        let names: BTreeSet<Arc<str>> = document.providers.iter().map(|(name, _)| name.clone()).collect();
-        Manifest {
-            index: unit.index.unwrap_or(u32::MAX),
-            key: unit.key.clone(),
-            api_version: document.api_version.clone(),
-            kind: document.kind.clone(),
-            name: document.name.clone(),
-            labels: document.labels.clone(),
-            annotations: document.annotations.clone(),
-            providers: (!names.is_empty()).then(|| names.into_iter().collect()),
-            policy: document.settings.policy.clone(),
-            file,
-            span: document.span,
-            spec,
-        }
-    }
-
-    /// Puts what templates came to in their place.
-    fn put_texts(&self, unit: &Unit, spec: &mut Node, hides_outputs: bool, gaps: &mut Gaps) {
-        let Some(file) = self.templates.get(&unit.document.kind) else { return };
-        let nothing = BTreeSet::new();
-        let verbatim = self.verbatim.get(&unit.document.kind).unwrap_or(&nothing);
-        let (mut puts, mut moved) = (unit.resolved.texts.iter(), None);
-        substitute::texts_mut(spec, verbatim, file.as_ref(), &mut |text, node| {
-            let span = node.span;
-            let unknown = |reference: &Reference| ScalarKind::Unknown([reference.clone()].into());
-            // What is not known yet stands as it is written: consent is given to that.
-            let value: (Box<str>, ScalarKind) = match puts.next() {
-                Some((put, written)) if hides_outputs && put.output().is_some() => {
-                    (written.as_str().into(), put.output().map_or(ScalarKind::Str, unknown))
-                }
-                Some((Put::Secret(secret), _)) => {
-                    let new = gaps.place(secret.clone(), span);
-                    match text {
-                        substitute::Text::Here => *node = new,
-                        substitute::Text::Of(field) => moved = Some((field, new)),
-                    }
-                    return;
-                }
-                Some((Put::Value(text, kind) | Put::Output(text, kind, _), _)) => {
-                    (text.clone(), kind.clone())
-                }
-                Some((Put::Unknown(reference), written)) => (written.as_str().into(), unknown(reference)),
-                Some((Put::Failed | Put::Sealed(_) | Put::AsWritten, _)) | None => {
-                    return gaps.failed.push(span);
-                }
-            };
-            if let ScalarKind::Unknown(_) = value.1 {
-                gaps.unknown.push(span);
-            }
-            let new = Node { span, value: NodeValue::Scalar(value.0, value.1) };
-            match text {
-                substitute::Text::Here => *node = new,
-                substitute::Text::Of(field) => moved = Some((field, new)),
-            }
-        });
-        let (Some((field, text)), Some((from, _))) = (moved, file) else { return };
-        let NodeValue::Map(entries) = &mut spec.value else { return };
-        // Both at once is a mistake that the backend tells.
-        if !entries.iter().any(|(key, _)| key.as_str() == Some(&*field)) {
-            entries.retain(|(key, _)| key.as_str() != Some(&**from));
-            let key = Node { span: text.span, value: NodeValue::Scalar((*field).into(), ScalarKind::Str) };
-            entries.push((key, text));
-        }
-    }
-
-    fn substitute(&self, unit: &Unit, spec: &mut Node, hides_outputs: bool) -> Gaps {
-        let nothing = BTreeSet::new();
-        let verbatim = self.verbatim.get(&unit.document.kind).unwrap_or(&nothing);
-        substitute::substitute(spec, verbatim, &|root| {
-            let put = unit.resolved.puts.get(root).cloned().unwrap_or(Put::Failed);
-            match put {
-                Put::Output(_, _, from) | Put::Secret(PutOut { from, .. }) if hides_outputs => {
-                    Put::Unknown(from)
-                }
-                put => put,
-            }
-        })
-    }
 }

@@ -6,9 +6,11 @@
 
 use super::{
     envelope::{self, Document},
-    read::{Loading, Unit},
-    resolve::Resolved,
-    standing::{self, Standing},
+    files::read_text,
+    loading::Loading,
+    parse,
+    place::place,
+    unit::{Merged, Resolved, Standing, Unit},
 };
 use reconciled_provider::{Address, ManifestKey, Node, Place, Problem, SourceFile, yaml::NodeValue};
 use std::{
@@ -18,48 +20,6 @@ use std::{
 };
 
 const MERGE: &str = "reconciled/merge";
-
-/// A manifest made of several layers. Its lines count through all of them.
-pub(super) struct Merged {
-    /// The texts of all layers behind each other, under the path of the last.
-    pub(super) file: Arc<SourceFile>,
-    pub(super) spec: Node,
-    /// Path and number of lines before it, for each layer.
-    parts: Vec<(Arc<str>, u32)>,
-    /// Which layers those are.
-    pub(super) layers: Vec<usize>,
-}
-
-impl Merged {
-    fn part(&self, line: u32) -> &(Arc<str>, u32) {
-        let later = self.parts.iter().rfind(|(_, before)| line > *before);
-        later.unwrap_or(&self.parts[0])
-    }
-    /// Where a line that came from an earlier layer stands; none for those of the last one.
-    pub(super) fn earlier(&self, line: u32) -> Option<Place> {
-        let (path, before) = self.part(line);
-        let is_earlier = self.line_in_last(line).is_none();
-        is_earlier.then(|| Place { file: path.clone(), line: line - before, column: 0 })
-    }
-    /// Puts a problem back to the file it is in.
-    pub(super) fn settle(&self, problem: &mut Problem) {
-        // What stands in a file that the manifest includes has its place already.
-        let is_own = |place: &&mut Place| place.line > 0 && place.file == self.file.path;
-        if let Some(place) = problem.place.as_mut().filter(is_own) {
-            let (path, before) = self.part(place.line);
-            *place = Place { file: path.clone(), line: place.line - before, column: place.column };
-        }
-    }
-    /// The line in the last layer; none for what came from an earlier one.
-    pub(super) fn line_in_last(&self, line: u32) -> Option<u32> {
-        let (_, before) = self.parts.last().expect("a merged manifest has layers");
-        line.checked_sub(*before).filter(|line| *line > 0)
-    }
-    /// The files of all layers.
-    pub(super) fn paths(&self) -> impl Iterator<Item = &Arc<str>> {
-        self.parts.iter().map(|(path, _)| path)
-    }
-}
 
 type At = (usize, usize);
 
@@ -165,7 +125,7 @@ fn report_duplicate(loading: &mut Loading<'_>, source: usize, key: &ManifestKey,
     let problem = Problem::error(format!("{} is declared twice", Address::of(key, None)))
         .related(first.clone(), "first declared here")
         .hint("rename one, or let one in a later path say `reconciled/merge: \"true\"`");
-    let problem = match super::read_text(side.request.files, path) {
+    let problem = match read_text(side.request.files, path) {
         Ok(file) => problem.at(&file, span),
         Err(_) => problem.in_file(path),
     };
@@ -174,11 +134,13 @@ fn report_duplicate(loading: &mut Loading<'_>, source: usize, key: &ManifestKey,
 }
 
 fn merge(loading: &Loading<'_>, source: usize, group: &[At]) -> Option<(Merged, Document, Vec<Problem>)> {
+    let side = &loading.sides[source];
     let (mut parts, mut lines, mut all) = (Vec::new(), 0u32, String::new());
     let mut whole: Option<Node> = None;
     let mut file = None;
     for (text, ordinal) in group {
-        let (layer_file, mut node) = loading.whole(source, *text, *ordinal)?;
+        let path = &side.texts[*text].path;
+        let (layer_file, mut node) = parse::whole(side.request.files, path, *ordinal)?;
         parts.push((layer_file.path.clone(), lines));
         shift(&mut node, lines);
         anchor(&mut node, &layer_file.path);
@@ -202,7 +164,7 @@ fn merge(loading: &Loading<'_>, source: usize, group: &[At]) -> Option<(Merged, 
     let file = Arc::new(SourceFile::new(file?, all));
     let mut problems = Vec::new();
     let (document, spec) = envelope::read(whole?, &file, &loading.verbatim, &mut problems)?;
-    let layers = group.iter().map(|(text, _)| loading.sides[source].texts[*text].layer).collect();
+    let layers = group.iter().map(|(text, _)| side.texts[*text].layer).collect();
     let merged = Merged { file, spec, parts, layers };
     problems.iter_mut().for_each(|problem| merged.settle(problem));
     Some((merged, document, problems))
@@ -258,7 +220,7 @@ pub(super) fn report_lone(loading: &mut Loading<'_>) {
                  `merge: true` themselves"
             );
             let problem = Problem::warning(text).hint(hint);
-            found.push((unit.source, standing::place(loading, unit, problem, document.span)));
+            found.push((unit.source, place(loading, unit, problem, document.span)));
         }
     }
     found.into_iter().for_each(|(source, problem)| loading.sides[source].report(problem));

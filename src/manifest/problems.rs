@@ -1,6 +1,6 @@
 //! What is wrong with manifests, in the order and number in which people read it.
 
-use super::{Reported, read::Loading};
+use super::{loaded::Reported, loading::Loading};
 use reconciled_provider::Problem;
 
 /// All of it by source, sorted by place and each once.

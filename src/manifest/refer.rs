@@ -5,11 +5,11 @@
 //! the inventory, may be unknown, and is no part of what a person wrote.
 
 use super::{
-    Mode, Output, Request,
-    read::Unit,
-    resolve::{Resolved, Resolver},
-    standing::Standing,
+    outputs::Output,
+    request::{Mode, Request},
+    resolve::Resolver,
     substitute::{Put, Replaced, kind_of, replaced},
+    unit::{Resolved, Standing, Unit},
 };
 use reconciled_provider::{
     Address, Node, Problem, Reference, Secret, Span,

@@ -1,14 +1,15 @@
 //! The values of `${…}`: variables, facts of the host, outputs of other manifests.
 
 use super::{
-    Mode,
-    read::{Loading, Unit},
-    standing::{self, Standing},
-    substitute::{Put, PutOut, Replaced, Root, Text, replaced, texts_mut},
+    loading::Loading,
+    place::place,
+    request::Mode,
+    substitute::{Put, PutOut, Root, Text, texts_mut},
     template::{Rendered, Template, Wrong},
+    unit::{Resolved, Standing, Unit},
 };
 use crate::{
-    config::{FOLDER, Host, Wanted},
+    config::{FOLDER, Wanted},
     sops::Refused,
 };
 use reconciled_provider::{
@@ -18,34 +19,6 @@ use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
 };
-
-/// What a manifest's `${…}` come to.
-#[derive(Debug, Default)]
-pub(super) struct Resolved {
-    pub(super) puts: BTreeMap<Root, Put>,
-    /// What its templates come to and how they are written, in the order of [`texts_mut`].
-    pub(super) texts: Vec<(Put, String)>,
-    /// Hash of content and values: equal input, equal manifest.
-    pub(super) input: Hash,
-    /// Hash of what persons wrote: content and values, without outputs.
-    pub(super) content: Hash,
-    /// Manifests it refers to or names in `depends-on`.
-    pub(super) after: Vec<ManifestKey>,
-    /// An output of another manifest is used and known.
-    pub(super) has_outputs: bool,
-    /// A part has no value, and that is reported.
-    pub(super) failed: bool,
-    /// Bytes that are put into the manifest.
-    pub(super) put_in: usize,
-}
-
-impl Resolved {
-    /// True when anything but an encrypted value could not be had.
-    fn fails_otherwise(&self) -> bool {
-        let is_other = |(root, put): (&Root, &Put)| *put == Put::Failed && !matches!(root, Root::Sealed(..));
-        self.puts.iter().any(is_other) || self.texts.iter().any(|(put, _)| *put == Put::Failed)
-    }
-}
 
 /// Most bytes that are put into the manifests of one source: a few lines may refer to one long text many times.
 const MOST: usize = 64 << 20;
@@ -146,7 +119,7 @@ pub(super) fn resolve(loading: &mut Loading<'_>) {
             room: MOST.saturating_sub(loading.sides[unit.source].put_in),
         }
         .resolve();
-        let placed = |(problem, span)| standing::place(loading, unit, problem, span);
+        let placed = |(problem, span)| place(loading, unit, problem, span);
         let problems: Vec<Problem> = problems.into_iter().map(placed).collect();
         let lacks: Vec<Problem> = lacks.into_iter().map(placed).collect();
         let (source, path) = (unit.source, loading.sides[unit.source].texts[unit.text].path.clone());
@@ -461,31 +434,4 @@ fn written<'a>(puts: impl Iterator<Item = &'a Put>) -> String {
         Put::Output(..) | Put::Secret(_) | Put::Unknown(_) | Put::AsWritten | Put::Failed => None,
     });
     values.collect()
-}
-
-/// A text of the configuration in which only facts of the host may stand. Errors: the token without a value.
-pub(super) fn host_text(text: &str, host: &Host) -> Result<String, String> {
-    let missing = std::cell::RefCell::new(None);
-    let put = |root: &Root| {
-        let value = match root {
-            Root::HostName => Some(&host.name),
-            Root::HostLabel(label) => host.labels.get(label),
-            _ => None,
-        };
-        match value {
-            Some(value) => Put::Value((**value).into(), ScalarKind::Str),
-            None => {
-                missing.replace(Some(match root {
-                    Root::HostLabel(label) => format!("host.labels.{label}"),
-                    Root::Var(name) => format!("vars.{name}"),
-                    _ => text.to_string(),
-                }));
-                Put::Failed
-            }
-        }
-    };
-    match replaced(text, usize::MAX, &put) {
-        Replaced::Text(text, _) => Ok(text.into()),
-        _ => Err(missing.into_inner().unwrap_or_default()),
-    }
 }

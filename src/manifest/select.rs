@@ -4,6 +4,7 @@
 //! files that Flux excludes by default, what `.reconciledignore` files say (gitignore's syntax), and the `ignore` globs
 //! of the configuration (the same syntax). A path itself may begin with a dot: whoever configures it means it.
 
+use super::files::Files;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use reconciled_provider::{Problem, SourceFile, Span};
 use std::sync::Arc;
@@ -43,7 +44,7 @@ pub(super) struct Choice {
 }
 
 /// Chooses among the files of a source. `paths` are relative to its root; `.` is all of it.
-pub(super) fn choose(files: &dyn super::Files, paths: &[String], ignore: &[Arc<str>]) -> Choice {
+pub(super) fn choose(files: &dyn Files, paths: &[String], ignore: &[Arc<str>]) -> Choice {
     let mut choice = Choice::default();
     let mut entries = files.entries();
     entries.sort();
@@ -116,7 +117,7 @@ struct Matchers {
 
 /// Reads what excludes files, as far as it counts for one of `paths`.
 fn matchers(
-    files: &dyn super::Files,
+    files: &dyn Files,
     entries: &[(Arc<str>, [u8; 20])],
     paths: &[&str],
     ignore: &[Arc<str>],

@@ -1,33 +1,18 @@
 //! Whose a manifest is: for this host or not, and which entries it is offered to.
 
 use super::{
-    Ailing, EntryView, Mode,
     envelope::Document,
-    read::{Loading, Unit},
+    loading::Loading,
+    place::place,
+    request::{Ailing, EntryView, Mode},
+    unit::{Standing, Unit},
 };
 use crate::config::Host;
-use reconciled_provider::{Kind, Problem, SourceFile, problem::did_you_mean};
+use reconciled_provider::{Kind, Problem, Span, problem::did_you_mean};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
-
-/// What becomes of a manifest on this host.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Standing {
-    /// It is offered to these entries.
-    Offered {
-        entries: Vec<usize>,
-        /// No other entry knows its kind.
-        is_sole: bool,
-    },
-    /// Its host selector does not match.
-    Unselected,
-    /// Its provider is not configured here.
-    Unassigned,
-    /// It has an error.
-    Faulty,
-}
 
 /// Name of the stand-in entry for manifests that name none, when no configuration is at hand.
 pub(super) const ANY: &str = "any";
@@ -100,27 +85,7 @@ fn call_by_todays_names(loading: &mut Loading<'_>) {
     }
 }
 
-/// Puts a problem at a place of a manifest's file, with the line if the file can be read.
-pub(super) fn place(
-    loading: &Loading<'_>,
-    unit: &Unit,
-    problem: Problem,
-    span: reconciled_provider::Span,
-) -> Problem {
-    let side = &loading.sides[unit.source];
-    let path = &side.texts[unit.text].path;
-    if let Some(merged) = &unit.merged {
-        let mut problem = problem.at(&merged.file, span);
-        merged.settle(&mut problem);
-        return problem;
-    }
-    match super::read_text(side.request.files, path) {
-        Ok(file) => problem.at(&file, span),
-        Err(_) => problem.at(&SourceFile::new(path.clone(), ""), span),
-    }
-}
-
-type Verdict = (Standing, Option<(Problem, reconciled_provider::Span)>);
+type Verdict = (Standing, Option<(Problem, Span)>);
 
 fn waits(kind: &str, others: usize, ailing: &Ailing) -> Problem {
     let who = match others {

@@ -6,10 +6,12 @@ use super::{
     testing::{OneSecret, Setup, entry, folder, kinds, other_kind, resources, shown},
     *,
 };
-use crate::config::AllowRule;
+use crate::config::{AllowRule, OnInvalid, Vars};
 use insta::assert_snapshot;
-use reconciled_provider::{Kind, Node, yaml};
+use reconciled_engine::Desired;
+use reconciled_provider::{Kind, Node, Observer, yaml};
 use serde_json::json;
+use std::sync::Arc;
 
 fn thing(name: &str, spec: &str) -> String {
     format!("apiVersion: test/v1\nkind: Thing\nmetadata: {{name: {name}}}\nspec: {spec}\n")

@@ -4,10 +4,13 @@
 //! deliberately removes nothing: who loses is an answer.
 
 use super::{
-    Mode,
-    assemble::{Scopes, at_line, first_column, part_address, path},
-    normalize::{self, Taken},
-    read::{Loading, read_text},
+    files::read_text,
+    loading::Loading,
+    normalize,
+    place::{at_line, first_column, part_address, path},
+    product::Taken,
+    request::Mode,
+    scopes::Scopes,
     standing,
 };
 use reconciled_provider::{Place, Policies, Problem, Resource, ResourceId, Scope, Span};

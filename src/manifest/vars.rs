@@ -1,9 +1,9 @@
 //! Variables of a source: written in the host configuration, or in files of the repository.
 
-use super::Files;
+use super::files::{Files, read_text};
 use crate::config::Vars;
 use reconciled_provider::{
-    Node, Problem, SourceFile,
+    Node, Problem,
     yaml::{Limits, NodeValue, ScalarKind, parse},
 };
 use std::{
@@ -60,7 +60,7 @@ impl Variables {
     }
 
     fn add_file(&mut self, path: &Arc<str>, files: &dyn Files) -> Result<(), Box<Problem>> {
-        let file = super::read_text(files, path).map_err(|problem| match problem.hint {
+        let file = read_text(files, path).map_err(|problem| match problem.hint {
             Some(_) => problem,
             None => Box::new(problem.hint(match path.contains("${") {
                 true => "`vars` names files as they are called: nothing is substituted in it; what differs from host to host is a mapping, or `host.labels`",
@@ -145,28 +145,6 @@ fn tree(node: &Node) -> serde_json::Value {
                 key.as_str().filter(|_| !is_long(value)).map(|key| (key.to_owned(), tree(value)))
             };
             serde_json::Value::Object(entries.iter().filter_map(named).collect())
-        }
-    }
-}
-
-/// What a file begins with that Git LFS keeps elsewhere (git-lfs, docs/spec.md, "The Pointer").
-const POINTER: &[u8] = b"version https://git-lfs.github.com/spec/v1";
-
-/// Reads a file of a source as text.
-///
-/// Errors: it is no text, or stands for one that is elsewhere: what that declares nobody knows.
-pub(super) fn source_file(path: &Arc<str>, bytes: &[u8]) -> Result<SourceFile, Box<Problem>> {
-    if bytes.starts_with(POINTER) {
-        let problem = Problem::error("this is a pointer of Git LFS, and not the file itself").in_file(path);
-        let hint = "keep it in Git: git lfs untrack PATTERN, then git add --renormalize . and commit";
-        return Err(Box::new(problem.hint(hint)));
-    }
-    match std::str::from_utf8(bytes) {
-        Ok(text) => Ok(SourceFile::new(path.clone(), text)),
-        Err(error) => {
-            let line = 1 + bytes[..error.valid_up_to()].iter().filter(|b| **b == b'\n').count();
-            let message = format!("line {line} is not UTF-8 text");
-            Err(Box::new(Problem::error(message).in_file(path).hint("save the file as UTF-8")))
         }
     }
 }

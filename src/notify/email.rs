@@ -1,6 +1,6 @@
 //! Mail over SMTP (RFC 5321), by lettre.
 
-use super::{message::Message, send::SendError};
+use super::{error::SendError, message::Message};
 use crate::config::{Email, Tls};
 use lettre::{
     AsyncSmtpTransport, AsyncTransport, Message as Mail, Tokio1Executor,

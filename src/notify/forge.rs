@@ -5,10 +5,7 @@
 //! is told what it came to. What was decided and not told survives a restart. A forge that is away delays nobody.
 //! It deliberately tells nothing of commits that never were in force, but of the one that is withheld.
 
-use super::{
-    again,
-    send::{SendError, authorized},
-};
+use super::{again, error::SendError, send::authorized};
 use crate::{
     config::{Report, ReportForge as Forge, SourceConfig},
     daemon::{Fared, Fate, Instance, Verdict},

@@ -12,6 +12,7 @@
 
 mod again;
 mod email;
+mod error;
 mod forge;
 mod gather;
 mod ledger;
@@ -19,7 +20,8 @@ mod message;
 mod run;
 mod send;
 
+pub use error::SendError;
 pub(crate) use forge::{report, troubles as report_troubles};
 pub use message::{Message, sample};
 pub(crate) use run::watch;
-pub use send::{SendError, address_error, send, template_error};
+pub use send::{address_error, send, template_error};

@@ -2,10 +2,11 @@
 
 use super::{
     again,
+    error::SendError,
     gather::{Endings, Sources, gather, is_unknown},
     ledger::{Ledger, Wish},
     message::Message,
-    send::{self, STANDS, alert, send},
+    send::{STANDS, alert, send},
 };
 use crate::{
     config::{Receiver, Way},
@@ -203,12 +204,12 @@ async fn attempt(instance: &Instance, receiver: &Receiver, posted: &Posted, is_a
     }
 }
 
-fn count(instance: &Instance, receiver: &Receiver, sent: &Result<(), send::SendError>) {
+fn count(instance: &Instance, receiver: &Receiver, sent: &Result<(), SendError>) {
     instance.session.metrics.notified(&receiver.name, if sent.is_ok() { "sent" } else { "failed" });
 }
 
 /// Says once that a receiver cannot be reached, and once that it can.
-fn say(receiver: &Receiver, sent: &Result<(), send::SendError>, is_away: &mut bool) {
+fn say(receiver: &Receiver, sent: &Result<(), SendError>, is_away: &mut bool) {
     match (sent, *is_away) {
         (Err(error), false) => {
             let hint = error.hint.as_deref().unwrap_or(TRY);

@@ -3,15 +3,15 @@
 //! Guarantees: an error names the receiver's host at most; its address and its tokens may be secrets. A call has an
 //! end. It deliberately tries once: when again is the outbox's.
 
-use super::{email, message::Message};
+use super::{email, error::SendError, message::Message};
 use crate::{
     config::{Place, Receiver, Topic, Way},
-    http::{self, CallError},
+    http,
     store::Stamp,
     text::time::rfc3339,
 };
 use data_encoding::HEXLOWER;
-use reconciled_provider::{Error, SecretRef, Secrets};
+use reconciled_provider::{SecretRef, Secrets};
 use reqwest::{RequestBuilder, Url, header::HeaderValue};
 use ring::hmac;
 use serde_json::{Value, json};
@@ -19,36 +19,6 @@ use std::{fmt::Write as _, time::Duration};
 
 /// How long an alert stands without being told again; it is told again four times as often.
 pub(super) const STANDS: Duration = Duration::from_secs(240);
-
-/// Why a message was not delivered.
-#[derive(Debug, thiserror::Error)]
-#[error("{text}")]
-pub struct SendError {
-    /// The cause chain.
-    pub text: String,
-    /// What to do, if that is known.
-    pub hint: Option<String>,
-    /// The same message will not be taken later either.
-    pub is_final: bool,
-}
-
-impl SendError {
-    pub(super) fn new(text: impl Into<String>, is_final: bool) -> SendError {
-        SendError { text: text.into(), hint: None, is_final }
-    }
-}
-
-impl From<CallError> for SendError {
-    fn from(error: CallError) -> SendError {
-        SendError::new(error.to_string(), error.is_final())
-    }
-}
-
-impl From<Error> for SendError {
-    fn from(error: Error) -> SendError {
-        SendError { text: error.chain(), hint: error.hint.as_deref().map(str::to_owned), is_final: false }
-    }
-}
 
 /// Sends `message` to `receiver`. `id` is the same at each attempt.
 pub async fn send(

@@ -2,7 +2,6 @@
 //!
 //! Guarantees: pure.
 
-use super::health::RESTORED;
 use crate::{
     config::Config,
     session::source_of,
@@ -13,6 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Reason of what is tracked for an entry or a source that is not configured.
 pub const UNASSIGNED: &str = "Unassigned";
+/// Reason of a source that was not had since the state was restored, and of what it declares.
+pub const RESTORED: &str = "Restored";
 /// Reason of what could not be looked at.
 pub(super) const UNSEEN_SCOPE: &str = "Unseen";
 

@@ -6,10 +6,9 @@
 use super::{
     aside::Aside,
     health::{Known, ResourceEntry},
-    pattern,
+    pattern, pinned,
     plan::{Condition, why_frozen},
     read::{concerns, is_meant as is_meant_here, means, near},
-    rollback,
 };
 use crate::{
     failure::Failure,
@@ -160,8 +159,8 @@ pub async fn explain(
     let mut status = reader.status().await?;
     let aside = aside.with(&status);
     aside.leave_out(&mut status);
-    let pins = rollback::meant(reader, look.map(|(_, desired)| desired), &meant).await?;
-    let tracked = rollback::rows(reader, &meant, &pins).await?;
+    let pins = pinned::meant(reader, look.map(|(_, desired)| desired), &meant).await?;
+    let tracked = pinned::rows(reader, &meant, &pins).await?;
     let stands = Known::read(reader, &status, Parts::All, aside).await?;
     stands.complete(&mut status.conditions);
     let mut drifts = reader.drifts(Some(&meant), false).await?;

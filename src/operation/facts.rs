@@ -2,29 +2,16 @@
 //!
 //! The only part of `status` that reaches a remote, and only where it is asked to.
 
-use super::read::StatusAnswer;
+use super::read::{FactEntry, StatusAnswer};
 use crate::session::Session;
 use futures_util::future::join_all;
 use reconciled_provider::{Error, Scope};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use std::{collections::BTreeSet, time::Duration};
 
 /// Scopes asked for at most: an address such as `Zone/*` may mean thousands.
 const MOST: usize = 20;
 /// How long a person who looks is to wait.
 const PATIENCE: Duration = Duration::from_secs(10);
-
-/// One fact.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct FactEntry {
-    /// The scope.
-    pub scope: String,
-    /// What it is about, such as a name server.
-    pub name: String,
-    /// What is so, such as its serial.
-    pub value: String,
-}
 
 /// Adds the facts of every scope of the resources in `answer`; where it is to be `quick`, of those alone whose remotes are
 /// asked how things fare by each pass.

@@ -87,8 +87,6 @@ const LEFT_SO: [&str; 2] = [DRIFTED, POLICY_FORBIDS];
 const ON_ITS_WAY: &str = "the remote is on its way";
 /// Reason of a scope that was not looked at since something of it came to be desired otherwise.
 pub const UNSEEN: &str = "OutOfDate";
-/// Reason of a source that was not had since the state was restored, and of what it declares.
-pub const RESTORED: &str = "Restored";
 /// Reason of what is gone from the remote, where that is ignored.
 pub const MISSING: &str = "Missing";
 /// State of a resource that is not tracked.

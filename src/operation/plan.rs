@@ -10,18 +10,19 @@ mod document;
 pub(crate) mod fixture;
 mod former;
 mod frozen;
+mod options;
 mod warnings;
 
 #[cfg(test)]
 mod tests;
 
-pub use build::{Details, Options};
 pub use document::{
     Action, Approval, Blocked, Change, Condition, ConditionKind, Counts, Document, Field, Foreign,
     ForeignResource, Foreseen, Frozen, GuardDomain, PathStep, Problem, ResourceChange, Source, State,
     Summary, Unassigned, Values, Warning,
 };
 pub use frozen::why_frozen;
+pub use options::{Details, Options};
 
 use super::{Selected, Unmatched, Upload, changed, unmatched};
 use crate::{

@@ -1,10 +1,10 @@
 //! What is known, from the state alone: reaches neither remote nor source.
 
 use super::{
-    FactEntry, RequestEntry,
-    aside::{Aside, entry_of},
-    health::{self, Known, ManifestEntry, RESTORED, ResourceEntry, SourceHealth, UNSEEN},
-    pattern, rollback,
+    RequestEntry,
+    aside::{Aside, RESTORED, entry_of},
+    health::{self, Known, ManifestEntry, ResourceEntry, SourceHealth, UNSEEN},
+    pattern, pinned,
 };
 use crate::{
     config::{Config, SourceConfig},
@@ -70,6 +70,17 @@ pub struct StatusAnswer {
     /// Nothing is known at the address that was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unknown: Option<Unknown>,
+}
+
+/// One fact.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FactEntry {
+    /// The scope.
+    pub scope: String,
+    /// What it is about, such as a name server.
+    pub name: String,
+    /// What is so, such as its serial.
+    pub value: String,
 }
 
 /// Nothing is known at an address.
@@ -160,8 +171,8 @@ pub async fn status(
         let pattern = pattern(address)?;
         let stands = Known::read(reader, &status, Parts::All, aside).await?;
         stands.complete(&mut status.conditions);
-        let pins = rollback::meant(reader, desired, &pattern).await?;
-        let rows = rollback::rows(reader, &pattern, &pins).await?;
+        let pins = pinned::meant(reader, desired, &pattern).await?;
+        let rows = pinned::rows(reader, &pattern, &pins).await?;
         status.conditions.retain(|condition| concerns(&pattern, condition, &rows));
         status.drifts.retain(|drift| is_meant(&pattern, &drift.address));
         let meant: BTreeSet<(&str, &str)> = rows.iter().map(|row| (&*row.scope, &*row.id)).collect();

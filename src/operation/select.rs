@@ -1,14 +1,15 @@
-//! What is meant: a source, a revision, addresses, labels; or files that somebody holds in their hands.
+//! What is meant: a source, a revision, addresses, labels, an entry; or files that somebody holds in their hands.
 
-use super::pattern;
 use crate::{
     failure::Failure,
+    registry,
     session::{Ask, Folder},
     source::{Entry, FolderTree, Limits, Tree},
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
-use reconciled_engine::{Selector, SelectorError, plan::Selection};
+use reconciled_engine::{Extent, Selector, SelectorError, plan::Selection};
+use reconciled_provider::{Pattern, address::AddressError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::{path::Path, sync::Arc};
@@ -48,6 +49,49 @@ impl Selected {
             refresh: self.refresh,
             by_person: self.by_person,
             accept_rewind: None,
+        })
+    }
+}
+
+/// What is meant: exactly one of these.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Meant {
+    /// What has such an address; for `resume` also what the suspension is called.
+    pub address: Option<String>,
+    /// Manifests with such labels, as selectors of Kubernetes: `team=web,env!=staging`.
+    #[serde(default)]
+    pub selector: Vec<String>,
+    /// What lies behind this entry.
+    pub provider: Option<String>,
+    /// What this source declares or declared.
+    pub source: Option<String>,
+    /// Everything.
+    #[serde(default)]
+    pub all: bool,
+}
+
+impl Meant {
+    pub(super) fn extent(&self) -> Result<Extent, Failure> {
+        let labels = !self.selector.is_empty();
+        let address = self.address.as_deref().map(pattern).transpose()?;
+        let named = [address.is_some(), labels, self.provider.is_some(), self.source.is_some(), self.all];
+        if named.into_iter().filter(|is_named| *is_named).count() != 1 {
+            return Err(Failure::hinted(
+                "it must be said what is meant, in one way",
+                "name an ADDRESS, -l SELECTOR, --provider NAME, --source NAME or --all",
+            ));
+        }
+        Ok(if let Some(pattern) = address {
+            Extent::Address(pattern)
+        } else if let Some(name) = &self.provider {
+            Extent::Provider(name.as_str().into())
+        } else if let Some(name) = &self.source {
+            Extent::Source(name.as_str().into())
+        } else if labels {
+            Extent::Labels(selector(&self.selector.join(","))?.sorted())
+        } else {
+            Extent::All
         })
     }
 }
@@ -129,7 +173,40 @@ pub fn upload(dir: &Path) -> Result<Upload, Failure> {
 }
 
 /// A selector of labels.
-pub(super) fn selector(text: &str) -> Result<Selector, Failure> {
+fn selector(text: &str) -> Result<Selector, Failure> {
     let hint = "write it like -l team=web, -l 'env!=staging', -l 'tier in (a,b)' or -l '!draft'";
     text.parse().map_err(|error: SelectorError| Failure::hinted(error.to_string(), hint))
+}
+
+/// An address pattern, as typed.
+pub fn pattern(text: &str) -> Result<Pattern, Failure> {
+    text.parse().map_err(|error: AddressError| match capital(text) {
+        Some(near) => Failure::hinted(error.to_string(), format!("did you mean `{near}`?")),
+        None => Failure::plain(error.to_string()),
+    })
+}
+
+/// The address that is meant where its kind is written small.
+fn capital(text: &str) -> Option<String> {
+    let (word, rest) = text.split_once('/')?;
+    let kinds = registry::kinds().0;
+    let kind = kinds.iter().find(|kind| kind.name.eq_ignore_ascii_case(word))?;
+    let near = format!("{}/{rest}", kind.name);
+    near.parse::<Pattern>().is_ok().then_some(near)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kind_that_is_written_small_is_told_as_it_is_written() {
+        let check = |text: &str, expect: Option<&str>| {
+            assert_eq!(pattern(text).unwrap_err().hint().as_deref(), expect);
+        };
+        check("zone/example.com", Some("did you mean `Zone/example.com`?"));
+        check("recordset/www#a/A", Some("did you mean `RecordSet/www#a/A`?"));
+        check("nothing/x", None);
+        check("nothing", None);
+    }
 }

@@ -1,6 +1,6 @@
 //! Stopping all writes to what is meant, and letting them go on. Needs the state alone, no source and no remote.
 
-use super::{pattern, read::means, rollback, select::selector};
+use super::{Meant, pattern, pinned, read::means};
 use crate::{
     config::Config,
     failure::Failure,
@@ -16,24 +16,6 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 const DIGITS: usize = 8;
 /// Longest time for which something may be suspended or rolled back: ten years.
 const LONGEST: Duration = Duration::from_hours(24 * 3_653);
-
-/// What is meant: exactly one of these.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Meant {
-    /// What has such an address; for `resume` also what the suspension is called.
-    pub address: Option<String>,
-    /// Manifests with such labels, as selectors of Kubernetes: `team=web,env!=staging`.
-    #[serde(default)]
-    pub selector: Vec<String>,
-    /// What lies behind this entry.
-    pub provider: Option<String>,
-    /// What this source declares or declared.
-    pub source: Option<String>,
-    /// Everything.
-    #[serde(default)]
-    pub all: bool,
-}
 
 /// Write nothing there.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -166,7 +148,7 @@ pub async fn resume(
     };
     let reason = ask.reason.as_deref().unwrap_or("");
     let Some(found) = found else {
-        let released = rollback::release(db, desired, &ask.meant, reason, actor, now).await?;
+        let released = pinned::release(db, desired, &ask.meant, reason, actor, now).await?;
         if !released.is_empty() {
             return Ok(Resumed {
                 ended: None,
@@ -196,34 +178,9 @@ pub async fn resume(
     Ok(Resumed {
         ended: Some(found.into()),
         released: Vec::new(),
-        kept: rollback::kept(db, desired, &found.extent).await?,
+        kept: pinned::kept(db, desired, &found.extent).await?,
         left: left.map(SuspensionEntry::from).collect(),
     })
-}
-
-impl Meant {
-    pub(super) fn extent(&self) -> Result<Extent, Failure> {
-        let labels = !self.selector.is_empty();
-        let address = self.address.as_deref().map(pattern).transpose()?;
-        let named = [address.is_some(), labels, self.provider.is_some(), self.source.is_some(), self.all];
-        if named.into_iter().filter(|is_named| *is_named).count() != 1 {
-            return Err(Failure::hinted(
-                "it must be said what is meant, in one way",
-                "name an ADDRESS, -l SELECTOR, --provider NAME, --source NAME or --all",
-            ));
-        }
-        Ok(if let Some(pattern) = address {
-            Extent::Address(pattern)
-        } else if let Some(name) = &self.provider {
-            Extent::Provider(name.as_str().into())
-        } else if let Some(name) = &self.source {
-            Extent::Source(name.as_str().into())
-        } else if labels {
-            Extent::Labels(selector(&self.selector.join(","))?.sorted())
-        } else {
-            Extent::All
-        })
-    }
 }
 
 /// That somebody said why.

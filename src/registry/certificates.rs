@@ -1,7 +1,12 @@
 //! Entries of `type: certificates`.
 
-use super::{at_entry, authority, decode, place::Helped, types};
+use super::{
+    entry::{at_entry, decode},
+    known::types,
+    place::Helped,
+};
 use crate::config::{Config, ProviderEntry};
+use reconciled_certificates as authority;
 use reconciled_provider::{Kind, ManifestKey, Node, Problem, Provider};
 use std::{path::Path, sync::Arc};
 

@@ -1,6 +1,9 @@
 //! Entries of servers and services of DNS.
 
-use super::{at_entry, secret, take, types};
+use super::{
+    entry::{self, at_entry, secret, take},
+    known::types,
+};
 use crate::config::{ProviderEntry, SecretPlace, beside};
 use reconciled_dns::{family::Options, route53::Login};
 use reconciled_provider::{Node, Problem, Provider, SecretRef, problem::did_you_mean, yaml::NodeValue};
@@ -35,13 +38,13 @@ pub(super) fn build(entry: &ProviderEntry, instance: &str, options: Options) -> 
     }
 }
 
-/// As [`super::decode`], without the keys `taken` and those that are [`SHARED`].
+/// As [`entry::decode`], without the keys `taken` and those that are [`SHARED`].
 fn decode<T: DeserializeOwned>(
     entry: &ProviderEntry,
     rest: &Node,
     taken: &[&str],
 ) -> (Option<T>, Vec<Problem>) {
-    super::decode(entry, rest, &[taken, &SHARED].concat())
+    entry::decode(entry, rest, &[taken, &SHARED].concat())
 }
 
 /// What was read, where nothing is wrong with it.

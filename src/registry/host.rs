@@ -1,6 +1,6 @@
 //! The provider of the machine the daemon runs on, and the helper that has the rights for it.
 
-use super::{at_entry, decode};
+use super::entry::{at_entry, decode};
 use crate::{
     config::{Config, ProviderEntry},
     failure::Failure,

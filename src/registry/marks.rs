@@ -1,8 +1,9 @@
 //! Marks in TXT records, in the entry of any DNS provider: `marks: {type: txt}` writes them, `externalDns` says how those
 //! of an ExternalDNS in the same zones are named.
 
-use super::{Naming, Ownership, TxtMarks};
+use super::entry;
 use crate::config::{ProviderEntry, SecretPlace};
+use reconciled_dns::ownership::{Naming, Ownership, TxtMarks};
 use reconciled_provider::{Node, Problem, Span, problem::did_you_mean, yaml::NodeValue};
 use serde::Deserialize;
 
@@ -55,7 +56,7 @@ pub(super) fn take(entry: &mut ProviderEntry, instance: &str) -> Result<Ownershi
             marks(entry, node.span, [&own.prefix, &own.suffix, &own.wildcard], own.encrypt, &mut problems)
         });
     } else if !NATIVE.contains(&&*entry.type_name)
-        && let Some(node) = super::take(&mut entry.rest, "marks")
+        && let Some(node) = entry::take(&mut entry.rest, "marks")
         && node.as_str() != Some("false")
     {
         let text = format!("a {} provider has no place for marks of its own", entry.type_name);
@@ -72,7 +73,7 @@ pub(super) fn take(entry: &mut ProviderEntry, instance: &str) -> Result<Ownershi
             problems.push(Problem::error(text).at(&entry.file, key.span).hint(hint));
         }
     }
-    if let Some(node) = super::take(&mut entry.rest, WORD) {
+    if let Some(node) = entry::take(&mut entry.rest, WORD) {
         let (foreign, found) = node.decode::<Foreign>(&entry.file);
         problems.extend(found);
         ownership.external_dns = foreign.and_then(|their| {
@@ -91,7 +92,7 @@ pub(super) fn take(entry: &mut ProviderEntry, instance: &str) -> Result<Ownershi
 /// Takes the value of `key` where it is a mapping.
 fn mapping(entry: &mut ProviderEntry, key: &str) -> Option<Node> {
     let is_mapping = matches!(&entry.rest.get(key)?.value, NodeValue::Map(_));
-    is_mapping.then(|| super::take(&mut entry.rest, key)).flatten()
+    is_mapping.then(|| entry::take(&mut entry.rest, key)).flatten()
 }
 
 fn marks(

@@ -1,6 +1,9 @@
 //! `type: terraform`: a provider of Terraform or OpenTofu, by the path of its program, or by its version.
 
-use super::handover::Folder;
+use super::{
+    entry::{at_entry, decode, take},
+    handover::Folder,
+};
 use crate::{
     config::{Config, Period, ProviderEntry, SecretPlace},
     failure::Failure,
@@ -57,7 +60,7 @@ const INSTALLED: &str = "providers";
 /// Errors: every problem of the entry at its place.
 pub(super) fn build(entry: &ProviderEntry, config: &Config) -> Result<Arc<dyn Provider>, Vec<Problem>> {
     let own = read(entry, config)?;
-    reconciled_cloud::open(&entry.name, own).map_err(|error| super::at_entry(entry, &error))
+    reconciled_cloud::open(&entry.name, own).map_err(|error| at_entry(entry, &error))
 }
 
 /// The entries of this type.
@@ -69,8 +72,8 @@ pub(super) fn entries(config: &Config) -> BTreeMap<Arc<str>, reconciled_cloud::C
 
 fn read(entry: &ProviderEntry, config: &Config) -> Result<reconciled_cloud::Config, Vec<Problem>> {
     let mut rest = entry.rest.clone();
-    let (own, env) = (super::take(&mut rest, "config"), super::take(&mut rest, "env"));
-    let (raw, mut problems) = super::decode::<Raw>(entry, &rest, &["config", "env"]);
+    let (own, env) = (take(&mut rest, "config"), take(&mut rest, "env"));
+    let (raw, mut problems) = decode::<Raw>(entry, &rest, &["config", "env"]);
     let mut environment = Vec::new();
     if let Some(env) = env {
         if !matches!(env.value, NodeValue::Map(_)) {

@@ -1,7 +1,8 @@
 //! `verify` in the entry of any DNS provider: whether, whom and how long to ask if its records are served.
 
-use super::{Verify, endpoint};
+use super::entry;
 use crate::config::{Period, ProviderEntry};
+use reconciled_dns::{endpoint, served::Verify};
 use reconciled_provider::{Node, Problem};
 use serde::Deserialize;
 use std::{net::SocketAddr, time::Duration};
@@ -26,7 +27,7 @@ struct Raw {
 ///
 /// Errors: every problem with it, at its place.
 pub(super) fn take(entry: &mut ProviderEntry) -> Result<Option<Verify>, Vec<Problem>> {
-    let Some(node) = super::take(&mut entry.rest, "verify") else { return Ok(None) };
+    let Some(node) = entry::take(&mut entry.rest, "verify") else { return Ok(None) };
     let (raw, mut problems) = node.decode::<Raw>(&entry.file);
     let verify = raw.map(|raw| {
         let at = |word: &str| node.get(word).map_or(node.span, |node: &Node| node.span);

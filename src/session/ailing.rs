@@ -1,54 +1,13 @@
-//! Entries that do not tell their kinds: a provider's program that is missing, broken, slow or cannot tell its schemas.
-//!
-//! *Guarantees*: what may be theirs is neither planned nor pruned nor given to another entry, and everything else goes on.
-//! All are asked at once, each by a task of its own, so that none waits for another and nobody who reads manifests waits
-//! for any. One that failed is asked again a minute later, until it answers or the session ends.
+//! What a session says of entries that do not tell their kinds, and the entries as manifests are read with them.
 
-use super::Session;
-use crate::{
-    config::ProviderEntry,
-    manifest::{Ailing, EntryView},
-    registry,
-};
-use reconciled_provider::{Clock, Cx, Error, Kinds, Observer, Problem};
+use super::open::Session;
+use crate::manifest::{Ailing, EntryView};
+use reconciled_provider::Problem;
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
+    sync::Arc,
 };
-use tokio::{
-    sync::{oneshot, watch},
-    task::JoinSet,
-};
-
-/// How long an entry that failed is left alone.
-const AGAIN: Duration = Duration::from_secs(60);
-
-/// The entries of a session, until each has told its kinds.
-#[derive(Default)]
-pub(super) struct Infirmary {
-    ward: Arc<Ward>,
-    /// Who asks them. They end with the session.
-    asking: Mutex<JoinSet<()>>,
-}
-
-/// What is known of them.
-#[derive(Default)]
-struct Ward {
-    patients: Mutex<Patients>,
-    /// Counts what became known.
-    news: watch::Sender<u64>,
-}
-
-#[derive(Default)]
-struct Patients(BTreeMap<Arc<str>, Patient>);
-
-struct Patient {
-    ailing: Ailing,
-    /// What it told.
-    kinds: Option<Arc<Kinds>>,
-    place: Problem,
-}
+use tokio::sync::watch;
 
 /// The entries as the loader sees them, at one moment: an entry that is among neither would have its manifests called
 /// mistaken.
@@ -61,118 +20,6 @@ pub(super) struct Entries {
     pub(super) renamed: BTreeMap<Arc<str>, Arc<str>>,
 }
 
-/// Returns once an entry has answered for the first time, whatever it said.
-pub(super) struct Answered(oneshot::Receiver<()>);
-
-impl Patients {
-    fn kinds(&self, name: &str) -> Option<Arc<Kinds>> {
-        self.0.get(name)?.kinds.clone()
-    }
-    fn ailing(&self) -> BTreeMap<Arc<str>, Ailing> {
-        let still = self.0.iter().filter(|(_, patient)| patient.kinds.is_none());
-        still.map(|(name, patient)| (name.clone(), patient.ailing.clone())).collect()
-    }
-}
-
-impl Ward {
-    fn patients(&self) -> MutexGuard<'_, Patients> {
-        self.patients.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn hear(&self, name: &Arc<str>, told: Result<Arc<Kinds>, Error>) {
-        let mut patients = self.patients();
-        let Some(patient) = patients.0.get_mut(name) else { return };
-        match told {
-            Ok(kinds) => patient.kinds = Some(kinds),
-            Err(error) => {
-                let (why, hint) = (Arc::from(error.chain()), error.hint.as_deref().map(Arc::from));
-                if patient.ailing.why == why && patient.ailing.hint == hint {
-                    return;
-                }
-                tracing::warn!(provider = &**name, error = &*why, "provider cannot be used");
-                (patient.ailing.why, patient.ailing.hint) = (why, hint);
-            }
-        }
-        drop(patients);
-        self.news.send_modify(|count| *count += 1);
-    }
-}
-
-impl Infirmary {
-    /// Has an entry asked for its kinds.
-    pub(super) fn ask(&self, entry: &ProviderEntry, observer: &Arc<dyn Observer>, cx: &Cx) -> Answered {
-        let ailing = Ailing {
-            name: entry.name.clone(),
-            groups: registry::groups(entry),
-            why: "it has not told its kinds yet".into(),
-            hint: Some("its manifests wait until its program is there and has said what it can do".into()),
-        };
-        let place = Problem::error("").at(&entry.file, entry.span);
-        self.ward.patients().0.insert(entry.name.clone(), Patient { ailing, kinds: None, place });
-        let (first, answered) = oneshot::channel();
-        let asking = ask(self.ward.clone(), entry.name.clone(), observer.clone(), cx.clone(), first);
-        self.asking.lock().unwrap_or_else(PoisonError::into_inner).spawn(asking);
-        Answered(answered)
-    }
-
-    /// Waits until all of `entries` have answered, for at most `patience`.
-    pub(super) async fn wait(entries: Vec<Answered>, patience: Option<Duration>, clock: &dyn Clock) {
-        let all = async {
-            for entry in entries {
-                // Nothing is sent: its end says that it was asked.
-                let _ = entry.0.await;
-            }
-        };
-        match patience {
-            None => all.await,
-            Some(patience) => tokio::select! {
-                () = all => {}
-                () = clock.sleep(patience) => {}
-            },
-        }
-    }
-
-    /// What an entry told; until then what its type has in any case.
-    pub(super) fn kinds(&self, entry: &ProviderEntry) -> Arc<Kinds> {
-        self.ward.patients().kinds(&entry.name).unwrap_or_else(|| {
-            let known = registry::types().iter().find(|known| *known.name == *entry.type_name);
-            known.map(|known| known.kinds.clone()).unwrap_or_default()
-        })
-    }
-
-    /// Those that have not told theirs.
-    pub(super) fn ailing(&self) -> BTreeMap<Arc<str>, Ailing> {
-        self.ward.patients().ailing()
-    }
-}
-
-/// Asks an entry until it tells its kinds. `first` ends with the first answer.
-async fn ask(
-    ward: Arc<Ward>,
-    name: Arc<str>,
-    observer: Arc<dyn Observer>,
-    cx: Cx,
-    first: oneshot::Sender<()>,
-) {
-    let mut first = Some(first);
-    loop {
-        let told = tokio::select! {
-            told = observer.kinds(&cx) => told,
-            () = cx.stop.wished() => return,
-        };
-        let is_well = told.is_ok();
-        ward.hear(&name, told);
-        drop(first.take());
-        if is_well {
-            return;
-        }
-        tokio::select! {
-            () = cx.clock.sleep(AGAIN) => {}
-            () = cx.stop.wished() => return,
-        }
-    }
-}
-
 impl Session {
     /// Entries that cannot be used.
     pub fn ailing_names(&self) -> BTreeSet<Arc<str>> {
@@ -181,35 +28,19 @@ impl Session {
 
     /// What keeps entries from being used, at the place of each in the host configuration.
     pub fn ailing(&self) -> Vec<Problem> {
-        let patients = self.infirmary.ward.patients();
-        let still = patients.0.values().filter(|patient| patient.kinds.is_none());
-        let told = |patient: &Patient| {
-            let message =
-                format!("provider `{}` cannot be used: {}", patient.ailing.name, patient.ailing.why);
-            let problem = Problem { message, ..patient.place.clone() };
-            match &patient.ailing.hint {
-                Some(hint) => problem.hint(hint.to_string()),
-                None => problem,
-            }
-        };
-        still.map(told).collect()
+        self.infirmary.problems()
     }
 
     /// Changes whenever an entry has told its kinds, or fails for another reason: manifests are to be read again then.
     pub fn news_of_entries(&self) -> watch::Receiver<u64> {
-        self.infirmary.ward.news.subscribe()
+        self.infirmary.news()
     }
 
     /// The entries at this moment, with what those told since that had not when the session was opened.
     pub(super) fn entries(&self) -> Entries {
-        let patients = self.infirmary.ward.patients();
         let mut views = self.views.clone();
-        for view in &mut views {
-            if let Some(kinds) = patients.kinds(&view.name) {
-                view.kinds = kinds;
-            }
-        }
-        Entries { views, ailing: patients.ailing(), renamed: BTreeMap::new() }
+        let ailing = self.infirmary.at_this_moment(&mut views);
+        Entries { views, ailing, renamed: BTreeMap::new() }
     }
 
     /// The same for an earlier revision, which may name them as they were called then.

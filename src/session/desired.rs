@@ -1,26 +1,30 @@
 //! What Git wants, as an invocation asks for it: sources polled, manifests loaded.
 
 use super::{
-    KnownOutputs, Pins, Session, Snapshot,
     ailing::Entries,
-    apart::{Siblings, await_unasked, left_by},
+    apart::{await_unasked, left_by},
+    folder::{self, Folder},
     newest::set_aside,
+    open::Session,
+    outlook::Outlook,
+    outputs::KnownOutputs,
+    pins::Pins,
     reconfigured::reconfigured,
-    sources::{self, Called, Known, TreeFiles},
+    siblings::Siblings,
+    sources::{self, Called, Known, Snapshot, TreeFiles, blocking},
 };
 use crate::{
     config::{Allow, SourceConfig},
-    failure::{Failure, chain},
-    manifest::{self, Cache, Files, KnownSecrets, Loaded, Owners, Reported, SourceRequest},
+    failure::Failure,
+    manifest::{self, Cache, Files, KnownSecrets, Loaded, Owners, SourceRequest},
     registry,
-    source::{CommitTree, FolderTree, Limits, Paths, Tree},
+    source::{CommitTree, Tree},
     text::short_commit,
 };
-use reconciled_engine::{Desired, Store, plan::Selection};
-use reconciled_provider::{Problem, Scope};
+use reconciled_engine::{Store, plan::Selection};
+use reconciled_provider::Scope;
 use std::{
     collections::{BTreeMap, BTreeSet},
-    path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
     time::Instant,
 };
@@ -44,138 +48,6 @@ pub struct Ask {
     pub accept_rewind: Option<(Arc<str>, Arc<str>)>,
 }
 
-/// Files in place of a source.
-#[derive(Clone, Debug)]
-pub enum Folder {
-    /// On this host; `-` is standard input.
-    At(PathBuf),
-    /// Somebody sent them.
-    Sent(FolderTree),
-}
-
-impl Folder {
-    /// Reads the files. Blocks.
-    pub fn open(self, limits: Limits) -> Result<Box<dyn Tree>, Failure> {
-        Ok(Box::new(match self {
-            Folder::Sent(tree) => tree,
-            Folder::At(dir) if dir == Path::new("-") => {
-                FolderTree::from_stream(std::io::stdin().lock(), limits)?
-            }
-            Folder::At(dir) => FolderTree::open(&dir, &Paths::all(), limits)?,
-        }))
-    }
-    pub(super) fn is_stream(&self) -> bool {
-        matches!(self, Folder::At(dir) if dir == Path::new("-"))
-    }
-}
-
-/// How one source is asked for.
-pub type SourceAsk = Known;
-
-/// The desired state, and where it came from.
-pub struct Outlook {
-    /// The sources.
-    pub snapshots: Vec<Snapshot>,
-    /// The desired state, without what is broken.
-    pub desired: Desired,
-    /// Problems of manifests and sources.
-    pub reported: Vec<Reported>,
-    /// Sources with an error and `onInvalid: hold`: their last good revision was loaded instead.
-    pub withheld: Vec<Arc<str>>,
-    /// Sources with an error in their manifests.
-    pub broken: BTreeSet<Arc<str>>,
-    /// Sources with something that was not checked here.
-    pub unchecked: BTreeSet<Arc<str>>,
-    /// The outputs that it was loaded with.
-    pub outputs: KnownOutputs,
-    /// The secrets that it was loaded with.
-    pub secrets: KnownSecrets,
-    /// What is kept at earlier revisions.
-    pub pins: Pins,
-    /// What keeps entries from being used.
-    pub ailing: Vec<Problem>,
-}
-
-impl Outlook {
-    /// What is wrong with sources and manifests, for people.
-    pub fn messages(&self) -> Vec<String> {
-        let ailing = self.ailing.iter().map(|problem| format!("{problem}\n"));
-        ailing.chain(self.sources().iter().flat_map(|name| self.messages_of(name))).collect()
-    }
-
-    /// What is wrong with one source, for people.
-    pub fn messages_of(&self, name: &str) -> Vec<String> {
-        let mut all = Vec::new();
-        for snapshot in self.snapshots.iter().filter(|snapshot| *snapshot.name == *name) {
-            if let Some(error) = &snapshot.behind {
-                all.push(format!("error: source {name}: {}", chain(&**error)));
-                all.push(format!("hint: {}; {} stays in force", error.hint(), snapshot.label));
-            }
-        }
-        if let Some(other) = self.desired.sources.get(name).and_then(|state| state.awaits.as_ref()) {
-            let is_unasked =
-                |one: &Snapshot| *one.name == *name && one.awaits.as_ref().is_some_and(|one| one == other);
-            let why = match self.broken.contains(other) && !self.snapshots.iter().any(is_unasked) {
-                true => "has errors",
-                false => "is not known to be as far",
-            };
-            all.push(format!(
-                "note: source {name} deletes nothing while source {other} of the same repository {why}"
-            ));
-        }
-        all.extend(self.pins.messages_of(name));
-        let problems = self.reported.iter().filter(|reported| *reported.source == *name);
-        all.extend(problems.map(|reported| format!("{}\n", reported.problem)));
-        if self.withheld.iter().any(|withheld| **withheld == *name) {
-            let stays = match self.without_revision().any(|without| **without == *name) {
-                true => "nothing of it is in force yet",
-                false => "the last good one stays",
-            };
-            all.push(format!(
-                "error: source {name}: the revision has errors that keep all of it from coming into force; {stays}"
-            ));
-        }
-        all
-    }
-
-    /// The withheld sources of which nothing is in force yet.
-    pub fn without_revision(&self) -> impl Iterator<Item = &Arc<str>> {
-        let is_had = |name: &Arc<str>| self.snapshots.iter().any(|snapshot| snapshot.name == *name);
-        self.withheld.iter().filter(move |name| !is_had(name))
-    }
-
-    /// Every source that is spoken of.
-    pub fn sources(&self) -> BTreeSet<Arc<str>> {
-        let snapshots = self.snapshots.iter().map(|snapshot| snapshot.name.clone());
-        snapshots.chain(self.reported.iter().map(|reported| reported.source.clone())).collect()
-    }
-
-    /// The sources.
-    pub fn snapshots(&self) -> Vec<&Snapshot> {
-        self.snapshots.iter().collect()
-    }
-
-    /// True when something is wrong that is no mere warning, with manifests, sources or entries.
-    pub fn has_errors(&self) -> bool {
-        self.is_invalid() || !self.ailing.is_empty() || self.snapshots.iter().any(|s| s.behind.is_some())
-    }
-
-    /// True when nothing newer is known of any source than what is looked at.
-    pub fn is_newest(&self) -> bool {
-        self.snapshots.iter().all(|snapshot| snapshot.newest.is_none())
-    }
-
-    /// True when a manifest has an error.
-    pub fn is_invalid(&self) -> bool {
-        self.reported.iter().any(|reported| reported.problem.is_error())
-    }
-
-    /// The problems, whatever source they are in.
-    pub fn problems(&self) -> Vec<Problem> {
-        self.reported.iter().map(|reported| reported.problem.clone()).collect()
-    }
-}
-
 impl Session {
     /// Polls the sources that are meant. Nothing is parsed yet.
     pub async fn snapshots(&self, ask: &Ask, store: &dyn Store) -> Result<Vec<Snapshot>, Failure> {
@@ -183,11 +55,11 @@ impl Session {
         // Sources of one remote ask it once.
         let wished = Instant::now();
         if let Some(folder) = &ask.folder {
-            let (folder, stands_for) = (folder.clone(), named.clone());
-            let folder = blocking(move || sources::folder(&folder, stands_for.as_ref())).await?;
-            let Some(named) = named else { return Ok(vec![folder]) };
+            let (given, stands_for) = (folder.clone(), named.clone());
+            let files = blocking(move || folder::snapshot(&given, stands_for.as_ref())).await?;
+            let Some(named) = named else { return Ok(vec![files]) };
             // What other sources declare is no prune of this one.
-            let mut snapshots = vec![folder];
+            let mut snapshots = vec![files];
             for source in self.config.sources.iter().filter(|s| s.name != named.name) {
                 snapshots.extend(self.snapshot(source, ask, store, false, wished).await?);
             }
@@ -290,7 +162,7 @@ impl Session {
     }
 
     /// Polls one source, or takes what is in force from its mirror.
-    pub async fn poll(&self, source: &SourceConfig, known: SourceAsk) -> Result<Snapshot, Failure> {
+    pub async fn poll(&self, source: &SourceConfig, known: Known) -> Result<Snapshot, Failure> {
         let (mirrors, config, secrets) = (self.mirrors.clone(), self.config.clone(), self.secrets.clone());
         let source = source.clone();
         blocking(move || sources::poll(&mirrors, &config, &source, &secrets, &known)).await
@@ -330,6 +202,23 @@ impl Session {
         outlook.reported.extend(problems);
         outlook.pins = pins;
         Ok(outlook)
+    }
+
+    /// Puts outputs in place that came about or changed since `outlook` was loaded; true when there were any.
+    pub async fn renew(&self, outlook: &mut Outlook, store: &dyn Store) -> Result<bool, Failure> {
+        if !self.has_news(&outlook.outputs, store).await? {
+            return Ok(false);
+        }
+        let snapshots = std::mem::take(&mut outlook.snapshots);
+        let new = self.load(snapshots, store).await?;
+        // What was wrong with a revision that is withheld is not seen in the one that is in its place.
+        let withheld = std::mem::take(&mut outlook.withheld);
+        let (reported, broken) = match withheld.is_empty() {
+            true => (new.reported, new.broken),
+            false => (std::mem::take(&mut outlook.reported), std::mem::take(&mut outlook.broken)),
+        };
+        *outlook = Outlook { reported, broken, withheld, ..new };
+        Ok(true)
     }
 
     /// Loads the manifests of `snapshots` alone.
@@ -553,14 +442,4 @@ fn lacking<'a>(
 fn broken(loaded: &Loaded) -> BTreeSet<Arc<str>> {
     let errors = loaded.problems.iter().filter(|reported| reported.problem.is_error());
     errors.map(|reported| reported.source.clone()).collect()
-}
-
-/// Runs what blocks (git) away from the tasks.
-pub(super) async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
-) -> Result<T, Failure> {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(result) => result,
-        Err(error) => Err(Failure::plain(format!("reading a source panicked: {error}"))),
-    }
 }

@@ -1,6 +1,6 @@
 //! What ends at a time that is known, over all entries: for metrics, and to tell persons in time.
 
-use super::Session;
+use super::open::Session;
 use reconciled_provider::{Ending, Scope};
 
 impl Session {

@@ -1,7 +1,7 @@
 //! The short way to "no changes": a revision that was found in sync stays so while the commit, all else that
 //! decides the desired state, and the version of every scope stand. Then nothing needs to be parsed or listed.
 
-use super::{Ask, Session, Snapshot};
+use super::{desired::Ask, open::Session, sources::Snapshot};
 use crate::{failure::Failure, registry};
 use reconciled_engine::{Store, store::Converged};
 use reconciled_provider::{Hash, Version};

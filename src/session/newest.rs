@@ -5,7 +5,7 @@
 //! `plan`, `apply` and the daemon say and do the same. A revision that nobody has to believe, as one without a signature or of a
 //! rewound branch, counts for nothing. It deliberately brings nothing into force: the remote may have taken back what it offered.
 
-use super::{Outlook, Session, Snapshot, ailing::Entries};
+use super::{ailing::Entries, open::Session, outlook::Outlook, sources::Snapshot};
 use crate::{failure::Failure, manifest::Loaded};
 use reconciled_engine::{Desired, SourceState, Store};
 use reconciled_provider::{ManifestKey, Resource, ResourceId, Scope};

@@ -1,6 +1,6 @@
 //! What resources put out, as far as manifests refer to it: read from the inventory, put in place by the loader.
 
-use super::{Outlook, Session};
+use super::open::Session;
 use crate::{
     failure::Failure,
     manifest::{Output, Outputs, output_at},
@@ -170,23 +170,6 @@ impl Outputs for KnownOutputs {
 }
 
 impl Session {
-    /// Puts outputs in place that came about or changed since `outlook` was loaded; true when there were any.
-    pub async fn renew(&self, outlook: &mut Outlook, store: &dyn Store) -> Result<bool, Failure> {
-        if !self.has_news(&outlook.outputs, store).await? {
-            return Ok(false);
-        }
-        let snapshots = std::mem::take(&mut outlook.snapshots);
-        let new = self.load(snapshots, store).await?;
-        // What was wrong with a revision that is withheld is not seen in the one that is in its place.
-        let withheld = std::mem::take(&mut outlook.withheld);
-        let (reported, broken) = match withheld.is_empty() {
-            true => (new.reported, new.broken),
-            false => (std::mem::take(&mut outlook.reported), std::mem::take(&mut outlook.broken)),
-        };
-        *outlook = Outlook { reported, broken, withheld, ..new };
-        Ok(true)
-    }
-
     /// True when the inventory knows other outputs than `known`.
     pub async fn has_news(&self, known: &KnownOutputs, store: &dyn Store) -> Result<bool, Failure> {
         if known.is_empty() {

@@ -6,7 +6,7 @@
 //! is tracked of and that is frozen by them, or kept for nothing but a revision that is refused for them, has one of its own, with
 //! its key as the id: what it declared is not looked after, so it is not well. Of one that is in force too `plan` says what is kept.
 
-use super::{Outlook, Writing};
+use super::{outlook::Outlook, writer::Writing};
 use crate::{
     failure::Failure,
     registry::entry_for,

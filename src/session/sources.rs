@@ -1,6 +1,5 @@
 //! The sources of an invocation: which commit, which tree, and what went wrong on the way.
 
-use super::desired::{Folder, blocking};
 use crate::{
     clock::SystemClock,
     config::{Approver, Config, FOLDER, GitRef, HostSecrets, SourceConfig, beside},
@@ -471,19 +470,9 @@ pub(super) fn tree_at(
     Ok(mirrors.get(config, source, secrets)?.tree_at(oid(commit)?, &Paths::all())?)
 }
 
-/// Files in place of a source. Blocks.
+/// Files that were read already, in place of a source.
 ///
 /// Named after a configured source it is that source, and prunes; without a name nothing is pruned.
-pub(super) fn folder(folder: &Folder, name: Option<&SourceConfig>) -> Result<Snapshot, Failure> {
-    let tree = folder.clone().open(name.map_or_else(Limits::default, tree_limits))?;
-    let mut snapshot = files(tree, name);
-    if folder.is_stream() {
-        snapshot.rules.paths = vec![".".into()];
-    }
-    Ok(snapshot)
-}
-
-/// The same of files that were read already.
 pub(super) fn files(tree: Box<dyn Tree>, name: Option<&SourceConfig>) -> Snapshot {
     Snapshot {
         name: name.map_or_else(|| Arc::from(FOLDER), |s| s.name.clone()),
@@ -521,5 +510,15 @@ impl Files for TreeFiles<'_> {
             Problem::error(refused.reason.to_string()).in_file(&refused.path)
         };
         self.0.refused().iter().map(told).collect()
+    }
+}
+
+/// Runs what blocks (git) away from the tasks.
+pub(super) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
+) -> Result<T, Failure> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(result) => result,
+        Err(error) => Err(Failure::plain(format!("reading a source panicked: {error}"))),
     }
 }

@@ -1,6 +1,6 @@
 //! The state of an instance without its providers and sources: for verbs that work where neither can be reached.
 
-use super::take_along;
+use super::renamed::take_along;
 use crate::{
     clock::SystemClock,
     config::{self, Config, Environment},

@@ -1,6 +1,6 @@
 //! The side of a session that writes: the one writer of the state, and the engine.
 
-use super::{Pins, Session, Snapshot, take_along};
+use super::{open::Session, pins::Pins, renamed::take_along, sources::Snapshot};
 use crate::{
     config::{Approver, Config},
     consent::Concerned,

@@ -57,7 +57,7 @@ impl FolderTree {
             .map_err(io_error("read", Path::new(STDIN)))?
             .ok_or_else(|| SourceError::FileTooLarge { path: STDIN.to_owned(), limit })?;
         let path: Arc<str> = STDIN.into();
-        let entry = Entry { path: path.clone(), oid: Oid::of_blob(&content)?, size: content.len() as u64 };
+        let entry = Entry { path: path.clone(), oid: name_of(&content)?, size: content.len() as u64 };
         Ok(Self { entries: vec![entry], refused: Vec::new(), contents: HashMap::from([(path, content)]) })
     }
 
@@ -124,7 +124,7 @@ impl Reader<'_> {
         if size > limit {
             self.listing.refuse(directory, Reason::TooLarge { size, limit });
         } else if !self.contents.contains_key(&*directory) && self.listing.admit(&directory, size)? {
-            let oid = Oid::of_blob(&content)?;
+            let oid = name_of(&content)?;
             self.listing.push(&directory, oid, size);
             self.contents.insert(directory.into(), content);
         }
@@ -169,7 +169,7 @@ impl Reader<'_> {
         match content {
             Ok(Some(content)) => {
                 if self.listing.admit(&name, content.len() as u64)? {
-                    let oid = Oid::of_blob(&content)?;
+                    let oid = name_of(&content)?;
                     self.listing.push(&name, oid, content.len() as u64);
                     self.contents.insert(name.into(), content);
                 }
@@ -183,6 +183,11 @@ impl Reader<'_> {
         }
         Ok(())
     }
+}
+
+/// Names the content of a file as Git does.
+fn name_of(content: &[u8]) -> Result<Oid, SourceError> {
+    Oid::of_blob(content).map_err(|error| SourceError::Hash { cause: error.into() })
 }
 
 /// Reads to the end, or returns nothing when that is farther than `limit`.

@@ -1,11 +1,9 @@
-//! Object names of Git.
+//! Object names of Git. How one is read that somebody wrote is in [`super::reference`].
 
 use std::fmt;
-use std::str::FromStr;
 
-use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
+use data_encoding::HEXLOWER;
 
-use super::SourceError;
 use crate::text::short_commit;
 
 /// The name of a commit or a blob: SHA-1, 20 bytes.
@@ -16,11 +14,9 @@ pub struct Oid([u8; 20]);
 
 impl Oid {
     /// Returns the name Git gives a blob of these bytes.
-    pub fn of_blob(content: &[u8]) -> Result<Self, SourceError> {
+    pub(super) fn of_blob(content: &[u8]) -> Result<Self, git2::Error> {
         reconciled_libgit2::begin();
-        git2::Oid::hash_object(git2::ObjectType::Blob, content)
-            .map(Self::from)
-            .map_err(|error| SourceError::Hash { cause: error.into() })
+        git2::Oid::hash_object(git2::ObjectType::Blob, content).map(Self::from)
     }
 
     /// Returns the bytes of the name.
@@ -67,19 +63,6 @@ impl fmt::Debug for Oid {
     }
 }
 
-impl FromStr for Oid {
-    type Err = SourceError;
-
-    fn from_str(digits: &str) -> Result<Self, SourceError> {
-        let bytes = HEXLOWER_PERMISSIVE.decode(digits.as_bytes()).ok();
-        let bytes = bytes.and_then(|bytes| bytes.try_into().ok());
-        bytes.map(Self).ok_or_else(|| SourceError::InvalidReference {
-            text: digits.to_owned(),
-            problem: "a commit is named by its 40 hexadecimal digits".to_owned(),
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -92,12 +75,5 @@ mod tests {
         assert_eq!(oid, oid.to_string().parse().unwrap());
         assert_eq!(oid, oid.to_string().to_uppercase().parse().unwrap());
         assert_eq!(Oid::from(git2::Oid::from(oid)), oid);
-    }
-
-    #[test]
-    fn an_abbreviated_commit_is_not_a_name() {
-        for digits in ["ce01362", "", &"g".repeat(40), &"é".repeat(20), &"0".repeat(64)] {
-            assert!(digits.parse::<Oid>().is_err(), "{digits}");
-        }
     }
 }

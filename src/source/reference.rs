@@ -1,5 +1,8 @@
 //! Which commit of a remote a source follows: pure selection from what the remote advertises.
 
+use std::str::FromStr;
+
+use data_encoding::HEXLOWER_PERMISSIVE;
 use git2::Oid as GitOid;
 use semver::{Version, VersionReq};
 use strsim::osa_distance;
@@ -73,6 +76,19 @@ impl std::fmt::Display for Reference {
             Self::Semver(range) => write!(f, "range {range}"),
             Self::Commit(oid) => write!(f, "commit {}", oid.short()),
         }
+    }
+}
+
+impl FromStr for Oid {
+    type Err = SourceError;
+
+    fn from_str(digits: &str) -> Result<Self, SourceError> {
+        let bytes = HEXLOWER_PERMISSIVE.decode(digits.as_bytes()).ok();
+        let bytes: Option<[u8; 20]> = bytes.and_then(|bytes| bytes.try_into().ok());
+        bytes.map(Self::from).ok_or_else(|| SourceError::InvalidReference {
+            text: digits.to_owned(),
+            problem: "a commit is named by its 40 hexadecimal digits".to_owned(),
+        })
     }
 }
 
@@ -293,5 +309,12 @@ mod tests {
             assert!(Reference::Branch(name.into()).check().is_err(), "{name}");
         }
         assert!(Reference::Branch("team/a-b".into()).check().is_ok());
+    }
+
+    #[test]
+    fn an_abbreviated_commit_is_not_a_name() {
+        for digits in ["ce01362", "", &"g".repeat(40), &"é".repeat(20), &"0".repeat(64)] {
+            assert!(digits.parse::<Oid>().is_err(), "{digits}");
+        }
     }
 }

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{CommitInfo, Oid, SourceError};
+use super::revision::CommitInfo;
+use super::{Oid, SourceError};
 
 /// A file that may be read.
 #[derive(Clone, Debug, PartialEq, Eq)]

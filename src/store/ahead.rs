@@ -1,4 +1,5 @@
 //! Rows that a commit may bring soon are put into a transaction that waits for it, while the remote carries out what they are of.
+//! Who gives that up is the writer.
 //!
 //! Guarantees: nobody sees anything of them before that commit, nor after another one; whoever comes with anything else finds
 //! the writer as if they had never been; the transaction stays open for [`HELD`] at most, unless the process stands still. What
@@ -7,19 +8,22 @@
 
 use super::{
     error::Result,
+    inventory::Wanted,
     kept::Touched,
     open::BUSY_TIMEOUT,
-    write::{self, Tx},
-    writer::{Commit, Message, Writer},
+    seal::Seal,
+    transaction::{self, Tx},
+    write,
 };
 use crate::failpoint;
 use reconciled_engine::{Row, Write};
-use sqlx::AssertSqlSafe;
+use reconciled_provider::Clock;
+use sqlx::{AssertSqlSafe, SqliteConnection};
 use std::{
     sync::{Arc, LazyLock},
     time::Duration,
 };
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
 /// How long a transaction stays open for a commit that does not come.
 const HELD: Duration = Duration::from_secs(2);
@@ -40,6 +44,18 @@ pub(super) struct Ahead {
 }
 
 impl Ahead {
+    /// Until when they are waited for.
+    pub(super) fn until(&self) -> Instant {
+        self.until
+    }
+
+    /// True where they wait for the commit that has these writes; then they are the one of them that is found here.
+    pub(super) fn is_of(&mut self, writes: &[Write]) -> bool {
+        let found = self.find(writes);
+        self.write = found.unwrap_or(self.write);
+        found.is_some()
+    }
+
     /// Which of these writes they are; nothing before it is about rows.
     fn find(&self, writes: &[Write]) -> Option<usize> {
         let at = writes.iter().position(|write| !matches!(write, Write::End(_)))?;
@@ -54,72 +70,46 @@ impl Ahead {
     }
 }
 
-impl Writer {
-    /// The next message. A transaction that waits for its commit does not do so for ever.
-    pub(super) async fn next(&mut self) -> Option<Message> {
-        if let Some(ahead) = &self.ahead {
-            match timeout_at(ahead.until, self.queue.recv()).await {
-                Ok(message) => return message,
-                Err(_) => self.abandon().await,
-            }
-        }
-        self.queue.recv().await
-    }
-
-    /// Puts rows into a transaction that is not committed, unless they are few or somebody comes meanwhile.
-    pub(super) async fn foresee(&mut self, rows: Arc<Vec<Row>>) {
-        self.abandon().await;
-        let until = Instant::now() + HELD;
-        match self.try_foresee(&rows, until).await {
-            Ok(Some(touched)) => self.ahead = Some(Ahead { rows, touched, write: 0, until }),
-            Ok(None) => self.roll_back().await,
-            Err(error) => {
-                tracing::debug!(%error, rows = rows.len(), "rows were not put ahead of their commit");
-                self.roll_back().await;
-            }
+/// Puts rows into a transaction that is not committed, unless somebody comes meanwhile: `is_alone` says whether nobody has.
+pub(super) async fn foresee(
+    conn: &mut SqliteConnection,
+    seal: &Seal,
+    epoch: u64,
+    clock: &dyn Clock,
+    rows: Arc<Vec<Row>>,
+    is_alone: Wanted<'_>,
+) -> Option<Ahead> {
+    let until = Instant::now() + HELD;
+    let are_wanted = || is_alone() && Instant::now() < until;
+    match try_foresee(conn, seal, epoch, clock, &rows, &are_wanted).await {
+        Ok(Some(touched)) => return Some(Ahead { rows, touched, write: 0, until }),
+        Ok(None) => {}
+        Err(error) => {
+            tracing::debug!(%error, rows = rows.len(), "rows were not put ahead of their commit");
         }
     }
+    transaction::roll_back(conn).await;
+    None
+}
 
-    async fn try_foresee(&mut self, rows: &[Row], until: Instant) -> Result<Option<Vec<Touched>>> {
-        // Nothing is waited for that somebody else has.
-        sqlx::query("PRAGMA busy_timeout = 0").execute(&mut self.conn).await?;
-        let begun = self.begin(true).await;
-        sqlx::query(AssertSqlSafe(BUSY.as_str())).execute(&mut self.conn).await?;
-        begun?;
-        let queue = &self.queue;
-        let are_wanted = || queue.is_empty() && Instant::now() < until;
-        let mut tx = Tx::new(&mut self.conn, &self.seal, self.epoch, self.clock.now());
-        if !write::rows(&mut tx, &rows.iter().collect::<Vec<_>>(), &are_wanted).await? {
-            return Ok(None);
-        }
-        failpoint::hit("store.foreseen");
-        // Of which write is told once it comes.
-        Ok(Some(tx.take_touched(0, 0)))
+async fn try_foresee(
+    conn: &mut SqliteConnection,
+    seal: &Seal,
+    epoch: u64,
+    clock: &dyn Clock,
+    rows: &[Row],
+    are_wanted: Wanted<'_>,
+) -> Result<Option<Vec<Touched>>> {
+    // Nothing is waited for that somebody else has.
+    sqlx::query("PRAGMA busy_timeout = 0").execute(&mut *conn).await?;
+    let begun = transaction::begin(conn, epoch, true).await;
+    sqlx::query(AssertSqlSafe(BUSY.as_str())).execute(&mut *conn).await?;
+    begun?;
+    let mut tx = Tx::new(conn, seal, epoch, clock.now());
+    if !write::rows(&mut tx, &rows.iter().collect::<Vec<_>>(), are_wanted).await? {
+        return Ok(None);
     }
-
-    /// Has the transaction that waits go on as that of `group` where it is the commit that it waits for.
-    pub(super) async fn abandon_unless_of(&mut self, group: &[Commit]) {
-        let Some(ahead) = &mut self.ahead else { return };
-        let found = match group {
-            [commit] => ahead.find(&commit.writes),
-            _ => None,
-        };
-        match found {
-            Some(write) => ahead.write = write,
-            None => self.abandon().await,
-        }
-    }
-
-    /// Gives the transaction up that waits for its commit.
-    pub(super) async fn abandon(&mut self) {
-        if self.ahead.take().is_some() {
-            self.roll_back().await;
-        }
-    }
-
-    async fn roll_back(&mut self) {
-        // Fails when SQLite has rolled back already, which is as good.
-        let _ = sqlx::query("ROLLBACK").execute(&mut self.conn).await;
-        self.checkpoint(false).await;
-    }
+    failpoint::hit("store.foreseen");
+    // Of which write is told once it comes.
+    Ok(Some(tx.take_touched(0, 0)))
 }

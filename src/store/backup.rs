@@ -1,19 +1,22 @@
 //! Copies of the database: for backups, before a migration, and back again.
 //!
-//! Guarantees: a backup file is complete or not there, and no other file is touched for it; a restore leaves the old
-//! database or the new one, never a mixture; and after it no process that knew the old database can write. Caveats: one that is
-//! killed while somebody reads the old database may leave none in place, and is done once more; the old one is beside it. The
-//! sealing key is deliberately not in a backup: keep `seal.key` apart, or whoever finds the backup reads what is sealed.
+//! Guarantees: a backup file is complete or not there, and no other file is touched for it; an older database is copied
+//! before it is migrated; a restore leaves the old database or the new one, never a mixture; and after it no process that
+//! knew the old database can write. Caveats: one that is killed while somebody reads the old database may leave none in
+//! place, and is done once more; the old one is beside it. The sealing key is deliberately not in a backup: keep `seal.key`
+//! apart, or whoever finds the backup reads what is sealed.
 
 use super::{
-    DATABASE, Init, Reader, drift,
+    drift,
     error::{Result, StoreError},
     events, inventory,
-    open::{self, Lock, Schema},
+    open::{self, DATABASE, Lock, Schema},
     pin,
+    reader::Reader,
     rows::{self, ms},
     suspension, write,
 };
+use crate::failpoint;
 use reconciled_engine::{
     DriftEnd, Pin, Suspension,
     store::{Consent, Event},
@@ -96,9 +99,20 @@ fn part(file: &Path) -> Result<NamedTempFile> {
         .map_err(StoreError::file("create", file))
 }
 
+/// Brings a database to the newest schema, after a copy when there is something in it.
+pub(super) async fn migrate(conn: &mut SqliteConnection, file: &Path, found: Schema) -> Result<()> {
+    if let Schema::Ours(version) = found
+        && version != open::newest_schema()
+    {
+        before_migration(conn, file, version).await?;
+        failpoint::hit("store.migrate.after-backup");
+    }
+    open::migrate(conn, file, found).await
+}
+
 /// Copies an older database before it is migrated, to `state.db.schema-N-EPOCH` beside it. The epoch tells states of one schema apart,
 /// as when an older program was put back for a while, and is the same where a migration is tried again.
-pub(super) async fn before_migration(conn: &mut SqliteConnection, file: &Path, schema: i64) -> Result<()> {
+async fn before_migration(conn: &mut SqliteConnection, file: &Path, schema: i64) -> Result<()> {
     let epoch = open::epoch(conn).await.map_err(|error| error.of(file))?;
     let kept = beside(file, &format!(".schema-{schema}-{epoch}"))?;
     let temporary = beside(file, ".part")?;
@@ -139,6 +153,15 @@ async fn copy(conn: &mut SqliteConnection, to: &Path, name: &Path) -> Result<()>
     let into = sqlx::query("VACUUM INTO ?1").bind(format!("file://{text}?mode=rw"));
     into.execute(conn).await.map_err(|e| StoreError::from(e).of(name))?;
     File::open(to).and_then(|file| file.sync_all()).map_err(StoreError::file("write", name))
+}
+
+/// What [`init`](super::init) does where there is a state already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Init {
+    /// It is an error.
+    New,
+    /// The old database is put aside, and the new one remembers that it is a recovery.
+    Recover,
 }
 
 /// Makes an empty database where none is: whole and durable, or not at all; one that is a recovery says so from its first
@@ -375,7 +398,7 @@ async fn prepare(dir: &Path, backup: &Path, new: &Path, clock: &dyn Clock) -> Re
     let before = fold(&dir.join(DATABASE), &last).await;
     let mut conn = open::connect(new).await?;
     let named = |error: StoreError| error.of(new);
-    open::migrate_copy(&mut conn, new, schema).await?;
+    open::migrate(&mut conn, new, schema).await?;
     check_key(&mut conn, dir).await.map_err(named)?;
     let restored_epoch = open::epoch(&mut conn).await.map_err(named)?;
     // Where the old epoch cannot be read it is at most so far ahead.

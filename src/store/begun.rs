@@ -1,10 +1,9 @@
 //! Plans that a person consented to and that were begun, and what of them is left.
 
 use super::{
+    approval::{self, oldest_valid},
     error::{Result, StoreError},
-    memory::approval_of,
     rows::{self, json, ms, parse_json},
-    write::{APPROVAL_LIFE, oldest_valid},
 };
 use data_encoding::HEXLOWER;
 use reconciled_engine::store::Begun;
@@ -23,7 +22,7 @@ pub(super) async fn put(conn: &mut SqliteConnection, begun: &Begun) -> Result<()
     let used_at = approval.used_at.unwrap_or(approval.at);
     // Whose time is over is of no use to anybody.
     sqlx::query("DELETE FROM begun WHERE used_at <= ?1")
-        .bind(ms(used_at) - ms(APPROVAL_LIFE))
+        .bind(oldest_valid(used_at))
         .execute(&mut *conn)
         .await?;
     let steps: BTreeMap<String, String> =
@@ -93,7 +92,7 @@ pub(super) async fn all(conn: &mut SqliteConnection, now: Duration) -> Result<Ve
         let manifests: BTreeMap<String, Option<Hash>> = parse_json(row.try_get(7)?)?;
         Ok(Begun {
             domain: row.try_get::<&str, _>(5)?.into(),
-            approval: approval_of(row)?,
+            approval: approval::get(row)?,
             left: left.collect::<Result<BTreeMap<Scope, Vec<Hash>>>>()?,
             manifests: manifests.into_iter().map(|(key, was)| (ManifestKey(key.into()), was)).collect(),
         })

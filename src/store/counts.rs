@@ -1,6 +1,6 @@
 //! How many there are of what: for metrics, which ask often and want numbers only.
 
-use super::{Reader, error::Result, read::faring};
+use super::{error::Result, read::faring, reader::Reader};
 use crate::telemetry::metrics::Counts;
 use reconciled_engine::HealthState;
 use sqlx::SqliteConnection;

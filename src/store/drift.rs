@@ -4,41 +4,17 @@
 //! go with the events of their time; open ones stay.
 
 use super::{
-    Reader,
-    entry::{DriftEntry, Stamp},
+    entry::{DriftEntry, FieldEntry, Stamp},
     error::{Result, StoreError},
     inventory,
-    read::is_meant,
-    rows::{address, at, json, ms, parse_json, scope},
+    reader::Reader,
+    rows::{address, at, is_meant, json, ms, parse_json, scope},
 };
 use futures_util::TryStreamExt as _;
 use reconciled_engine::{DriftEnd, DriftField, Drifted};
 use reconciled_provider::{ActionId, Drift, ManifestKey, Pattern, ResourceId, Scope};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use sqlx::{Row as _, SqliteConnection, sqlite::SqliteRow};
 use std::{collections::BTreeMap, time::Duration};
-
-/// One field that was found changed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct FieldEntry {
-    /// Its path.
-    pub path: String,
-    /// What the remote had; none where it had nothing. Secrets are never shown, long values are cut.
-    pub remote: Option<String>,
-    /// What is declared; none where nothing shall be.
-    pub declared: Option<String>,
-}
-
-impl From<&DriftField> for FieldEntry {
-    fn from(field: &DriftField) -> FieldEntry {
-        FieldEntry {
-            path: field.path.to_string(),
-            remote: field.remote.as_deref().map(str::to_string),
-            declared: field.declared.as_deref().map(str::to_string),
-        }
-    }
-}
 
 /// Begins or changes entries. An open one keeps when it was first seen.
 pub(super) async fn put(conn: &mut SqliteConnection, list: &[Drifted]) -> Result<()> {

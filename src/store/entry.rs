@@ -1,67 +1,17 @@
 //! What the reading verbs are told: plain data, for the table, JSON and YAML renderers alike.
 
 mod condition;
+mod stamp;
 
 pub use condition::ConditionEntry;
+pub use stamp::Stamp;
 
-use super::{claim, drift::FieldEntry};
-use reconciled_engine::{Desired, Pin, SourceState, StoppedBy, Suspension};
+use super::claim;
+use reconciled_engine::{Desired, DriftField, Pin, SourceState, StoppedBy, Suspension};
 use reconciled_provider::{Address, ManifestKey, Pattern};
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
-use std::{borrow::Cow, fmt, sync::Arc, time::Duration};
-
-/// The last second of the year 9999, after which RFC 3339 cannot write a time.
-const LAST: i64 = 253_402_300_799;
-
-/// A time since the epoch; RFC 3339 in UTC when serialised, one after the year 9999 as the last second of it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Stamp(pub Duration);
-
-impl Stamp {
-    /// True for the last time there is, which stands for never.
-    pub fn is_last(self) -> bool {
-        self.0.as_secs() >= LAST as u64
-    }
-}
-
-impl fmt::Display for Stamp {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        use time::{OffsetDateTime, format_description::well_known::Rfc3339};
-        let seconds = i64::try_from(self.0.as_secs()).unwrap_or(LAST).min(LAST);
-        let time = OffsetDateTime::from_unix_timestamp(seconds).map_err(|_| fmt::Error)?;
-        f.write_str(&time.format(&Rfc3339).map_err(|_| fmt::Error)?)
-    }
-}
-
-impl Serialize for Stamp {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for Stamp {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Stamp, D::Error> {
-        use time::{OffsetDateTime, format_description::well_known::Rfc3339};
-        let text = String::deserialize(deserializer)?;
-        let time = OffsetDateTime::parse(&text, &Rfc3339)
-            .map_err(|error| de::Error::custom(format_args!("`{text}` is no time of RFC 3339: {error}")))?;
-        let seconds = u64::try_from(time.unix_timestamp()).map_err(de::Error::custom)?;
-        Ok(Stamp(Duration::from_secs(seconds)))
-    }
-}
-
-impl JsonSchema for Stamp {
-    fn inline_schema() -> bool {
-        true
-    }
-    fn schema_name() -> Cow<'static, str> {
-        "Stamp".into()
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({"type": "string", "format": "date-time"})
-    }
-}
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::{fmt, sync::Arc, time::Duration};
 
 /// What is known as a whole.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -243,6 +193,27 @@ pub struct DriftEntry {
     pub ended_at: Option<Stamp>,
     /// The last write of this instance that may have healed it: its number in the journal.
     pub action: Option<u64>,
+}
+
+/// One field that was found changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FieldEntry {
+    /// Its path.
+    pub path: String,
+    /// What the remote had; none where it had nothing. Secrets are never shown, long values are cut.
+    pub remote: Option<String>,
+    /// What is declared; none where nothing shall be.
+    pub declared: Option<String>,
+}
+
+impl From<&DriftField> for FieldEntry {
+    fn from(field: &DriftField) -> FieldEntry {
+        FieldEntry {
+            path: field.path.to_string(),
+            remote: field.remote.as_deref().map(str::to_string),
+            declared: field.declared.as_deref().map(str::to_string),
+        }
+    }
 }
 
 /// A plan that waits for consent.
@@ -523,22 +494,4 @@ pub struct EventFilter {
     pub since: Option<Duration>,
     /// Only these kinds; empty for all.
     pub kinds: Vec<String>,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_time_is_written_so_that_it_can_be_read() {
-        let check = |seconds: u64, expect: &str| {
-            let text = serde_json::to_string(&Stamp(Duration::from_secs(seconds))).unwrap();
-            assert_eq!(text, format!("\"{expect}\""));
-            assert!(serde_json::from_str::<Stamp>(&text).is_ok(), "{text}");
-        };
-        check(0, "1970-01-01T00:00:00Z");
-        check(LAST as u64, "9999-12-31T23:59:59Z");
-        check(LAST as u64 + 1, "9999-12-31T23:59:59Z");
-        check(u64::MAX, "9999-12-31T23:59:59Z");
-    }
 }

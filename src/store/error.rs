@@ -1,6 +1,6 @@
 //! What can go wrong with the state, and what a person can do about it.
 
-use super::rename::Rename;
+use super::named::Rename;
 use reconciled_provider::{Error, ErrorKind, Hash};
 use std::{
     fmt, fs, io,

@@ -6,10 +6,9 @@
 
 use super::{
     error::Result,
-    export::from_hex,
     rows::{json, ms},
 };
-use data_encoding::HEXLOWER;
+use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use futures_util::TryStreamExt as _;
 use reconciled_engine::store::Event;
 use schemars::JsonSchema;
@@ -188,6 +187,11 @@ pub(super) async fn verify(conn: &mut SqliteConnection) -> Result<Verification> 
         return broken(checked, expected, "the row is missing");
     }
     Ok(found(checked, None))
+}
+
+/// The bytes of a hash. What is none gives no bytes, which no event is linked to.
+pub(super) fn from_hex(text: &str) -> Vec<u8> {
+    HEXLOWER_PERMISSIVE.decode(text.as_bytes()).unwrap_or_default()
 }
 
 fn canonical(row: &SqliteRow) -> Result<Canonical<'_>> {

@@ -4,13 +4,15 @@
 //! event, their first line is taken as given, and whether more followed they cannot show.
 
 use super::{
-    Db, Reader, drift,
+    db::Db,
+    drift,
     error::{Result, StoreError},
-    events::{self, Broken, Verification},
+    events::{self, Broken, Verification, from_hex},
+    message::Message,
+    reader::Reader,
     rows::{at, ms},
-    writer,
 };
-use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
+use data_encoding::HEXLOWER;
 use reconciled_provider::Error;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -119,7 +121,7 @@ impl Db {
     /// Remembers the last event that `file` was given.
     pub async fn note_exported(&self, file: &Path, last: i64) -> std::result::Result<(), Error> {
         let (reply, answer) = oneshot::channel();
-        let message = writer::Message::Exported(format!("{last} {}", file.display()), reply);
+        let message = Message::Exported(format!("{last} {}", file.display()), reply);
         self.queue.send(message).await.map_err(|_| StoreError::Closed)?;
         answer.await.map_err(|_| StoreError::Closed)?
     }
@@ -128,7 +130,7 @@ impl Db {
     /// holds together. Returns how many events went.
     pub async fn trim_events(&self, cutoff: Duration) -> std::result::Result<u64, Error> {
         let (reply, answer) = oneshot::channel();
-        let message = writer::Message::Trim(cutoff, reply);
+        let message = Message::Trim(cutoff, reply);
         self.queue.send(message).await.map_err(|_| StoreError::Closed)?;
         answer.await.map_err(|_| StoreError::Closed)?
     }
@@ -212,9 +214,4 @@ impl Chain {
         let is_all = serde_json::from_str::<Value>(line).ok() == serde_json::to_value(event).ok();
         (!is_all).then_some("its line says more than the event, or less")
     }
-}
-
-/// The bytes of a hash. What is none gives no bytes, which no event is linked to.
-pub(super) fn from_hex(text: &str) -> Vec<u8> {
-    HEXLOWER_PERMISSIVE.decode(text.as_bytes()).unwrap_or_default()
 }

@@ -2,15 +2,17 @@
 //! each tracked resource besides its row.
 
 use super::{
-    Reader,
     entry::Stamp,
     error::{Result, StoreError},
     inventory,
-    memory::Many,
+    reader::Reader,
     rows::{at, json, ms, scope},
 };
 use futures_util::TryStreamExt as _;
-use reconciled_engine::{HealthState, store::Ailment};
+use reconciled_engine::{
+    HealthState,
+    store::{Ailment, ScopeMemory},
+};
 use reconciled_provider::Scope;
 use sqlx::{AssertSqlSafe, Row as _, SqliteConnection, sqlite::SqliteRow};
 use std::{
@@ -97,7 +99,7 @@ pub(super) async fn looked_at_all(
 pub(super) async fn recall(
     conn: &mut SqliteConnection,
     (first, last): (&str, &str),
-    many: &mut Many,
+    many: &mut BTreeMap<Scope, ScopeMemory>,
 ) -> Result<()> {
     let found = sqlx::query(
         "SELECT scope, id, state, message, since FROM health WHERE scope BETWEEN ?1 AND ?2 ORDER BY scope, id",

@@ -4,9 +4,10 @@ use super::{
     blame::Blame,
     entry::{EventEntry, EventFilter, HistoryEntry, HistoryFilter, Stamp},
     error::Result,
-    journal::{self, StoredOutcome},
-    read::{is_meant, listed_events},
-    rows::{at, ms, parse_json},
+    intent::{self, StoredOutcome},
+    read::listed_events,
+    reader::Reader,
+    rows::{at, is_meant, ms, parse_json},
 };
 use futures_util::TryStreamExt as _;
 use reconciled_provider::{ManifestKey, Pattern};
@@ -24,11 +25,16 @@ const ENGINE: &str = "engine";
 const CONTINUE: &str = "continue";
 const PENDING: &str = "pending";
 
+impl Reader {
+    /// What happened, the newest first.
+    pub async fn history(&self, filter: &HistoryFilter) -> Result<Vec<HistoryEntry>> {
+        let mut tx = self.snapshot().await?;
+        history(&mut tx, filter).await.map_err(|error| error.of(&self.file))
+    }
+}
+
 /// What `filter` means, the newest first.
-pub(super) async fn history(
-    conn: &mut SqliteConnection,
-    filter: &HistoryFilter,
-) -> Result<Vec<HistoryEntry>> {
+async fn history(conn: &mut SqliteConnection, filter: &HistoryFilter) -> Result<Vec<HistoryEntry>> {
     let since = filter.since.map_or(0, ms);
     let mut list = Vec::new();
     // A revision concerns no single address.
@@ -98,7 +104,7 @@ async fn actions(
     let mut list = Vec::new();
     while let Some(group) = found.try_next().await? {
         let when = Stamp(at(group.try_get(0)?));
-        let (actions, _) = journal::actions(group.try_get(2)?, group.try_get(4)?)?;
+        let (actions, _) = intent::actions(group.try_get(2)?, group.try_get(4)?)?;
         let outcomes: Vec<Option<StoredOutcome>> = parse_json(group.try_get(3)?)?;
         for (index, action) in actions.iter().enumerate() {
             let key = ManifestKey((&*action.manifest).into());

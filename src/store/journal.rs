@@ -6,138 +6,19 @@
 
 use super::{
     error::{Result, StoreError},
-    inventory::is_alike,
-    rows::{self, AlikeRow, StoredRow, at, json, json_list, ms, parse_json},
+    intent::{AlikeRow, Common, PART, StoredOutcome, StoredRow, actions},
+    rows::{self, at, json, json_list, ms, parse_json},
     seal::Seal,
-    write::Tx,
+    transaction::Tx,
 };
 use futures_util::{TryStreamExt as _, future::join};
 use reconciled_engine::store::{Ending, Intent, OpenIntent, source_of_newest};
-use reconciled_provider::{ActionId, Hash, ManifestKey, Scope};
-use serde::{Deserialize, Serialize};
+use reconciled_provider::{ActionId, ManifestKey, Scope};
 use sqlx::{Row as _, SqliteConnection};
 use std::{
-    borrow::Cow,
     collections::{BTreeSet, HashMap},
     time::Duration,
 };
-
-/// One action in `intent.actions`. What is empty in it is as the [`Common`] of its group says.
-#[derive(Serialize, Deserialize)]
-pub(super) struct StoredAction<'a> {
-    pub(super) action: u64,
-    #[serde(borrow, default, skip_serializing_if = "str::is_empty")]
-    pub(super) op: Cow<'a, str>,
-    #[serde(borrow)]
-    pub(super) id: Cow<'a, str>,
-    #[serde(borrow)]
-    pub(super) address: Cow<'a, str>,
-    #[serde(borrow, default, skip_serializing_if = "str::is_empty")]
-    pub(super) manifest: Cow<'a, str>,
-    #[serde(borrow)]
-    pub(super) token: Cow<'a, str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    before: Option<Hash>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    after: Option<Hash>,
-    #[serde(borrow, default, skip_serializing_if = "str::is_empty")]
-    pub(super) reason: Cow<'a, str>,
-    #[serde(borrow, default, skip_serializing_if = "str::is_empty")]
-    pub(super) revision: Cow<'a, str>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) consented: Option<Hash>,
-}
-
-/// What all actions of a group have in common, in `intent.common`: of thousands that one commit creates it is half of the text.
-#[derive(Default, Serialize, Deserialize)]
-pub(super) struct Common<'a> {
-    #[serde(borrow, default, skip_serializing_if = "str::is_empty")]
-    op: Cow<'a, str>,
-    #[serde(borrow, default, skip_serializing_if = "str::is_empty")]
-    manifest: Cow<'a, str>,
-    #[serde(borrow, default, skip_serializing_if = "str::is_empty")]
-    reason: Cow<'a, str>,
-    #[serde(borrow, default, skip_serializing_if = "str::is_empty")]
-    revision: Cow<'a, str>,
-    /// Of several rows alone; it stays when they go, as one of up to [`PART`].
-    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
-    row: Option<AlikeRow<'a>>,
-}
-
-impl<'a> Common<'a> {
-    fn of(intents: &'a [Intent]) -> Common<'a> {
-        let Some((first, rest)) = intents.split_first() else { return Common::default() };
-        let shared = |of: fn(&Intent) -> &str| -> Cow<'a, str> {
-            if rest.iter().all(|one| of(one) == of(first)) { of(first).into() } else { "".into() }
-        };
-        let are_alike = !rest.is_empty() && rest.iter().all(|one| is_alike(&one.row, &first.row));
-        Common {
-            op: shared(|intent| &intent.op),
-            manifest: shared(|intent| &intent.row.manifest.0),
-            reason: shared(|intent| &intent.reason),
-            revision: shared(|intent| &intent.row.revision),
-            row: are_alike.then(|| AlikeRow::of(&first.row)),
-        }
-    }
-
-    /// An action without what is said here.
-    fn rest_of(&self, intent: &'a Intent) -> StoredAction<'a> {
-        let own =
-            |said: &str, text: &'a str| -> Cow<'a, str> { if said.is_empty() { text } else { "" }.into() };
-        StoredAction {
-            action: intent.action.0,
-            op: own(&self.op, &intent.op),
-            id: (&*intent.row.tracked.id.0).into(),
-            address: intent.row.address.to_string().into(),
-            manifest: own(&self.manifest, &intent.row.manifest.0),
-            token: (&*intent.token).into(),
-            before: intent.before,
-            after: intent.after,
-            reason: own(&self.reason, &intent.reason),
-            revision: own(&self.revision, &intent.row.revision),
-            consented: intent.consented,
-        }
-    }
-}
-
-/// The actions of a group, and what their rows have in common.
-pub(super) fn actions<'a>(
-    actions: &'a str,
-    common: &'a str,
-) -> Result<(Vec<StoredAction<'a>>, Option<AlikeRow<'a>>)> {
-    let mut actions: Vec<StoredAction<'a>> = parse_json(actions)?;
-    let Common { op, manifest, reason, revision, row } = parse_json(common)?;
-    let fill = |into: &mut Cow<'a, str>, said: &Cow<'a, str>| {
-        if !said.is_empty() {
-            *into = said.clone();
-        }
-    };
-    for action in &mut actions {
-        fill(&mut action.op, &op);
-        fill(&mut action.manifest, &manifest);
-        fill(&mut action.reason, &reason);
-        fill(&mut action.revision, &revision);
-    }
-    Ok((actions, row))
-}
-
-/// One answer in `journal.outcomes`, at the position its action has in `intent.actions`.
-#[derive(Clone, Serialize, Deserialize)]
-pub(super) struct StoredOutcome {
-    pub(super) outcome: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) error: Option<String>,
-}
-
-impl StoredOutcome {
-    /// An unknown outcome is a question, so it leaves the intent open.
-    fn is_final(&self) -> bool {
-        self.outcome != "unknown"
-    }
-}
-
-/// Actions in one row of the journal: whoever answers, reads or ends them has that many in memory.
-const PART: usize = 500;
 
 /// Makes intents durable, if every manifest they were planned from is still what it was.
 pub(super) async fn start(

@@ -10,19 +10,17 @@ use super::{
     place,
     rows::{self, Names, address, at, hash, parse_json, scope},
     seal::Seal,
-    write::oldest_valid,
 };
 use futures_util::TryStreamExt as _;
 use reconciled_engine::{
     Row,
     store::{
-        Approval, ClaimRow, Condition, ConditionKind, Consent, Converged, Hold, KnownVersion, Revision,
-        ScopeMemory,
+        ClaimRow, Condition, ConditionKind, Consent, Converged, Hold, KnownVersion, Revision, ScopeMemory,
     },
 };
 use reconciled_provider::{Claim, Hash, Lives, ManifestKey, ResourceId, Scope, Version};
 use sqlx::{AssertSqlSafe, Row as _, SqliteConnection, sqlite::SqliteRow};
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc};
 
 /// Memory of many scopes.
 pub(super) type Many = BTreeMap<Scope, ScopeMemory>;
@@ -397,33 +395,6 @@ pub(super) async fn holds(conn: &mut SqliteConnection) -> Result<Vec<Hold>> {
             })
         })
         .collect()
-}
-
-pub(super) const APPROVALS: &str = "SELECT digest, reason, actor, at, used_at FROM approval";
-
-pub(super) fn approval_of(row: &SqliteRow) -> Result<Approval> {
-    Ok(Approval {
-        digest: hash(row.try_get(0)?)?,
-        reason: text(row, 1)?,
-        actor: text(row, 2)?,
-        at: at(row.try_get(3)?),
-        used_at: row.try_get::<Option<i64>, _>(4)?.map(at),
-    })
-}
-
-/// The first approval of `digest` that can still be used.
-pub(super) async fn approval(
-    conn: &mut SqliteConnection,
-    digest: Hash,
-    now: Duration,
-) -> Result<Option<Approval>> {
-    let sql = format!("{APPROVALS} WHERE digest = ?1 AND used_at IS NULL AND at > ?2 ORDER BY at LIMIT 1");
-    let found = sqlx::query(AssertSqlSafe(sql))
-        .bind(&digest.0[..])
-        .bind(oldest_valid(now))
-        .fetch_optional(conn)
-        .await?;
-    found.as_ref().map(approval_of).transpose()
 }
 
 fn text(row: &SqliteRow, index: usize) -> Result<Arc<str>> {

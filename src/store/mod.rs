@@ -9,11 +9,13 @@
 //! is sealed with a key that lies outside ([`Seal`]).
 
 mod ahead;
+mod approval;
 mod backup;
 mod begun;
 mod blame;
 mod claim;
 mod counts;
+mod db;
 mod drift;
 mod entry;
 mod error;
@@ -21,32 +23,39 @@ mod events;
 pub mod export;
 mod health;
 mod history;
+mod intent;
 mod inventory;
 mod journal;
 mod kept;
 mod memory;
+mod message;
 mod migrations;
+mod named;
+mod notice;
 mod notification;
 mod open;
 mod pin;
 mod place;
 mod read;
+mod reader;
 mod rename;
 mod rows;
 mod seal;
 mod suspension;
 mod together;
+mod transaction;
 mod write;
 mod writer;
 
 #[cfg(test)]
 mod tests;
 
-pub use backup::{Restored, restore};
+pub use approval::APPROVAL_LIFE;
+pub use backup::{Init, Restored, restore};
 pub use claim::with_claim;
-pub use drift::FieldEntry;
+pub use db::Db;
 pub use entry::{
-    ApprovalEntry, Approvals, ConditionEntry, DegradedEntry, DriftEntry, EventEntry, EventFilter,
+    ApprovalEntry, Approvals, ConditionEntry, DegradedEntry, DriftEntry, EventEntry, EventFilter, FieldEntry,
     HistoryEntry, HistoryFilter, HoldEntry, PinEntry, SHARES, ScopeStatus, SourceStatus, Stamp, Status,
     SuspensionEntry, TrackedEntry, UNANSWERED, UnassignedEntry, UnassignedManifest,
 };
@@ -54,24 +63,25 @@ pub use error::{StoreError, Trouble};
 pub use events::{Broken, Verification};
 pub use export::Exported;
 pub use health::{Part, Parts, PartsByName};
-pub use notification::{Notice, Posted, StatusRow, TroubleKey, TroubleRow};
+pub use named::{Named, Rename};
+pub use notice::{Notice, Posted, StatusRow, TroubleKey, TroubleRow};
 pub use open::{DATABASE, Holder, holder};
-pub use rename::{Named, Rename};
+pub use reader::Reader;
 pub use seal::{KEY_FILE, Seal};
-pub use write::APPROVAL_LIFE;
 
 use async_trait::async_trait;
 use error::Result;
+use kept::Kept;
+use message::{Commit, Message, QUEUE};
 use open::{Lock, Schema};
 use reconciled_engine::{
     Pin, Row, Store, Suspension, Write,
     store::{Approval, Begun, Converged, Hold, KnownVersion, Revision, ScopeMemory},
 };
 use reconciled_provider::{Clock, Error, Hash, ManifestKey, Scope};
-use sqlx::{Connection as _, Sqlite, SqliteConnection, SqlitePool, pool::PoolConnection};
+use sqlx::{Connection as _, SqliteConnection};
 use std::{
     collections::BTreeMap,
-    fmt,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -88,15 +98,6 @@ pub struct OpenOptions {
     pub create: bool,
     /// The clock, for the life of approvals.
     pub clock: Arc<dyn Clock>,
-}
-
-/// What [`init`] does where there is a state already.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Init {
-    /// It is an error.
-    New,
-    /// The old database is put aside, and the new one remembers that it is a recovery.
-    Recover,
 }
 
 /// Makes a new state. With [`Init::Recover`] an old database moves to `state.db.lost-TIME`; returns where it went.
@@ -120,20 +121,6 @@ pub async fn make(dir: &Path, how: Init, clock: Arc<dyn Clock>) -> Result<(Db, O
     };
     let db = Db::open_locked(dir, &OpenOptions { create: true, clock }, Some(lock), how).await?;
     Ok((db, aside))
-}
-
-/// The state, opened for writing.
-pub struct Db {
-    queue: mpsc::Sender<writer::Message>,
-    tasks: TaskTracker,
-    reader: Reader,
-    seal: Arc<Seal>,
-}
-
-impl fmt::Debug for Db {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Db({}, epoch {})", self.reader.file.display(), self.reader.epoch)
-    }
 }
 
 impl Db {
@@ -163,7 +150,7 @@ impl Db {
         if schema == Schema::Empty && !options.create {
             return Err(StoreError::NotThere(dir.to_path_buf()));
         }
-        open::migrate(&mut conn, &file, schema).await?;
+        backup::migrate(&mut conn, &file, schema).await?;
         // Tests have them checked.
         if !cfg!(debug_assertions) {
             open::trust_types(&mut conn).await.map_err(named)?;
@@ -187,9 +174,9 @@ impl Db {
         lock: Option<Lock>,
     ) -> Result<Db> {
         let (pool, _) = open::read_pool(file).await?;
-        let (sender, queue) = mpsc::channel(writer::QUEUE);
+        let (sender, queue) = mpsc::channel(QUEUE);
         let tasks = TaskTracker::new();
-        let kept = Arc::<kept::Kept>::default();
+        let kept = Arc::<Kept>::default();
         let writer = writer::Writer {
             conn,
             seal: seal.clone(),
@@ -209,124 +196,6 @@ impl Db {
         let file = file.to_path_buf();
         let reader = Reader { pool, seal: Some(seal.clone()), clock, epoch, file, kept, _still: None };
         Ok(Db { queue: sender, tasks, reader, seal })
-    }
-
-    /// The reading side.
-    pub fn reader(&self) -> &Reader {
-        &self.reader
-    }
-
-    /// Keeps rows of the scopes that were read last in memory, at most so many.
-    pub fn keep_rows(&self, most: usize) {
-        self.reader.kept.keep(most);
-    }
-
-    /// The keys of this installation.
-    pub fn seal(&self) -> &Arc<Seal> {
-        &self.seal
-    }
-
-    /// Ends the recovery that `state init --recover` began.
-    pub async fn recovered(&self) -> Result<(), Error> {
-        let (reply, answer) = oneshot::channel();
-        self.queue.send(writer::Message::Recovered(reply)).await.map_err(|_| StoreError::Closed)?;
-        answer.await.map_err(|_| StoreError::Closed)?
-    }
-
-    /// Writes what is queued, folds the WAL into the database and lets go of the lock. Later commits fail.
-    pub async fn close(&self) {
-        self.reader.pool.close().await;
-        // An error means that the writer has ended already.
-        let _ = self.queue.send(writer::Message::Close).await;
-        self.tasks.wait().await;
-    }
-}
-
-/// The state, opened for reading.
-#[derive(Clone)]
-pub struct Reader {
-    pool: SqlitePool,
-    seal: Option<Arc<Seal>>,
-    clock: Arc<dyn Clock>,
-    epoch: u64,
-    file: PathBuf,
-    kept: Arc<kept::Kept>,
-    _still: Option<Arc<open::Still>>,
-}
-
-impl fmt::Debug for Reader {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Reader({})", self.file.display())
-    }
-}
-
-impl Reader {
-    /// Opens the state in `dir` for reading, beside a running writer too. Changes nothing on disk but SQLite's
-    /// shared-memory file. Where that cannot be made, the database is read as it is, and no writer begins meanwhile.
-    ///
-    /// Errors: `NotThere` without a database, `Barred` where this user may not look, `OlderSchema` and `NewerSchema` when it is not of this program.
-    pub async fn open(dir: &Path, clock: Arc<dyn Clock>) -> Result<Reader> {
-        let file = dir.join(DATABASE);
-        if !open::is_there(&file)? {
-            return Err(StoreError::NotThere(dir.to_path_buf()));
-        }
-        let (pool, still) = open::read_pool(&file).await?;
-        let mut conn = pool.acquire().await.map_err(|error| StoreError::from(error).of(&file))?;
-        match open::identify(&mut conn, &file).await? {
-            Schema::Empty => return Err(StoreError::NotThere(dir.to_path_buf())),
-            Schema::Ours(found) if found < open::newest_schema() => {
-                return Err(StoreError::OlderSchema { file, found, known: open::newest_schema() });
-            }
-            Schema::Ours(_) => {}
-        }
-        let epoch = open::epoch(&mut conn).await.map_err(|error| error.of(&file))?;
-        drop(conn);
-        let seal = Seal::load(dir)?.map(Arc::new);
-        let _still = still.map(Arc::new);
-        Ok(Reader { pool, seal, clock, epoch, file, kept: Arc::default(), _still })
-    }
-
-    /// Reads the whole file and looks for damage.
-    ///
-    /// Errors: `Damaged`, and what SQLite cannot read.
-    pub async fn quick_check(&self) -> Result<()> {
-        let mut conn = self.conn().await?;
-        open::check(&mut conn, &self.file, "PRAGMA quick_check(1)").await
-    }
-
-    /// A state in which nothing was ever written, for planning where there is none yet.
-    pub async fn empty(clock: Arc<dyn Clock>) -> Result<Reader> {
-        let pool = open::empty_pool().await?;
-        let (file, kept) = (PathBuf::from(":memory:"), Arc::default());
-        Ok(Reader { pool, seal: None, clock, epoch: 0, file, kept, _still: None })
-    }
-
-    /// The installation's key, where it could be read.
-    pub fn seal(&self) -> Option<&Arc<Seal>> {
-        self.seal.as_ref()
-    }
-
-    /// True after `state init --recover`, until [`Db::recovered`].
-    pub async fn is_recovering(&self) -> Result<bool> {
-        let mut conn = self.conn().await?;
-        let found = sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM meta WHERE key = 'recovering')");
-        found.fetch_one(&mut *conn).await.map_err(|error| StoreError::from(error).of(&self.file))
-    }
-
-    async fn conn(&self) -> Result<PoolConnection<Sqlite>> {
-        self.pool.acquire().await.map_err(|error| self.error(error))
-    }
-
-    /// One consistent snapshot for several reads.
-    async fn snapshot(&self) -> Result<sqlx::Transaction<'static, Sqlite>> {
-        self.pool.begin().await.map_err(|error| self.error(error))
-    }
-
-    fn error(&self, error: sqlx::Error) -> StoreError {
-        match error {
-            sqlx::Error::PoolClosed => StoreError::Closed,
-            error => StoreError::from(error).of(&self.file),
-        }
     }
 }
 
@@ -396,7 +265,7 @@ impl Store for Reader {
         read!(self, conn, conn => pin::all(&mut conn))
     }
     async fn approval(&self, digest: Hash) -> Result<Option<Approval>, Error> {
-        read!(self, conn, conn => memory::approval(&mut conn, digest, self.clock.now()))
+        read!(self, conn, conn => approval::valid(&mut conn, digest, self.clock.now()))
     }
     async fn begun(&self) -> Result<Vec<Begun>, Error> {
         read!(self, conn, conn => begun::all(&mut conn, self.clock.now()))
@@ -416,14 +285,14 @@ impl Store for Db {
             return Ok(());
         }
         let (reply, answer) = oneshot::channel();
-        let commit = writer::Message::Commit(writer::Commit { writes, reply });
+        let commit = Message::Commit(Commit { writes, reply });
         self.queue.send(commit).await.map_err(|_| StoreError::Closed)?;
         answer.await.map_err(|_| StoreError::Closed)?
     }
     fn foresee(&self, rows: Arc<Vec<Row>>) {
         if rows.len() > writer::LARGE {
             // Where many wait for the writer it has no time for that.
-            let _ = self.queue.try_send(writer::Message::Foresee(rows));
+            let _ = self.queue.try_send(Message::Foresee(rows));
         }
     }
     async fn scope(&self, scope: &Scope) -> Result<ScopeMemory, Error> {

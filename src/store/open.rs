@@ -1,17 +1,15 @@
 //! Opening the state: the directory, the lock, the checks, the migrations, the epoch.
 //!
 //! Guarantees: one writer per state directory (`flock`); nothing is created or migrated for a reader; a
-//! database of a newer program or another program is left untouched; an older one is copied before it is
-//! migrated; a damaged one is not written to.
+//! database of a newer program or another program is left untouched; a damaged one is not written to. That an
+//! older one is copied before it is migrated is what [`super::backup`] does.
 
 use super::{
-    backup,
     error::{Result, StoreError, Trouble},
     migrations::MIGRATIONS,
     rows::ms,
     seal::{KEY_FILE, Seal},
 };
-use crate::failpoint;
 use reconciled_provider::Clock;
 use sqlx::{
     ConnectOptions as _, Connection as _, SqliteConnection, SqlitePool,
@@ -310,19 +308,8 @@ async fn make_schema(conn: &mut SqliteConnection) -> Result<(), MigrateError> {
     Ok(tx.commit().await?)
 }
 
-/// Brings a database to the newest schema, after a copy when there is something in it.
+/// Brings a database to the newest schema.
 pub(super) async fn migrate(conn: &mut SqliteConnection, file: &Path, found: Schema) -> Result<()> {
-    if let Schema::Ours(version) = found
-        && version != newest_schema()
-    {
-        backup::before_migration(conn, file, version).await?;
-        failpoint::hit("store.migrate.after-backup");
-    }
-    migrate_copy(conn, file, found).await
-}
-
-/// The same of a database that is a copy itself.
-pub(super) async fn migrate_copy(conn: &mut SqliteConnection, file: &Path, found: Schema) -> Result<()> {
     let migrated = match found {
         Schema::Empty => make_schema(conn).await,
         Schema::Ours(version) if version == newest_schema() => return Ok(()),

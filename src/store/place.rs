@@ -2,11 +2,12 @@
 
 use super::{
     error::Result,
-    memory::Many,
     rows::{hash, json, scope},
 };
+use reconciled_engine::store::ScopeMemory;
 use reconciled_provider::{Hash, Scope};
 use sqlx::SqliteConnection;
+use std::collections::BTreeMap;
 
 /// Remembers the place of each of these scopes.
 pub(super) async fn put(
@@ -30,7 +31,7 @@ pub(super) async fn put(
 pub(super) async fn recall(
     conn: &mut SqliteConnection,
     (first, last): (&str, &str),
-    many: &mut Many,
+    many: &mut BTreeMap<Scope, ScopeMemory>,
 ) -> Result<()> {
     let found: Vec<(String, Vec<u8>)> =
         sqlx::query_as("SELECT scope, place FROM scope_place WHERE scope BETWEEN ?1 AND ?2")

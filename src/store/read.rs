@@ -1,23 +1,24 @@
 //! The questions of the command line: status, history, events, approvals. Plain data; rendering is elsewhere.
 
 use super::{
-    Reader, drift,
+    approval::{self, APPROVAL_LIFE},
+    drift,
     entry::{
-        ApprovalEntry, Approvals, ConditionEntry, DegradedEntry, EventEntry, EventFilter, HistoryEntry,
-        HistoryFilter, HoldEntry, PinEntry, SHARES, ScopeStatus, SourceStatus, Stamp, Status,
-        SuspensionEntry, TrackedEntry, UNANSWERED,
+        ApprovalEntry, Approvals, ConditionEntry, DegradedEntry, EventEntry, EventFilter, HoldEntry,
+        PinEntry, SHARES, ScopeStatus, SourceStatus, Stamp, Status, SuspensionEntry, TrackedEntry,
+        UNANSWERED,
     },
     error::Result,
     events::{self, Verification},
-    history, journal, memory, notification,
-    rows::{self, at, hash, ms, parse_json},
+    journal, memory, notification, pin,
+    reader::Reader,
+    rows::{self, at, hash, is_meant, ms, parse_json},
     suspension,
-    write::APPROVAL_LIFE,
 };
 use data_encoding::HEXLOWER;
 use futures_util::TryStreamExt as _;
 use reconciled_engine::{HealthState, store::Approval};
-use reconciled_provider::{ActionId, Address, ManifestKey, Pattern, ResourceId, Scope, Version};
+use reconciled_provider::{ActionId, ManifestKey, Pattern, ResourceId, Scope, Version};
 use sqlx::{AssertSqlSafe, Row as _, SqliteConnection, sqlite::SqliteRow};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -123,11 +124,6 @@ impl Reader {
         }
         Ok(tracking)
     }
-    /// What happened, the newest first.
-    pub async fn history(&self, filter: &HistoryFilter) -> Result<Vec<HistoryEntry>> {
-        let mut tx = self.snapshot().await?;
-        history::history(&mut tx, filter).await.map_err(|error| error.of(&self.file))
-    }
     /// At most `limit` events after the one with number `after`, the oldest first.
     pub async fn events(&self, filter: &EventFilter, after: i64, limit: usize) -> Result<Vec<EventEntry>> {
         let mut conn = self.conn().await?;
@@ -186,7 +182,7 @@ async fn not_well(conn: &mut SqliteConnection, now: Duration) -> Result<Status> 
         conditions: conditions(conn).await?,
         holds: holds(conn, now).await?,
         suspensions: suspension::all(conn).await?.iter().map(SuspensionEntry::from).collect(),
-        pins: super::pin::all(conn).await?.iter().map(PinEntry::from).collect(),
+        pins: pin::all(conn).await?.iter().map(PinEntry::from).collect(),
         elsewhere: notification::elsewhere(conn).await?,
         ..Status::default()
     })
@@ -377,7 +373,7 @@ async fn holds(conn: &mut SqliteConnection, now: Duration) -> Result<Vec<HoldEnt
     let mut entries = Vec::new();
     for hold in memory::holds(conn).await? {
         let [creates, updates, replaces, deletes] = hold.counts;
-        let approval = memory::approval(conn, hold.digest, now).await?;
+        let approval = approval::valid(conn, hold.digest, now).await?;
         entries.push(HoldEntry {
             domain: hold.domain.to_string(),
             digest: hold.digest.to_string(),
@@ -407,21 +403,13 @@ fn approval_entry(approval: &Approval) -> ApprovalEntry {
 }
 
 async fn approvals(conn: &mut SqliteConnection, now: Duration) -> Result<Approvals> {
-    let sql = format!("{} ORDER BY at DESC, digest", memory::APPROVALS);
+    let sql = format!("{} ORDER BY at DESC, digest", approval::SELECT);
     let found = sqlx::query(AssertSqlSafe(sql)).fetch_all(&mut *conn).await?;
     let mut approvals = Vec::new();
     for row in &found {
-        approvals.push(approval_entry(&memory::approval_of(row)?));
+        approvals.push(approval_entry(&approval::get(row)?));
     }
     Ok(Approvals { holds: holds(conn, now).await?, approvals })
-}
-
-/// True when a stored address is among those meant. `group` is that of its manifest, where one is known.
-pub(super) fn is_meant(pattern: Option<&Pattern>, address: Option<&str>, group: Option<&str>) -> bool {
-    let Some(pattern) = pattern else { return true };
-    let Some(address) = address.and_then(|text| text.parse::<Address>().ok()) else { return false };
-    let group = group.or(address.group.as_deref()).unwrap_or("");
-    pattern.matches(&address, group)
 }
 
 async fn tracked(conn: &mut SqliteConnection, pattern: Option<&Pattern>) -> Result<Vec<TrackedEntry>> {

@@ -6,47 +6,20 @@
 //! audit trail as it was written, with an event that says what was renamed.
 
 use super::{
-    Db, Reader,
+    db::Db,
     error::{Result, StoreError},
-    events, inventory, rows,
+    events, inventory,
+    message::Message,
+    named::{Named, Rename},
+    reader::Reader,
+    rows,
     seal::{Part, Seal},
-    writer::Message,
 };
 use reconciled_engine::store::Event;
 use reconciled_provider::{Error, ResourceId, Scope};
 use sqlx::{AssertSqlSafe, SqliteConnection};
-use std::{collections::BTreeSet, fmt, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, time::Duration};
 use tokio::sync::oneshot;
-
-/// What has another name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Named {
-    /// An entry under `providers`.
-    Provider,
-    /// A source.
-    Source,
-}
-
-/// A name that was replaced by another.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rename {
-    /// Of what.
-    pub what: Named,
-    /// The name before.
-    pub from: Arc<str>,
-    /// The name now.
-    pub to: Arc<str>,
-}
-
-impl fmt::Display for Rename {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let what = match self.what {
-            Named::Provider => "provider",
-            Named::Source => "source",
-        };
-        write!(f, "{what} `{}` was `{}`", self.to, self.from)
-    }
-}
 
 /// Columns that hold a scope, as PROVIDER/NAME, or an entry alone.
 const SCOPES: [(&str, &str); 15] = [

@@ -1,15 +1,13 @@
-//! Inventory rows in and out of their two stored forms: columns of `inventory`, and JSON in the journal. What writes them is in
-//! [`super::inventory`].
+//! Inventory rows in and out of the columns of `inventory`, and the words and numbers that values are stored as. What writes rows
+//! is in [`super::inventory`].
 
 use super::{
     error::{Result, StoreError},
-    journal::StoredAction,
     seal::{Part, Seal},
 };
-use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use reconciled_engine::{Row, RowState};
 use reconciled_provider::{
-    Address, Deletion, Drift, EntryPolicy, Hash, ManifestKey, ResourceId, Scope, Sealed, Tracked,
+    Address, Deletion, Drift, EntryPolicy, Hash, ManifestKey, Pattern, ResourceId, Scope, Sealed, Tracked,
 };
 use serde::{Deserialize, Serialize};
 use sqlx::{Row as _, sqlite::SqliteRow};
@@ -147,132 +145,7 @@ impl Last {
     }
 }
 
-/// An inventory row as JSON, without what the action of the journal beside it says.
-#[derive(Serialize, Deserialize)]
-pub(super) struct StoredRow<'a> {
-    template: Hash,
-    applied: Hash,
-    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
-    remote: Option<Cow<'a, str>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    private: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    outputs: Option<String>,
-    /// Nothing where the group says it for all of its rows.
-    #[serde(borrow, flatten)]
-    pub(super) alike: Option<AlikeRow<'a>>,
-}
-
-/// What rows that are written together mostly have in common.
-#[derive(Clone, Serialize, Deserialize)]
-pub(super) struct AlikeRow<'a> {
-    #[serde(borrow)]
-    file: Cow<'a, str>,
-    normalizer: u32,
-    deletion: Deletion,
-    #[serde(default, skip_serializing_if = "is_unrestricted")]
-    writes: EntryPolicy,
-    drift: Drift,
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    merge: bool,
-    #[serde(borrow)]
-    state: Cow<'a, str>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    recheck_at: Option<i64>,
-    written_at: i64,
-    #[serde(borrow, default, skip_serializing_if = "Vec::is_empty")]
-    depends_on: Vec<Cow<'a, str>>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    formerly: Vec<String>,
-}
-
-/// As most are.
-fn is_unrestricted(writes: &EntryPolicy) -> bool {
-    *writes == EntryPolicy::Sync
-}
-
-impl<'a> AlikeRow<'a> {
-    pub(super) fn of(row: &'a Row) -> AlikeRow<'a> {
-        let (state, recheck_at) = state_columns(&row.state);
-        AlikeRow {
-            file: (&*row.file).into(),
-            normalizer: row.normalizer,
-            deletion: row.deletion,
-            writes: row.writes,
-            drift: row.drift,
-            merge: row.merge,
-            state: state.into(),
-            recheck_at,
-            written_at: ms(row.written_at),
-            depends_on: row.tracked.after.iter().map(|key| (&*key.0).into()).collect(),
-            formerly: row.formerly.iter().map(ToString::to_string).collect(),
-        }
-    }
-}
-
-impl<'a> StoredRow<'a> {
-    /// What a row has of its own.
-    pub(super) fn of(row: &'a Row, alike: Option<AlikeRow<'a>>, seal: &Seal) -> Result<StoredRow<'a>> {
-        let Tracked { id, remote, private, applied, after: _, outputs } = &row.tracked;
-        let sealed = |part, clear| -> Result<_> {
-            Ok(seal.seal(&row.scope, id, part, clear)?.map(|bytes| HEXLOWER.encode(&bytes)))
-        };
-        Ok(StoredRow {
-            template: row.template,
-            applied: *applied,
-            remote: remote.as_deref().map(Cow::from),
-            private: sealed(Part::Private, private)?,
-            outputs: sealed(Part::Outputs, outputs)?,
-            alike,
-        })
-    }
-
-    /// The row of `action`.
-    pub(super) fn row(
-        self,
-        scope: Scope,
-        action: &StoredAction<'_>,
-        common: Option<&AlikeRow<'_>>,
-        seal: Option<&Seal>,
-    ) -> Result<Row> {
-        let id = ResourceId::from(&*action.id);
-        let opened = |part, text: Option<String>| {
-            let bytes = text.map(|text| HEXLOWER_PERMISSIVE.decode(text.as_bytes())).transpose();
-            let bytes =
-                bytes.map_err(|_| StoreError::Unreadable("sealed value in the journal".to_string()))?;
-            unseal(seal, &scope, &id, part, bytes.as_deref())
-        };
-        let unreadable = || StoreError::Unreadable(format!("row of {scope} {id}"));
-        let alike = self.alike.as_ref().or(common).ok_or_else(unreadable)?;
-        let tracked = Tracked {
-            private: opened(Part::Private, self.private)?,
-            outputs: opened(Part::Outputs, self.outputs)?,
-            remote: self.remote.as_deref().map(Arc::from),
-            applied: self.applied,
-            after: alike.depends_on.iter().map(|key| ManifestKey(Arc::from(&**key))).collect(),
-            id,
-        };
-        Ok(Row {
-            tracked,
-            manifest: ManifestKey(Arc::from(&*action.manifest)),
-            address: address(&action.address),
-            file: Arc::from(&*alike.file),
-            template: self.template,
-            normalizer: alike.normalizer,
-            deletion: alike.deletion,
-            writes: alike.writes,
-            drift: alike.drift,
-            merge: alike.merge,
-            state: parse_state(&alike.state, alike.recheck_at)?,
-            written_at: at(alike.written_at),
-            revision: Arc::from(&*action.revision),
-            formerly: alike.formerly.iter().map(|one| address(one)).collect(),
-            scope,
-        })
-    }
-}
-
-fn unseal(
+pub(super) fn unseal(
     seal: Option<&Seal>,
     scope: &Scope,
     id: &ResourceId,
@@ -331,6 +204,14 @@ pub(super) fn address(text: &str) -> Address {
     })
 }
 
+/// True when a stored address is among those meant. `group` is that of its manifest, where one is known.
+pub(super) fn is_meant(pattern: Option<&Pattern>, address: Option<&str>, group: Option<&str>) -> bool {
+    let Some(pattern) = pattern else { return true };
+    let Some(address) = address.and_then(|text| text.parse::<Address>().ok()) else { return false };
+    let group = group.or(address.group.as_deref()).unwrap_or("");
+    pattern.matches(&address, group)
+}
+
 pub(super) fn hash(bytes: &[u8]) -> Result<Hash> {
     bytes.try_into().map(Hash).map_err(|_| StoreError::Unreadable(format!("hash of {} bytes", bytes.len())))
 }
@@ -362,7 +243,7 @@ pub(super) fn state_columns(state: &RowState) -> (&'static str, Option<i64>) {
     }
 }
 
-fn parse_state(word: &str, time: Option<i64>) -> Result<RowState> {
+pub(super) fn parse_state(word: &str, time: Option<i64>) -> Result<RowState> {
     match (word, time) {
         ("settled", _) => Ok(RowState::Settled),
         ("applied", _) => Ok(RowState::Applied),

@@ -22,7 +22,7 @@ use reconciled_provider::{
     Version,
 };
 use sqlx::{AssertSqlSafe, Connection as _};
-use std::{fs, os::unix::fs::PermissionsExt as _, time::Duration};
+use std::{fmt, fs, os::unix::fs::PermissionsExt as _, time::Duration};
 use tempfile::TempDir;
 
 struct At(Duration);

@@ -5,11 +5,7 @@
 //! are all about scopes of their own are taken together; whatever else is among them, none are. It deliberately knows no way back
 //! for one of them: where one fails, nothing of the group holds, and the caller carries each out by itself.
 
-use super::{
-    error::Result,
-    events, health, inventory, journal, place,
-    write::{self, Tx},
-};
+use super::{error::Result, events, health, inventory, journal, place, transaction::Tx, write};
 use reconciled_engine::Write;
 use reconciled_provider::Scope;
 use std::collections::{BTreeMap, BTreeSet, btree_map::Entry};

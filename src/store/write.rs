@@ -3,82 +3,29 @@
 //! Guarantee: a write that changes nothing touches no page, so a transaction of such writes costs no fsync.
 
 use super::{
-    begun, drift,
-    error::{Result, StoreError},
+    approval, begun, drift,
+    error::Result,
     events, health,
-    inventory::{self, Settled, Stamp, Wanted},
+    inventory::{self, Wanted},
     journal,
-    kept::Touched,
+    memory::{self, Many},
     pin, place,
     rows::{self, hash, json, ms},
-    seal::Seal,
     suspension,
+    transaction::Tx,
 };
 use data_encoding::HEXLOWER;
 use reconciled_engine::{
     Row, Write,
-    store::{Approval, ClaimRow, Condition, ConditionKind, Consent, Converged, Hold, KnownVersion, Revision},
+    store::{ClaimRow, Condition, ConditionKind, Consent, Converged, Hold, KnownVersion, Revision},
 };
 use reconciled_provider::{Address, Hash, Lives, ManifestKey, ResourceId, Scope, Version};
 use sqlx::{Row as _, SqliteConnection};
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
-    mem,
+    collections::{BTreeMap, HashMap, HashSet},
     sync::Arc,
     time::Duration,
 };
-
-/// How long a consent may wait to be used.
-pub const APPROVAL_LIFE: Duration = Duration::from_hours(24);
-
-/// What a write may touch.
-pub(super) struct Tx<'a> {
-    pub(super) conn: &'a mut SqliteConnection,
-    pub(super) seal: &'a Seal,
-    pub(super) epoch: u64,
-    pub(super) now: Duration,
-    /// Scopes whose rows were changed, with their new stamps.
-    pub(super) touched: Vec<(Scope, i64)>,
-    /// Of those, the ones that had no rows before this and have these alone now.
-    pub(super) begun: BTreeSet<Scope>,
-    /// As [`inventory::MARKED`], which tests vary.
-    pub(super) marked: usize,
-    /// How many rows a mark spared.
-    pub(super) spared: usize,
-}
-
-impl<'a> Tx<'a> {
-    /// Nothing is written yet.
-    pub(super) fn new(conn: &'a mut SqliteConnection, seal: &'a Seal, epoch: u64, now: Duration) -> Tx<'a> {
-        let (touched, begun) = (Vec::new(), BTreeSet::new());
-        Tx { conn, seal, epoch, now, touched, begun, marked: inventory::MARKED, spared: 0 }
-    }
-
-    /// What `write` of `commit` touched, after which nothing is touched yet.
-    pub(super) fn take_touched(&mut self, commit: usize, write: usize) -> Vec<Touched> {
-        let begun = mem::take(&mut self.begun);
-        let touched = mem::take(&mut self.touched).into_iter().map(|(scope, stamp)| {
-            let is_begun = begun.contains(&scope);
-            Touched { commit, write, scope, stamp, is_begun }
-        });
-        touched.collect()
-    }
-
-    /// Gives the rows of these scopes a new stamp.
-    pub(super) async fn touch<'s>(&mut self, scopes: &[&'s Scope]) -> Result<BTreeMap<&'s Scope, Stamp>> {
-        let stamps = inventory::touch(self.conn, scopes).await?;
-        let stamps: BTreeMap<_, _> = scopes.iter().copied().zip(stamps).collect();
-        self.touched.extend(stamps.iter().map(|(scope, stamp)| ((*scope).clone(), stamp.number)));
-        Ok(stamps)
-    }
-
-    /// True when that changed what is known of any of these.
-    pub(super) async fn settle(&mut self, scope: &Scope, ids: &[ResourceId]) -> Result<bool> {
-        let settled = inventory::settle(self.conn, scope, ids, self.marked, self.now).await?;
-        self.spared += if settled == Settled::Marked { ids.len() } else { 0 };
-        Ok(settled != Settled::Before)
-    }
-}
 
 /// Carries out one write.
 pub(super) async fn apply(tx: &mut Tx<'_>, write: &Write) -> Result<()> {
@@ -104,10 +51,10 @@ pub(super) async fn apply(tx: &mut Tx<'_>, write: &Write) -> Result<()> {
         Write::InForce { revision, manifests, at } => in_force(tx.conn, revision, manifests, *at).await,
         Write::Hold(hold) => put_hold(tx.conn, hold).await,
         Write::Release(domain) => release(tx.conn, domain).await,
-        Write::Approve(approval) => approve(tx.conn, approval).await,
+        Write::Approve(approval) => approval::put(tx.conn, approval).await,
         Write::Begun(begun) => begun::put(tx.conn, begun).await,
         Write::StepsOver(digest, scope, steps) => begun::over(tx.conn, *digest, scope, steps).await,
-        Write::UseApproval(digest, at) => use_approval(tx.conn, *digest, *at).await,
+        Write::UseApproval(digest, at) => approval::spend(tx.conn, *digest, *at).await,
         Write::Consent(scope, id, consent) => put_consent(tx.conn, scope, id, consent).await,
         Write::ConsentSpent(scope, id) => consent_spent(tx.conn, scope, id).await,
         Write::Claims(scope, id, list) => claims(tx.conn, scope, id, list).await,
@@ -157,8 +104,8 @@ async fn conditions(
     now: Duration,
 ) -> Result<()> {
     let name = scope.to_string();
-    let mut memory = super::memory::Many::new();
-    super::memory::conditions(conn, (&name, &name), &mut memory).await?;
+    let mut memory = Many::new();
+    memory::conditions(conn, (&name, &name), &mut memory).await?;
     let old = memory.remove(scope).unwrap_or_default().conditions;
     // Of several that say the same the first counts.
     let known: HashMap<_, _> = old.iter().rev().map(|condition| (trouble(condition), condition)).collect();
@@ -247,7 +194,7 @@ async fn in_force(
         }
     }
     let gone: Vec<&String> = old.keys().collect();
-    let is_new = super::memory::in_force(conn, &revision.source).await?.as_ref() != Some(revision);
+    let is_new = memory::in_force(conn, &revision.source).await?.as_ref() != Some(revision);
     if !is_new && changed.is_empty() && gone.is_empty() {
         return Ok(());
     }
@@ -322,51 +269,6 @@ async fn put_hold(conn: &mut SqliteConnection, hold: &Hold) -> Result<()> {
 async fn release(conn: &mut SqliteConnection, domain: &Arc<str>) -> Result<()> {
     sqlx::query("DELETE FROM hold WHERE domain = ?1").bind(domain.clone()).execute(conn).await?;
     Ok(())
-}
-
-/// Each consent stands beside those before it, so that the first one counts as long as it lasts, and the next one after that.
-/// One that is no later than one that was used says nothing new.
-async fn approve(conn: &mut SqliteConnection, approval: &Approval) -> Result<()> {
-    sqlx::query(
-        "INSERT INTO approval (digest, reason, actor, at, used_at) SELECT ?1, ?2, ?3, ?4, ?5
-         WHERE NOT EXISTS (SELECT 1 FROM approval WHERE digest = ?1 AND used_at IS NOT NULL AND at >= ?4)
-         ON CONFLICT (digest, at) DO NOTHING",
-    )
-    .bind(&approval.digest.0[..])
-    .bind(approval.reason.clone())
-    .bind(approval.actor.clone())
-    .bind(ms(approval.at))
-    .bind(approval.used_at.map(ms))
-    .execute(conn)
-    .await?;
-    Ok(())
-}
-
-/// Uses the first consent that counts. With it go the others: a plan that comes again after this takes a new word.
-async fn use_approval(conn: &mut SqliteConnection, digest: Hash, now: Duration) -> Result<()> {
-    let used = sqlx::query(
-        "UPDATE approval SET used_at = ?2 WHERE digest = ?1 AND at =
-             (SELECT min(at) FROM approval WHERE digest = ?1 AND used_at IS NULL AND at > ?3)",
-    )
-    .bind(&digest.0[..])
-    .bind(ms(now))
-    .bind(oldest_valid(now))
-    .execute(&mut *conn)
-    .await?
-    .rows_affected();
-    if used != 1 {
-        return Err(StoreError::NotApproved(digest));
-    }
-    sqlx::query("DELETE FROM approval WHERE digest = ?1 AND used_at IS NULL")
-        .bind(&digest.0[..])
-        .execute(conn)
-        .await?;
-    Ok(())
-}
-
-/// Consents given at this time or before have expired; may be negative on a clock near the epoch.
-pub(super) fn oldest_valid(now: Duration) -> i64 {
-    ms(now) - ms(APPROVAL_LIFE)
 }
 
 pub(super) async fn put_consent(

@@ -6,23 +6,27 @@
 //! while another took over wakes up to `Conflict`, whatever the lock file says.
 
 use super::{
-    ahead::Ahead,
+    ahead::{self, Ahead},
     error::{Result, StoreError},
     export,
     kept::{Kept, Touched},
-    notification::{self, Notice},
+    message::{Commit, Message},
+    named::Rename,
+    notice::Notice,
+    notification,
     open::Lock,
-    rename::{self, Rename},
+    rename,
     seal::Seal,
     together::{self, Together},
-    write::{self, Tx},
+    transaction::{self, Tx},
+    write,
 };
 use crate::failpoint;
 use reconciled_engine::{Row, Write};
-use reconciled_provider::{Clock, Error};
+use reconciled_provider::Clock;
 use sqlx::{Connection as _, SqliteConnection};
 use std::{mem, path::PathBuf, slice, sync::Arc, time::Duration};
-use tokio::sync::{mpsc, oneshot};
+use tokio::{sync::mpsc, time::timeout_at};
 
 /// Commits per transaction at most.
 const GROUP: usize = 256;
@@ -32,33 +36,6 @@ pub(super) const LARGE: usize = 500;
 
 /// Rows that commits which share their statements touch at most: all of them are in memory twice then.
 const TOGETHER: usize = 5_000;
-
-/// Commits that may wait; more make the caller wait.
-pub(super) const QUEUE: usize = 1024;
-
-/// What the writer is asked.
-pub(super) enum Message {
-    Commit(Commit),
-    /// A commit may bring these rows soon.
-    Foresee(Arc<Vec<Row>>),
-    /// The recovery is over.
-    Recovered(oneshot::Sender<Result<(), Error>>),
-    /// Up to which event the trail was exported, and into which file.
-    Exported(String, oneshot::Sender<Result<(), Error>>),
-    /// Events from before this time go.
-    Trim(Duration, oneshot::Sender<Result<u64, Error>>),
-    /// What receivers of notifications are told.
-    Note(Vec<Notice>, oneshot::Sender<Result<(), Error>>),
-    /// Entries and sources that have other names now.
-    Rename(Vec<Rename>, oneshot::Sender<Result<(), Error>>),
-    Close,
-}
-
-/// Writes that are durable together or not at all.
-pub(super) struct Commit {
-    pub(super) writes: Vec<Write>,
-    pub(super) reply: oneshot::Sender<Result<(), Error>>,
-}
 
 pub(super) struct Writer {
     pub(super) conn: SqliteConnection,
@@ -133,6 +110,41 @@ impl Writer {
         drop(self.lock);
     }
 
+    /// The next message. A transaction that waits for its commit does not do so for ever.
+    pub(super) async fn next(&mut self) -> Option<Message> {
+        if let Some(ahead) = &self.ahead {
+            match timeout_at(ahead.until(), self.queue.recv()).await {
+                Ok(message) => return message,
+                Err(_) => self.abandon().await,
+            }
+        }
+        self.queue.recv().await
+    }
+
+    /// Puts rows into a transaction that is not committed, unless they are few or somebody comes meanwhile.
+    pub(super) async fn foresee(&mut self, rows: Arc<Vec<Row>>) {
+        self.abandon().await;
+        self.forget();
+        let (queue, clock) = (&self.queue, &*self.clock);
+        let is_alone = || queue.is_empty();
+        self.ahead = ahead::foresee(&mut self.conn, &self.seal, self.epoch, clock, rows, &is_alone).await;
+    }
+
+    /// Has the transaction that waits go on as that of `group` where it is the commit that it waits for.
+    async fn abandon_unless_of(&mut self, group: &[Commit]) {
+        let is_of = |ahead: &mut Ahead| matches!(group, [commit] if ahead.is_of(&commit.writes));
+        if !self.ahead.as_mut().is_some_and(is_of) {
+            self.abandon().await;
+        }
+    }
+
+    /// Gives the transaction up that waits for its commit.
+    async fn abandon(&mut self) {
+        if self.ahead.take().is_some() {
+            transaction::roll_back(&mut self.conn).await;
+        }
+    }
+
     pub(super) async fn serve(&mut self, mut group: Vec<Commit>) {
         if group.is_empty() {
             return;
@@ -159,18 +171,7 @@ impl Writer {
         }
         // Meanwhile the remote does its part.
         if rows > LARGE {
-            self.checkpoint(rows.saturating_sub(self.spared) > LARGE).await;
-        }
-    }
-
-    /// Moves what is in the WAL into the database: nobody waits for it but the next commit. Where there is little it is
-    /// left for later.
-    pub(super) async fn checkpoint(&mut self, is_due: bool) {
-        let due = is_due.then_some("PRAGMA wal_checkpoint(PASSIVE)");
-        for sql in due.into_iter().chain(["PRAGMA wal_autocheckpoint = 1000"]) {
-            if let Err(error) = sqlx::query(sql).execute(&mut self.conn).await {
-                tracing::warn!(error = %error, "a checkpoint failed, and is tried again with a later commit");
-            }
+            transaction::checkpoint(&mut self.conn, rows.saturating_sub(self.spared) > LARGE).await;
         }
     }
 
@@ -247,14 +248,15 @@ impl Writer {
     }
 
     /// Begins a transaction.
-    pub(super) async fn begin(&mut self, is_large: bool) -> Result<()> {
+    async fn begin(&mut self, is_large: bool) -> Result<()> {
+        self.forget();
+        transaction::begin(&mut self.conn, self.epoch, is_large).await
+    }
+
+    /// What comes next has touched nothing yet.
+    fn forget(&mut self) {
         self.touched.clear();
         self.spared = 0;
-        if is_large {
-            sqlx::query("PRAGMA wal_autocheckpoint = 0").execute(&mut self.conn).await?;
-        }
-        sqlx::query("BEGIN IMMEDIATE").execute(&mut self.conn).await?;
-        self.check_epoch().await
     }
 
     async fn trim(&mut self, cutoff: Duration) -> Result<u64> {
@@ -266,8 +268,7 @@ impl Writer {
     }
 
     async fn try_trim(&mut self, cutoff: Duration) -> Result<u64> {
-        sqlx::query("BEGIN IMMEDIATE").execute(&mut self.conn).await?;
-        self.check_epoch().await?;
+        transaction::begin(&mut self.conn, self.epoch, false).await?;
         let gone = export::trim(&mut self.conn, cutoff).await?;
         sqlx::query("COMMIT").execute(&mut self.conn).await?;
         Ok(gone)
@@ -282,8 +283,7 @@ impl Writer {
     }
 
     async fn try_note(&mut self, notices: &[Notice]) -> Result<()> {
-        sqlx::query("BEGIN IMMEDIATE").execute(&mut self.conn).await?;
-        self.check_epoch().await?;
+        transaction::begin(&mut self.conn, self.epoch, false).await?;
         for notice in notices {
             notification::apply(&mut self.conn, notice).await?;
         }
@@ -300,8 +300,7 @@ impl Writer {
     }
 
     async fn try_rename(&mut self, list: &[Rename]) -> Result<()> {
-        sqlx::query("BEGIN IMMEDIATE").execute(&mut self.conn).await?;
-        self.check_epoch().await?;
+        transaction::begin(&mut self.conn, self.epoch, false).await?;
         rename::apply(&mut self.conn, &self.seal, list, self.clock.now()).await?;
         failpoint::hit("store.rename.before");
         sqlx::query("COMMIT").execute(&mut self.conn).await?;
@@ -310,22 +309,16 @@ impl Writer {
     }
 
     async fn recovered(&mut self) -> Result<()> {
-        self.check_epoch().await?;
+        transaction::check_epoch(&mut self.conn, self.epoch).await?;
         sqlx::query("DELETE FROM meta WHERE key = 'recovering'").execute(&mut self.conn).await?;
         Ok(())
     }
 
     async fn exported(&mut self, until: &str) -> Result<()> {
-        self.check_epoch().await?;
+        transaction::check_epoch(&mut self.conn, self.epoch).await?;
         let sql = "INSERT OR REPLACE INTO meta (key, value) VALUES (?1, ?2)";
         sqlx::query(sql).bind(export::UNTIL).bind(until).execute(&mut self.conn).await?;
         Ok(())
-    }
-
-    async fn check_epoch(&mut self) -> Result<()> {
-        let now: i64 = sqlx::query_scalar("SELECT epoch FROM epoch").fetch_one(&mut self.conn).await?;
-        let (mine, now) = (self.epoch, now as u64);
-        if mine == now { Ok(()) } else { Err(StoreError::Superseded { mine, now }) }
     }
 
     /// `done`: the write that the transaction has already.

@@ -2,14 +2,14 @@
 //!
 //! Guarantees: a call ends within [`ANSWER`], whatever the collector does; an error names its host at most.
 
-use super::{grpc::Grpc, wire::ExportTraceServiceRequest};
+use super::{
+    grpc::Grpc,
+    wire::{ANSWER, ExportTraceServiceRequest},
+};
 use crate::http::{self, CallError};
 use prost::Message;
 use reqwest::{Client, Url, header};
-use std::time::Duration;
 
-/// How long a collector may take to answer.
-pub(super) const ANSWER: Duration = Duration::from_secs(5);
 /// The port that OpenTelemetry gives to OTLP over gRPC.
 const PORT_OF_GRPC: u16 = 4317;
 

@@ -3,7 +3,7 @@
 //! Guarantees: a connection that broke, or on which something went wrong, is not used again; the next call makes another.
 //! Of an answer the status alone counts.
 
-use super::{collector::ANSWER, wire::ExportTraceServiceRequest};
+use super::wire::{ANSWER, ExportTraceServiceRequest};
 use crate::http::{CallError, excerpt};
 use reconciled_grpc::{Channel, Status};
 use reqwest::Url;

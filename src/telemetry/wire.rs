@@ -1,7 +1,12 @@
-//! The messages of OTLP that spans need: opentelemetry-proto, `trace/v1/trace.proto` and
-//! `collector/trace/v1/trace_service.proto`. A test reads them with the project's own definitions.
+//! What is said in OTLP: the messages that spans need (opentelemetry-proto, `trace/v1/trace.proto` and
+//! `collector/trace/v1/trace_service.proto`), and how long an answer may take. A test reads the messages with the project's own
+//! definitions.
 
 use prost::Message;
+use std::time::Duration;
+
+/// How long a collector may take to answer.
+pub(super) const ANSWER: Duration = Duration::from_secs(5);
 
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct ExportTraceServiceRequest {

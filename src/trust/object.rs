@@ -1,6 +1,6 @@
 //! What of a commit or a tag is signed, and by what (gitformat-signature(5)).
 
-use super::Doubt;
+use super::verdict::Doubt;
 
 /// A commit or tag taken apart.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,7 +4,10 @@
 //! until when, and whether it was revoked. As in `git verify-commit`, a key that is over by now vouches for nothing,
 //! whenever it signed.
 
-use super::{Doubt, Signed, Signer};
+use super::{
+    object::Signed,
+    verdict::{Doubt, Signer},
+};
 use pgp::{
     composed::{Deserializable, DetachedSignature, SignedPublicKey, SignedPublicSubKey},
     packet::{Signature, SignatureType},

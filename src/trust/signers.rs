@@ -5,13 +5,16 @@
 //! leave the file.
 
 use super::{
-    Doubt,
     certificate::Certificate,
-    ssh::{NAMESPACE, Presented, shown},
+    presented::{Presented, shown},
+    verdict::Doubt,
 };
 use chrono::{DateTime, Local, NaiveDateTime, TimeZone, Utc};
 use reconciled_provider::address::pattern_list;
 use ssh_key::{PublicKey, public::KeyData};
+
+/// What Git signs for.
+pub(super) const NAMESPACE: &str = "git";
 
 /// The lines of the file.
 #[derive(Debug, Default)]

@@ -4,45 +4,17 @@
 //! crate's.
 
 use super::{
-    AllowedSigners, Doubt, Signed, Signer,
     certificate::{Certificate, is_certificate, take},
+    object::Signed,
+    presented::Presented,
+    signers::{AllowedSigners, NAMESPACE},
+    verdict::{Doubt, Signer},
 };
 use base64::Engine;
 use ssh_key::{HashAlg, PublicKey, Signature, SshSig, public::KeyData};
 
 pub(super) const BEGIN: &str = "-----BEGIN SSH SIGNATURE-----";
 const END: &str = "-----END SSH SIGNATURE-----";
-
-/// What Git signs for.
-pub(super) const NAMESPACE: &str = "git";
-
-/// Who presents itself with a signature.
-pub(super) enum Presented {
-    /// A key.
-    Key(KeyData),
-    /// A key that an authority vouches for.
-    Certificate(Box<Certificate>),
-}
-
-impl Presented {
-    /// The key that signed.
-    fn key(&self) -> &KeyData {
-        match self {
-            Presented::Key(key) => key,
-            Presented::Certificate(certificate) => &certificate.key,
-        }
-    }
-    /// Kind and fingerprint.
-    pub(super) fn shown(&self) -> String {
-        let kind = if matches!(self, Presented::Certificate(_)) { "certificate of " } else { "" };
-        format!("{kind}{}", shown(self.key()))
-    }
-}
-
-/// Kind and fingerprint of a key, as `ssh-keygen -l` writes them.
-pub(super) fn shown(key: &KeyData) -> String {
-    format!("{} {}", key.algorithm(), key.fingerprint(HashAlg::Sha256))
-}
 
 /// Says who signed.
 pub(super) fn judge(signed: &Signed, armored: &str, allowed: &AllowedSigners) -> Result<Signer, Doubt> {

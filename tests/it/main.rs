@@ -27,6 +27,7 @@ mod certificates_secret;
 mod certificates_served;
 mod certificates_taken;
 mod checked;
+mod circles;
 mod consented;
 mod control;
 mod counted;

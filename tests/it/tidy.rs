@@ -9,12 +9,12 @@ use std::{
 /// Longest source file; tests and tables are exempt.
 const LONGEST: usize = 1_000;
 
-fn root() -> &'static Path {
+pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
 /// Tracked files below the root, as Git names them.
-fn tracked() -> Vec<String> {
+pub(crate) fn tracked() -> Vec<String> {
     let output = Command::new("git").args(["ls-files"]).current_dir(root()).output().unwrap();
     assert!(output.status.success(), "the tidy test needs the repository it is in");
     let files: Vec<String> = String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect();

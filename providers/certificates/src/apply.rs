@@ -7,10 +7,7 @@
 mod begin;
 mod issue;
 mod place;
-mod refuse;
 mod restored;
-
-pub(crate) use refuse::Refusal;
 
 use crate::{
     aside::aside,

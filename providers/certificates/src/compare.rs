@@ -3,7 +3,7 @@
 use crate::{
     kept::Issued,
     moment::moment,
-    renewal, sign,
+    renewal,
     wish::{Issue, Wish, secret_words},
     x509::Facts,
 };
@@ -190,22 +190,11 @@ pub(crate) fn unlike(
     found
 }
 
-/// True for a certificate that nobody takes yet: it was issued while a clock was ahead.
-pub(crate) fn is_early(facts: &Facts, now: u64) -> bool {
-    // One of ours is dated back as far as clocks may differ.
-    now.saturating_add(sign::BACKDATED) < facts.not_before
-}
-
 /// True where the clock may still be behind, as on a host without a battery until the network is there: what is issued by it may be
 /// over once it is right, and what looks early is not.
 pub(crate) fn may_be_behind(clock: &dyn Clock) -> bool {
     let up = clock.up();
     !up.is_zero() && up < SETTING
-}
-
-/// That a certificate is not valid yet.
-pub(crate) fn not_yet(facts: &Facts) -> String {
-    format!("not valid before {}", moment(facts.not_before))
 }
 
 /// True when the certificate that signs now has another key than the one it was signed with. What somebody of another name signed

@@ -79,7 +79,7 @@ pub(crate) async fn health(
     let (mut why, mut is_silent) = (Vec::new(), false);
     why.extend(lateness(due, facts.not_after, now));
     if now.saturating_add(CLOCKS) < facts.not_before {
-        why.push(format!("it is {}: is the clock of this machine right?", compare::not_yet(&facts)));
+        why.push(format!("it is {}: is the clock of this machine right?", facts.not_yet()));
     }
     // What is kept is of no use to whoever reads the files.
     let late = in_place.and_then(|it| lateness(it.due, it.end, now));

@@ -7,11 +7,11 @@ use crate::{
     Config, duration,
     kind::{API_VERSION, CERT_MANAGER, CERTIFICATE, CLUSTER_ISSUER, CertificateSpec, ISSUER, IssuerSpec},
     sign,
-    wish::{Issue, KeyKind, Renew, Wish},
+    wish::{Issue, KeyKind, Renew, Wish, scope_name},
+    x509,
 };
 use reconciled_provider::{
-    At, Error, Hash, Inputs, Manifest, Normalized, Problem, Resource, Scope, Span, Spec,
-    problem::did_you_mean,
+    At, Hash, Inputs, Manifest, Normalized, Problem, Resource, Scope, Spec, problem::did_you_mean,
 };
 use std::{
     collections::BTreeSet,
@@ -21,22 +21,18 @@ use std::{
 
 mod issuer;
 mod output;
+mod reader;
 mod theirs;
 
 use issuer::Subject;
+use reader::Reader;
 
 /// Most names and addresses of a certificate: authorities take no more.
 const NAMES: usize = 100;
 /// Most issuers that a certificate names.
 const ISSUERS: usize = 10;
-/// Most names and zones that the solvers of an issuer are for.
-const SELECTED: usize = 1_000;
 /// How long a certificate is valid where nothing is said.
 const DURATION: u64 = 90 * 86_400;
-/// The shortest time that is worth a certificate.
-const SHORTEST: u64 = 300;
-/// The longest: dates in certificates end with the year 9999.
-const LONGEST: u64 = 100 * 366 * 86_400;
 
 /// Turns a manifest of this family into its resource.
 pub fn normalize(config: &Config, manifest: &Manifest, inputs: &dyn Inputs) -> Normalized {
@@ -81,42 +77,7 @@ fn is_authority(issuer: &Issue) -> bool {
     matches!(issuer, Issue::Acme(_))
 }
 
-/// How the scope of a certificate is called.
-pub(crate) fn scope_name(namespace: &str, name: &str) -> String {
-    if namespace.is_empty() { name.into() } else { format!("{namespace}/{name}") }
-}
-
-struct Reader<'a> {
-    config: &'a Config,
-    manifest: &'a Manifest,
-    inputs: &'a dyn Inputs,
-    problems: Vec<Problem>,
-}
-
 impl Reader<'_> {
-    fn refuse(&mut self, span: Span, message: impl Into<String>, hint: &str) {
-        self.problems.push(self.manifest.error(span, message).hint(hint));
-    }
-
-    /// Says that something has no effect.
-    fn warn(&mut self, span: Span, message: impl Into<String>, hint: &str) {
-        self.problems.push(Problem::warning(message).at(&self.manifest.file, span).hint(hint));
-    }
-
-    fn report(&mut self, span: Span, error: Error) {
-        self.problems.push(Problem::from(&error).at(&self.manifest.file, span));
-    }
-
-    /// A text that must be known now.
-    fn known<'t, T>(&mut self, at: &'t At<T>) -> Option<&'t T> {
-        if !at.unknown.is_empty() {
-            let text = "what a certificate is cannot depend on an output of another manifest";
-            self.refuse(at.span, text, "write the value out");
-            return None;
-        }
-        Some(&at.value)
-    }
-
     fn certificate(&mut self) -> Option<Wish> {
         let (spec, problems) = self.manifest.spec::<CertificateSpec>();
         self.problems.extend(problems);
@@ -178,14 +139,6 @@ impl Reader<'_> {
             escalate,
             serve,
         })
-    }
-
-    /// Refuses a list that is longer than anything of use: what it leads to is made of each pair of its members.
-    fn is_too_much(&mut self, length: usize, most: usize, of: &str, hint: &str) -> bool {
-        if length > most {
-            self.refuse(self.manifest.span, format!("{length} {of}, and at most {most} are taken"), hint);
-        }
-        length > most
     }
 
     fn name(&mut self, at: &At<String>) -> Option<String> {
@@ -294,17 +247,6 @@ impl Reader<'_> {
         usages
     }
 
-    fn length(&mut self, at: Option<&At<String>>, word: &str) -> Option<u64> {
-        let at = at?;
-        let text = self.known(at)?;
-        let fits = seconds(text);
-        if fits.is_none() {
-            let message = format!("`{}` is no {word}", text.escape_debug());
-            self.refuse(at.span, message, "write one such as 90d or 2160h, five minutes at least");
-        }
-        fits
-    }
-
     fn renew(&mut self, spec: &CertificateSpec) -> Renew {
         match (&spec.renew_before, &spec.renew_before_percentage) {
             (Some(_), Some(percent)) => {
@@ -330,7 +272,7 @@ impl Reader<'_> {
     /// Refuses a reserve that is as long as the certificate: each one would be due as soon as it is there.
     fn check_reserve(&mut self, spec: &CertificateSpec, duration: u64, renew: Renew) {
         // As far as it reaches back before the moment it is made, it serves nobody.
-        let share = |percent: u32| (duration + sign::BACKDATED).saturating_mul(u64::from(percent)) / 100;
+        let share = |percent: u32| (duration + x509::BACKDATED).saturating_mul(u64::from(percent)) / 100;
         let (reserve, span) = match renew {
             Renew::Usual => return,
             Renew::Before(seconds) => (seconds, spec.renew_before.as_ref().map(|at| at.span)),
@@ -399,12 +341,6 @@ impl Reader<'_> {
         }
         Some(text.clone())
     }
-}
-
-/// A length of time in seconds, where it is one that makes sense.
-fn seconds(text: &str) -> Option<u64> {
-    let seconds = duration::parse(text).map(|length| length.as_secs());
-    seconds.filter(|seconds| (SHORTEST..=LONGEST).contains(seconds))
 }
 
 fn is_name(name: &str) -> bool {

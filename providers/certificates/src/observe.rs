@@ -85,8 +85,8 @@ impl Standing {
         let mut unlike = unlike(wish, &facts, Some(&issued), signer.as_ref(), now);
         // Of an authority another one would begin no sooner: then it is the clock of today that is wrong, and orders are counted.
         let is_ours = !matches!(by, Issue::Acme(_));
-        if is_ours && compare::is_early(&facts, now) && !compare::may_be_behind(&*cx.clock) {
-            unlike.push(Difference::renewal("notBefore", compare::not_yet(&facts), "valid now"));
+        if is_ours && facts.is_early(now) && !compare::may_be_behind(&*cx.clock) {
+            unlike.push(Difference::renewal("notBefore", facts.not_yet(), "valid now"));
         }
         let fits = issued.is_of_key();
         if !fits {
@@ -218,7 +218,7 @@ pub(crate) fn signing(cx: &Cx, keep: &Keep, issuer: &Issue) -> Result<Option<sig
         Issue::Certificate(name) => {
             let now = cx.clock.now().as_secs();
             // One that is not valid yet is about to be issued anew.
-            let is_early = |issued: &Issued| issued.facts().is_ok_and(|it| compare::is_early(&it, now));
+            let is_early = |issued: &Issued| issued.facts().is_ok_and(|it| it.is_early(now));
             let issued = keep.issued(name)?.filter(|issued| !is_early(issued));
             Ok(issued.map(|issued| sign::Ca { chain: issued.chain.clone(), key: issued.key.secret() }))
         }
@@ -414,7 +414,7 @@ fn judge(
         observed.outputs = outputs(wish, &standing);
         // What is early is looked at again once the clock is right.
         let now = cx.clock.now().as_secs();
-        let is_early = standing.facts.as_ref().is_some_and(|facts| compare::is_early(facts, now));
+        let is_early = standing.facts.as_ref().is_some_and(|facts| facts.is_early(now));
         if is_quiet
             && !is_early
             && let Some((_, view)) = seen

@@ -1,6 +1,10 @@
 //! Issuing with a key of our own: self-signed, and signed by a certificate that we have. And requests (CSR) for others.
 
-use crate::{compare, key, wish::Wish, x509};
+use crate::{
+    key,
+    wish::Wish,
+    x509::{self, BACKDATED},
+};
 use rcgen::{
     BasicConstraints, CertificateParams, CustomExtension, DistinguishedName, DnType,
     ExtendedKeyUsagePurpose as Extended, IsCa, KeyUsagePurpose as Usage, SanType, SerialNumber,
@@ -10,9 +14,6 @@ use ring::rand::{SecureRandom, SystemRandom};
 use rsa::pkcs8::der::{Encode, Tag, TagNumber, asn1::Any};
 use std::net::IpAddr;
 use time::OffsetDateTime;
-
-/// How long ago a certificate begins to be valid: clocks differ.
-pub(crate) const BACKDATED: u64 = 60;
 
 /// Words of cert-manager for what a key may do, and for what a certificate may be used for.
 const USAGES: &[(&str, Usage)] = &[
@@ -92,8 +93,8 @@ pub fn signed(wish: &Wish, key: &Secret, ca: &Ca, now: u64) -> Result<Signed, Er
     if facts.not_after <= now {
         return Err(Error::unavailable("the certificate of the issuer is over"));
     }
-    if compare::is_early(&facts, now) {
-        let message = format!("the certificate of the issuer is {}", compare::not_yet(&facts));
+    if facts.is_early(now) {
+        let message = format!("the certificate of the issuer is {}", facts.not_yet());
         return Err(Error::unavailable(message).hint("is the clock of this machine right?"));
     }
     let refused = |error: &dyn std::fmt::Display| {

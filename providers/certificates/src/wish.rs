@@ -271,6 +271,11 @@ impl Issue {
     }
 }
 
+/// How the scope of a certificate is called.
+pub(crate) fn scope_name(namespace: &str, name: &str) -> String {
+    if namespace.is_empty() { name.into() } else { format!("{namespace}/{name}") }
+}
+
 /// A secret in words for people. One that the repository has encrypted goes by a name that says nothing to anybody.
 pub(crate) fn secret_words(name: &str) -> String {
     match name.starts_with("sops:") {

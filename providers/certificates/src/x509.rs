@@ -1,6 +1,6 @@
 //! Reading certificates: what one says that a pass needs to know.
 
-use crate::wish::KeyKind;
+use crate::{moment::moment, wish::KeyKind};
 use data_encoding::HEXLOWER;
 use reconciled_provider::{Error, problem::one_line};
 use ring::digest;
@@ -12,6 +12,9 @@ use x509_parser::{
     extensions::{GeneralName, ParsedExtension},
     public_key::PublicKey,
 };
+
+/// How long ago a certificate of ours begins to be valid when it is issued: clocks differ.
+pub(crate) const BACKDATED: u64 = 60;
 
 /// What a certificate says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,6 +47,19 @@ pub struct Facts {
     pub subject_key: Option<Vec<u8>>,
     /// Serial number, as in the certificate, leading zero included.
     pub serial: Vec<u8>,
+}
+
+impl Facts {
+    /// True for a certificate that nobody takes yet: it was issued while a clock was ahead.
+    pub(crate) fn is_early(&self, now: u64) -> bool {
+        // One of ours is dated back as far as clocks may differ.
+        now.saturating_add(BACKDATED) < self.not_before
+    }
+
+    /// That a certificate is not valid yet.
+    pub(crate) fn not_yet(&self) -> String {
+        format!("not valid before {}", moment(self.not_before))
+    }
 }
 
 /// The certificates of a chain in PEM, as DER.

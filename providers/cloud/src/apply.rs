@@ -7,6 +7,7 @@
 //! before it does; its answer is waited for: what it did must be known.
 
 use crate::{
+    catalog::ResourceType,
     change,
     config::Named,
     cty::Value,
@@ -17,8 +18,8 @@ use crate::{
     normalize::Declared,
     observe::{is_still_it, outputs, remote, state_of},
     plan::{self, Plans},
-    plugin::{Applied, Class, Known, Planned, Plugin, ResourceType, had_no_answer},
-    provider::INFO,
+    plugin::{Applied, Class, Known, Planned, Plugin},
+    said::had_no_answer,
     schema::canonical::Clear,
 };
 use futures_core::future::BoxFuture;
@@ -30,6 +31,8 @@ use std::{
     time::Duration,
 };
 
+/// How long an `apply` may take: databases and clusters take more than an hour.
+pub(crate) const LIMIT: Duration = Duration::from_secs(7200);
 /// How long a provider may take to hear that it is to come to an end, and to plan when somebody wishes to stop.
 const HEARS: Duration = Duration::from_secs(5);
 /// How long what is under way may go on when everything ends: half of the minute that the daemon waits.
@@ -502,7 +505,7 @@ impl Doing<'_> {
     async fn is_late(&self) {
         let is_over = async {
             self.cx.stop.wished().await;
-            let end = self.began + INFO.apply_limit;
+            let end = self.began + LIMIT;
             self.cx.clock.sleep(end.saturating_sub(self.cx.clock.now())).await;
         };
         let all_ends = async {

@@ -3,11 +3,10 @@
 //! A large provider has a thousand types, of which few are used: each stays as the bytes it came in until somebody asks.
 
 use crate::{
-    cty::Value,
     hidden::Hidden,
-    plugin::{ResourceType, write_value},
+    said::said,
     schema::Schema,
-    wire::{self, Protocol, message::DynamicValue},
+    wire::{self, Protocol},
 };
 use prost::bytes::Bytes;
 use reconciled_provider::Error;
@@ -17,12 +16,22 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
+/// A type of resources, as a provider knows it.
+#[derive(Clone, Debug)]
+pub struct ResourceType {
+    /// `aws_sqs_queue`.
+    pub name: Arc<str>,
+    /// Its schema.
+    pub schema: Arc<Schema>,
+}
+
 /// The schemas of one provider.
 pub struct Catalog {
     protocol: Protocol,
     /// The schema of its configuration.
     pub provider: Schema,
-    meta: Option<Schema>,
+    /// The schema of what may be said of the module that a resource is in.
+    pub(crate) meta: Option<Schema>,
     plans_deletions: bool,
     resources: Types,
     data: Types,
@@ -58,7 +67,7 @@ impl Catalog {
         let wrong = |why: String| Error::unsupported(format!("read the schemas of the provider: {why}"));
         let schemas = wire::schemas(bytes, protocol).map_err(|error| wrong(error.to_string()))?;
         if let Some(error) =
-            crate::plugin::said("read the schemas of the provider", &schemas.diagnostics, &Hidden::default())
+            said("read the schemas of the provider", &schemas.diagnostics, &Hidden::default())
         {
             return Err(error);
         }
@@ -158,10 +167,5 @@ impl Catalog {
     /// True when the provider wants to be asked before a deletion.
     pub fn plans_deletions(&self) -> bool {
         self.plans_deletions
-    }
-
-    /// What is to be said of the module a resource is in: nothing, to providers that ask for it.
-    pub fn meta(&self) -> Option<DynamicValue> {
-        self.meta.as_ref().map(|schema| write_value(&Value::Null, &schema.value_type))
     }
 }

@@ -7,13 +7,14 @@
 
 use crate::{
     Config,
-    catalog::Catalog,
+    catalog::{Catalog, ResourceType},
     config::Places,
     find::Found,
     hidden::Hidden,
     owner,
-    plugin::{Pace, Plugin, ResourceType, cut, said, write_value},
+    plugin::{Pace, Plugin, write_value},
     refused::{Given, Refused},
+    said::{cut, said},
     schema::canonical::{self, Clear},
     wire::{Launch, Process, Protocol, Status},
 };

@@ -1,10 +1,11 @@
 //! What is remembered of a resource between passes: the state its provider gave, sealed by the store.
 
 use crate::{
+    catalog::ResourceType,
     change,
     cty::write_json,
     hidden::Hidden,
-    plugin::{Identity, Known, ResourceType},
+    plugin::{Identity, Known},
     schema::Block,
 };
 use base64::{Engine, engine::general_purpose::STANDARD};

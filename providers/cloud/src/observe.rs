@@ -1,9 +1,11 @@
 //! What is there: kept state, brought up to date by the provider.
 
 use crate::{
+    catalog::ResourceType,
     change,
     config::Named,
     cty::Value,
+    handover::BY_STATE,
     hidden::Hidden,
     host::Host,
     kept::Kept,
@@ -11,12 +13,11 @@ use crate::{
     lifecycle::Lifecycle,
     mark::Mark,
     normalize::Declared,
-    plugin::{Identity, Known, Plugin, ResourceType},
+    plugin::{Identity, Known, Plugin},
     schema::{
         self, Block,
         canonical::{self, Clear},
     },
-    takeover::BY_STATE,
 };
 use reconciled_provider::{
     Cx, Error, Focus, Hash, Observation, Observed, Owner, ResourceId, Sealed, Version, Want,

@@ -1,6 +1,7 @@
 //! What would change, as the provider itself says.
 
 use crate::{
+    catalog::ResourceType,
     change,
     config::Named,
     cty::{self, Value},
@@ -11,7 +12,7 @@ use crate::{
     mark::Mark,
     normalize::Declared,
     observe::state_of,
-    plugin::{Known, Planned, Plugin, ResourceType},
+    plugin::{Known, Planned, Plugin},
     schema::canonical::{self, Clear},
 };
 use base64::{Engine, engine::general_purpose::STANDARD};

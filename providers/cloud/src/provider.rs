@@ -45,8 +45,7 @@ pub const INFO: ProviderInfo = ProviderInfo {
     concurrency: 10,
     // Providers wait until what they made can be read, and not always long enough: IAM takes most of a minute.
     consistency_window: Duration::from_secs(60),
-    // Databases and clusters take more than an hour.
-    apply_limit: Duration::from_secs(7200),
+    apply_limit: apply::LIMIT,
     // What a quota refuses is refused in a minute too, and some of it is billed.
     create_backoff: Duration::from_secs(1_800),
     normalizer: 1,

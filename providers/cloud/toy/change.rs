@@ -1,10 +1,10 @@
 //! What is planned and done, and what goes wrong with it as a thing's `fault` says.
 
 use crate::{
+    answer::{Answer, message},
+    environment::variable,
     form::{dynamic, error, path, value},
-    server::{Answer, message},
     thing::Toy,
-    variable,
 };
 use prost::Message;
 use prost::bytes::Bytes;

@@ -9,24 +9,18 @@
 //! is given to a new thing, with `TOY_FRESH` one that none had before. What goes wrong with a thing is said by its attribute
 //! `fault`.
 
+mod answer;
 mod change;
+mod environment;
 mod form;
 mod schema;
 mod server;
 mod there;
 mod thing;
 
+use environment::{is_put_down, variable};
 use reconciled_cloud::wire::{COOKIE_NAME, COOKIE_VALUE};
 use std::{io::Write, path::PathBuf, process::ExitCode, time::Duration};
-
-/// Of no interest to a test what others see to.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a program of its own, whose surroundings say how it is to misbehave"
-)]
-fn variable(name: &str) -> Option<String> {
-    std::env::var(name).ok()
-}
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
@@ -78,11 +72,4 @@ async fn main() -> ExitCode {
     say(&format!("1|{protocol}|unix|{}|grpc|", path.display()));
     server::serve(async || Some(listener.accept().await.ok()?.0), protocol).await;
     if is_put_down("TOY_ENDS", "ended") { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-}
-
-/// Adds a line to the file that a variable names, if it names one.
-fn is_put_down(name: &str, line: &str) -> bool {
-    let Some(told) = variable(name) else { return true };
-    let file = std::fs::OpenOptions::new().create(true).append(true).open(told);
-    file.and_then(|mut file| writeln!(file, "{line}")).is_ok()
 }

@@ -1,30 +1,14 @@
 //! gRPC, the server's side: one message there, one or some back.
 
-use crate::thing::Toy;
+use crate::{answer::Answer, thing::Toy};
 use h2::server::SendResponse;
 use http::{HeaderMap, Request, Response};
-use prost::{Message, bytes::Bytes};
+use prost::bytes::Bytes;
 use std::{rc::Rc, sync::Arc};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     task::LocalSet,
 };
-
-/// What becomes of a call.
-pub(crate) enum Answer {
-    /// A message.
-    Message(Vec<u8>),
-    /// A stream of messages.
-    Messages(Vec<Vec<u8>>),
-    /// A status of gRPC.
-    Status(u32, String),
-    /// Bytes that are no message.
-    Garbage,
-    /// The process ends without an answer.
-    Death,
-    /// The process ends after its answer.
-    End,
-}
 
 /// Serves who comes until it is told to end.
 pub(crate) async fn serve<S: AsyncRead + AsyncWrite + Unpin + 'static>(
@@ -123,9 +107,4 @@ fn frame(message: &[u8]) -> Bytes {
     bytes.extend((message.len() as u32).to_be_bytes());
     bytes.extend(message);
     bytes.into()
-}
-
-/// An answer of a message.
-pub(crate) fn message(message: &impl Message) -> Answer {
-    Answer::Message(message.encode_to_vec())
 }

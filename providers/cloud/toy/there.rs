@@ -1,9 +1,9 @@
 //! What is there: things read, found by name or id, and listed.
 
 use crate::{
+    answer::{Answer, message},
     form::{dynamic, error, parse, value},
     schema,
-    server::{Answer, message},
     thing::Toy,
 };
 use prost::Message;

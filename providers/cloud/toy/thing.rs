@@ -1,10 +1,10 @@
 //! The provider: who calls, what is called, and what is asked of it before anything is there.
 
 use crate::{
+    answer::{Answer, message},
+    environment::{is_put_down, variable},
     form::{dynamic, error, parse, path, value},
-    is_put_down, schema,
-    server::{Answer, message},
-    variable,
+    schema,
 };
 use prost::Message;
 use prost::bytes::Bytes;

@@ -7,10 +7,10 @@
 
 use crate::{
     name::{Name, relative, repeats_zone},
-    normalize::DEFAULT_TTL,
     rdata::{self, Type, structured::STRINGS},
-    record::{self, DISABLED, RrSet},
-    route53, strings,
+    record::{self, DEFAULT_TTL, DISABLED, RrSet},
+    route53::routing,
+    strings,
 };
 use bytes::Bytes;
 use reconciled_provider::{Found, Observed, Owner, Scope, yaml::quoted};
@@ -92,7 +92,7 @@ fn written_set(scope: &Scope, observed: &Observed, set: &RrSet<'_>, ttl: u32) ->
     let (name, kind) = record::parts(&observed.id)?;
     let name = quoted(&written_name(scope, name)?);
     let known = Type::of(kind)?;
-    if let Some(routing) = route53::declared(known, set) {
+    if let Some(routing) = routing::declared(known, set) {
         return Some(format!("    - {{name: {name}, type: {kind}, route53: {}}}\n", literal(&routing)));
     }
     let values = set.values.iter().map(|value| declared(known, value)).collect::<Option<Vec<String>>>()?;

@@ -11,6 +11,8 @@ use std::collections::BTreeMap;
 pub const API_VERSION: &str = "dns/v1";
 /// Value of `kind` of a zone.
 pub const ZONE: &str = "Zone";
+/// What may hide a zone, as `allow` of a source names kinds.
+pub(crate) const HIDDEN: &str = "dns/Zone";
 /// Value of `kind` of records for a zone declared elsewhere.
 pub const RECORD_SET: &str = "RecordSet";
 /// Value of `apiVersion` of what ExternalDNS reads.
@@ -133,6 +135,9 @@ pub struct EndpointSpec {
     pub provider_specific: Each<Property>,
 }
 
+/// What stands before the properties of ExternalDNS's annotations.
+const PREFIX: &str = "external-dns.alpha.kubernetes.io/";
+
 /// What one provider of ExternalDNS knows besides.
 #[derive(Clone, Debug, Deserialize, schemars::JsonSchema)]
 #[schemars(deny_unknown_fields)]
@@ -142,6 +147,13 @@ pub struct Property {
     /// Its value.
     #[serde(default)]
     pub value: String,
+}
+
+impl Property {
+    /// The name without what annotations have before it.
+    pub(crate) fn word(&self) -> &str {
+        self.name.strip_prefix(PREFIX).unwrap_or(&self.name)
+    }
 }
 
 /// What `records` may be, for schemas; files to include are taken out before the rest is decoded.

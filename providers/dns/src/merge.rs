@@ -7,8 +7,8 @@
 //! where it is cut is the one that was seen of it (`strings`); one of somebody else stays cut as it is.
 
 use crate::{
+    kind::HIDDEN,
     name::{Name, zones},
-    normalize::HIDDEN,
     rdata::Type,
     record::{self, RrSet},
     strings,

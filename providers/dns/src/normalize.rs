@@ -6,85 +6,31 @@
 
 mod absent;
 mod collect;
+mod context;
 mod endpoint;
 mod included;
+mod inherited;
 mod records;
+mod refused;
 mod reverse;
 mod routed;
 
 use crate::{
-    cloudflare,
+    dialect::Served,
     ignore::{APEX, Ignored},
-    kind::{
-        API_VERSION, DNS_ENDPOINT, EXTERNAL_DNS, IgnoreSpec, RECORD_SET, RecordSetSpec, RecordSpec, ZONE,
-        ZoneSpec,
-    },
-    name::{Name, NameError, zones},
-    rdata::{self, Type},
-    record, route53,
+    kind::{API_VERSION, DNS_ENDPOINT, EXTERNAL_DNS, RECORD_SET, RecordSetSpec, ZONE, ZoneSpec},
+    name::Name,
+    record::{self, DEFAULT_TTL},
 };
+use context::{Context, name_problem, of_output, valid_ttl};
+use inherited::{Inherited, declaration, inherited};
 use reconciled_provider::{
-    At, Deletion, Each, Inputs, Manifest, Normalized, Policy, Problem, Reference, Resource, Scope, Severity,
-    Span, Spec,
+    At, Deletion, Inputs, Manifest, Normalized, Policy, Problem, Resource, Scope, Severity, Span, Spec,
     problem::did_you_mean,
     yaml::{NodeValue, ScalarKind},
 };
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
-
-/// Seconds a record lives in caches when nobody says how long.
-pub const DEFAULT_TTL: u32 = 300;
-
-/// What may hide a zone, as `allow` of a source names kinds.
-pub(crate) const HIDDEN: &str = "dns/Zone";
-
-/// Largest TTL (RFC 2181 §8).
-const MAX_TTL: u32 = i32::MAX as u32;
-
-/// What a backend makes of a record of a zone; refusals say at which place of the record.
-pub type Dialect = fn(&RecordSpec, Type, u32, &Name) -> Result<Settled, (Span, rdata::Refusal)>;
-
-/// A record as a backend will have it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settled {
-    /// Seconds.
-    pub ttl: u32,
-    /// What only this backend knows, see [`record::encode_with`].
-    pub extra: String,
-    /// Canonical values; none for those that the record lists.
-    pub values: Option<Vec<String>>,
-}
-
-impl Settled {
-    /// A record with its own values.
-    pub fn new(ttl: u32, extra: String) -> Settled {
-        Settled { ttl, extra, values: None }
-    }
-}
-
-/// What a backend cannot hold, and what it alone knows.
-#[derive(Clone, Copy, Debug)]
-pub struct Served {
-    /// Value of `type` in the host configuration.
-    pub by: &'static str,
-    /// Types it does not serve, each with what to do instead.
-    pub refused: &'static [(Type, &'static str)],
-    /// What it makes of the rest of a record.
-    pub dialect: Dialect,
-}
-
-impl Served {
-    /// Every type, and nothing else.
-    pub(crate) const ALL: Served = Served { by: "", refused: &[], dialect: plain };
-
-    /// Whatever some backend serves: where nobody knows yet which one it will be.
-    pub(crate) const ANYWHERE: Served = Served { by: "*", refused: &[], dialect: anywhere };
-
-    /// True where what only backends of type `by` know can be declared.
-    fn may_be(&self, by: &str) -> bool {
-        self.by == by || self.by == Served::ANYWHERE.by
-    }
-}
 
 /// The canonical resources of a `Zone`, `RecordSet` or `DNSEndpoint` at this entry; nothing for what is not its own.
 pub fn normalize(manifest: &Manifest, inputs: &dyn Inputs) -> Normalized {
@@ -104,50 +50,6 @@ pub fn normalize_for(manifest: &Manifest, inputs: &dyn Inputs, served: &Served) 
         out.problems.extend(rules.filter_map(|rule| records::lint_rule(rule, manifest.span, manifest)));
     }
     out
-}
-
-/// The dialect of backends that know nothing besides: what is meant for others is refused by name.
-pub(crate) fn plain(
-    record: &RecordSpec,
-    _: Type,
-    ttl: u32,
-    _: &Name,
-) -> Result<Settled, (Span, rdata::Refusal)> {
-    refuse_cloudflare(record)?;
-    refuse_route53(record)?;
-    Ok(Settled::new(ttl, String::new()))
-}
-
-/// The dialect where the backend is not known: what is meant for one is checked by its rules.
-fn anywhere(
-    record: &RecordSpec,
-    kind: Type,
-    ttl: u32,
-    zone: &Name,
-) -> Result<Settled, (Span, rdata::Refusal)> {
-    // Each of the two refuses what is meant for the other, so a record with both fails, as it would everywhere.
-    let dialect = match (&record.cloudflare, &record.route53) {
-        (Some(_), _) => cloudflare::SERVED.dialect,
-        (None, Some(_)) => route53::SERVED.dialect,
-        (None, None) => plain,
-    };
-    dialect(record, kind, ttl, zone)
-}
-
-/// Refuses what only Cloudflare knows.
-pub(crate) fn refuse_cloudflare(record: &RecordSpec) -> Result<(), (Span, rdata::Refusal)> {
-    record.cloudflare.as_ref().map_or(Ok(()), |other| Err((other.span, of_another("cloudflare"))))
-}
-
-/// Refuses what only Route 53 knows.
-pub(crate) fn refuse_route53(record: &RecordSpec) -> Result<(), (Span, rdata::Refusal)> {
-    record.route53.as_ref().map_or(Ok(()), |other| Err((other.span, of_another("route53"))))
-}
-
-fn of_another(word: &str) -> rdata::Refusal {
-    let message = format!("`{word}` means nothing to this provider, which is of another type");
-    let hint = format!("write the record in a RecordSet whose `provider` is of type `{word}`");
-    rdata::Refusal { message, hint: Some(hint) }
 }
 
 fn zone(manifest: &Manifest, inputs: &dyn Inputs, served: &Served) -> Normalized {
@@ -290,52 +192,6 @@ fn no_field(problem: Problem) -> Problem {
     Problem { message, hint: Some(hint), ..problem }
 }
 
-/// The zones that hold `name`, have a name of at least `length` octets, and may be declared where nothing can be read.
-fn hidden<'a>(inputs: &'a dyn Inputs, name: &'a str, length: usize) -> impl Iterator<Item = &'a str> {
-    zones(name).take_while(move |zone| zone.len() >= length).filter(move |zone| inputs.may_hide(HIDDEN, zone))
-}
-
-/// What a zone's own manifest says to records declared elsewhere.
-#[derive(Default)]
-struct Inherited {
-    ttl: Option<u32>,
-    has_apex: bool,
-    ignored: Ignored,
-}
-
-/// What the `Zone` of that name says which this entry serves: that of the same source, else the first one of another.
-fn inherited(inputs: &dyn Inputs, scope: &Scope, zone: &Name) -> Inherited {
-    let own = declaration(inputs.siblings(ZONE), inputs, zone);
-    own.or_else(|| declaration(inputs.beside(ZONE, scope), inputs, zone)).unwrap_or_default()
-}
-
-/// The `Zone` of that name which this entry serves, if one of these manifests declares it.
-fn declaration(zones: Vec<&Manifest>, inputs: &dyn Inputs, zone: &Name) -> Option<Inherited> {
-    let manifest = zones.iter().find(|manifest| {
-        manifest.is_for(inputs.entry(), inputs.is_sole())
-            && declared(manifest).is_some_and(|name| name == *zone)
-    })?;
-    let text = |key: &str| manifest.spec.get(key).and_then(|node| node.as_str());
-    Some(Inherited {
-        ttl: text("ttl").and_then(|ttl| ttl.parse().ok()).filter(|ttl| *ttl <= MAX_TTL),
-        ignored: ignored(manifest, zone),
-        has_apex: text("apex").is_some_and(|apex| apex.eq_ignore_ascii_case("true")),
-    })
-}
-
-/// The zone that a `Zone` declares.
-fn declared(manifest: &Manifest) -> Option<Name> {
-    let text = manifest.spec.get("zone").and_then(|node| node.as_str()).unwrap_or(&manifest.name);
-    Name::zone(text).ok().filter(|_| &*manifest.api_version == API_VERSION)
-}
-
-/// The rules of a zone declared elsewhere; what is wrong with them is told there.
-fn ignored(manifest: &Manifest, zone: &Name) -> Ignored {
-    let specs =
-        manifest.spec.get("ignore").and_then(|node| node.decode::<Each<IgnoreSpec>>(&manifest.file).0);
-    specs.map_or_else(Ignored::default, |specs| Ignored::of(manifest, &specs, zone, &mut Vec::new()))
-}
-
 fn undeclared(manifest: &Manifest, inputs: &dyn Inputs, scope: &Scope, span: Span) -> Problem {
     let names = inputs.scopes().iter().filter(|s| s.provider == scope.provider).map(|s| &*s.name);
     let hint = match did_you_mean(&scope.name, names) {
@@ -354,17 +210,6 @@ fn undeclared(manifest: &Manifest, inputs: &dyn Inputs, scope: &Scope, span: Spa
     manifest.error(span, format!("zone `{name}` is declared nowhere{by}")).hint(hint)
 }
 
-struct Context<'a> {
-    manifest: &'a Manifest,
-    inputs: &'a dyn Inputs,
-    served: &'a Served,
-    zone: &'a Name,
-    scope: Arc<Scope>,
-    ttl: u32,
-    has_apex: bool,
-    ignored: &'a Ignored,
-}
-
 /// The TTL of all records of a manifest. It cannot wait for an output: every record would have to wait too.
 fn common_ttl(manifest: &Manifest, ttl: Option<&At<u32>>, problems: &mut Vec<Problem>) -> Option<u32> {
     let ttl = ttl?;
@@ -374,33 +219,6 @@ fn common_ttl(manifest: &Manifest, ttl: Option<&At<u32>>, problems: &mut Vec<Pro
         return None;
     }
     valid_ttl(manifest, Some(ttl), problems)
-}
-
-fn valid_ttl(manifest: &Manifest, ttl: Option<&At<u32>>, problems: &mut Vec<Problem>) -> Option<u32> {
-    let ttl = ttl?;
-    if ttl.value > MAX_TTL {
-        let message = format!("a ttl of {} seconds is out of range", ttl.value);
-        problems.push(manifest.error(ttl.span, message).hint(format!("0 to {MAX_TTL} (RFC 2181 §8)")));
-        return None;
-    }
-    Some(ttl.value)
-}
-
-/// Refuses the name of a zone or record that waits for an output: with another value it would be another one. A variable
-/// that it waits for, where no configuration says what it holds, is none.
-fn of_output(manifest: &Manifest, what: &str, span: Span, unknown: &[Reference]) -> Option<Problem> {
-    unknown.iter().find(|reference| !reference.target.source().is_empty())?;
-    let text = format!("the name of a {what} cannot depend on an output of another manifest");
-    let hint = "write the name out; `spec.` and `metadata.` of another manifest may stand in it";
-    Some(manifest.error(span, text).hint(hint))
-}
-
-fn name_problem(manifest: &Manifest, span: Span, error: &NameError) -> Problem {
-    Problem { hint: error.hint(), ..manifest.error(span, error.to_string()) }
-}
-
-fn refusal(manifest: &Manifest, span: Span, refusal: rdata::Refusal) -> Problem {
-    Problem { hint: refusal.hint, ..manifest.error(span, refusal.message) }
 }
 
 #[cfg(test)]

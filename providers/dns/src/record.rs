@@ -16,6 +16,12 @@ use std::{
 /// Canonical bytes of a zone that exists.
 pub const ZONE: &[u8] = b"zone";
 
+/// Seconds a record lives in caches when nobody says how long.
+pub const DEFAULT_TTL: u32 = 300;
+
+/// Largest TTL (RFC 2181 §8).
+pub(crate) const MAX_TTL: u32 = i32::MAX as u32;
+
 /// Put before a value that the server keeps but does not serve, so that it differs from a desired one.
 pub const DISABLED: &str = "(disabled) ";
 

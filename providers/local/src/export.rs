@@ -4,7 +4,7 @@ use crate::{
     cron::CRON,
     kind::{API_VERSION, DIRECTORY, FILE},
     state::{self, Access, Content, Shape, mode_text},
-    systemd::{self, SYSTEMD, Unit, reads::Then},
+    systemd::{self, SYSTEMD, Unit, unit::Then},
 };
 use bytes::Bytes;
 use reconciled_provider::{Found, Observed};

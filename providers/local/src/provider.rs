@@ -455,7 +455,7 @@ fn readers(want: &Want<'_>) -> Readers {
     let mut readers = Readers::new();
     for desired in want.desired {
         let unit = desired.spec.bytes().and_then(systemd::Unit::decode);
-        for path in systemd::reads::paths(unit.as_ref()) {
+        for path in unit.iter().flat_map(systemd::Unit::read_paths) {
             readers.entry(path).or_default().insert(desired.id.clone());
         }
     }

@@ -113,7 +113,7 @@ pub enum Content {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Refusal {
     /// What follows from it.
-    #[serde(with = "crate::hands::wire::kind")]
+    #[serde(with = "kind")]
     pub kind: ErrorKind,
     /// What was being done, to what, and why it was not.
     pub message: String,
@@ -134,7 +134,7 @@ pub fn parts(id: &ResourceId) -> (&str, Option<&str>) {
     }
 }
 
-pub(crate) const KINDS: [ErrorKind; 7] = [
+const KINDS: [ErrorKind; 7] = [
     ErrorKind::Invalid,
     ErrorKind::Unsupported,
     ErrorKind::PermissionDenied,
@@ -143,6 +143,22 @@ pub(crate) const KINDS: [ErrorKind; 7] = [
     ErrorKind::Unavailable,
     ErrorKind::Unexpected,
 ];
+
+/// The kind of an error as its word.
+pub(crate) mod kind {
+    use super::KINDS;
+    use reconciled_provider::ErrorKind;
+    use serde::{Deserialize, Deserializer, Serializer, de};
+
+    pub(crate) fn serialize<S: Serializer>(kind: &ErrorKind, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(kind.word())
+    }
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<ErrorKind, D::Error> {
+        let word = String::deserialize(from)?;
+        let known = KINDS.into_iter().find(|kind| kind.word() == word);
+        known.ok_or_else(|| de::Error::custom(format!("`{word}` is no kind of error")))
+    }
+}
 
 impl Shape {
     /// The word for what it is.

@@ -1,6 +1,6 @@
 //! Where backups and the audit trail go.
 
-use super::{Report, Verdict};
+use super::report::{Report, Verdict};
 use crate::{config::Config, daemon::look_at_export};
 
 /// Whether the daemon could write backups and the audit trail.

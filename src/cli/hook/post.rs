@@ -1,13 +1,16 @@
 //! post-receive: has what was pushed applied, and tells how it goes. The push is taken whatever happens here.
 
 use super::{
-    Exit, Options, Out, Update,
+    consent::{EMPTY, ways},
     daemon::{Daemon, within},
-    pre::{EMPTY, ways},
-    received,
+    input::{Update, received},
+    options::Options,
 };
 use crate::{
-    cli::follow::{counts, held, is_suspended, tell},
+    cli::{
+        Exit, Out,
+        follow::{counts, held, is_suspended, tell},
+    },
     client::Client,
     config::{Approver, Environment},
     failure::Failure,

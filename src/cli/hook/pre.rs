@@ -1,12 +1,13 @@
 //! pre-receive: checks the tree, shows the plan, and takes the push or refuses it.
 
 use super::{
-    Exit, Options, Out, Update,
+    consent::{line, rewinding, trailers, ways},
     daemon::{Daemon, within},
-    list, received,
+    input::{Update, received},
+    options::Options,
 };
 use crate::{
-    cli::validate,
+    cli::{Exit, Out, validate},
     client::Client,
     config::{Approver, Environment, FOLDER, OnHold},
     failure::Failure,
@@ -16,7 +17,7 @@ use crate::{
         plan::{TextOptions, text},
         problems,
     },
-    source::{APPROVE, CommitInfo, CommitTree, Limits, Oid, Received},
+    source::{CommitInfo, CommitTree, Limits, Oid, Received},
     text::short_digest,
 };
 use reconciled_provider::Problem;
@@ -30,9 +31,6 @@ const PLANNED: usize = 3;
 const JUDGED: usize = 1_000;
 /// Most changes of a scope that a pusher is shown.
 const SHOWN: usize = 40;
-/// What there has to be for Git to run a hook.
-pub(super) const EMPTY: &str = "git commit --allow-empty -m \"…\"";
-
 /// What happens to the push.
 #[derive(PartialEq, Eq)]
 enum Verdict {
@@ -501,35 +499,6 @@ fn by(answer: &PushAnswer, way: Approver) -> Vec<Arc<str>> {
     answer.held.iter().filter(is_open).cloned().collect()
 }
 
-/// How whoever pushed consents afterwards to what is held.
-pub(super) fn ways(by_option: &[Arc<str>], by_trailer: &[Arc<str>]) -> Vec<String> {
-    let by_option = (!by_option.is_empty()).then(|| {
-        let line = line(by_option, &Options::default());
-        format!("hint: to consent with a push: {EMPTY}, then {line}")
-    });
-    let by_trailer = (!by_trailer.is_empty())
-        .then(|| format!("hint: to consent with a commit: {EMPTY}{}, then git push", trailers(by_trailer)));
-    by_option.into_iter().chain(by_trailer).collect()
-}
-
-/// What to add to `git commit` to consent to `digests`.
-fn trailers(digests: &[Arc<str>]) -> String {
-    digests.iter().map(|digest| format!(" --trailer '{APPROVE}: {digest}'")).collect()
-}
-
-/// What to type to consent to `wanted`, besides what the pusher consented to already.
-fn line(wanted: &[Arc<str>], options: &Options) -> String {
-    let approve = wanted.iter().map(|digest| format!(" -o reconciled.approve={}", short_digest(digest)));
-    format!("git push{}{}", rewinding(&options.accept_rewind), approve.collect::<String>())
-}
-
-/// What to add to `git push` to rewind branches to `commits`.
-fn rewinding<'a>(commits: impl IntoIterator<Item = &'a String>) -> String {
-    let options = commits.into_iter().map(|commit| format!(" -o reconciled.accept-rewind={commit}"));
-    let options: String = options.collect();
-    if options.is_empty() { options } else { format!(" --force{options}") }
-}
-
 async fn asked(client: &Client, ask: &PushAsk) -> Result<PushAnswer, Failure> {
     client.post("/v1/push/plan", ask).await
 }
@@ -558,4 +527,26 @@ fn limits(sources: &[PushSource]) -> Limits {
 
 fn names(sources: &[PushSource]) -> String {
     list(sources.iter().map(|source| source.name.as_str()))
+}
+
+/// `` `a`, `b` and `c` ``, for names of sources.
+fn list<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+    let names: Vec<&str> = names.into_iter().collect();
+    match names.split_last() {
+        None => "none".into(),
+        Some((last, [])) => (*last).into(),
+        Some((last, others)) => format!("{} and {last}", others.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_listed_as_people_do() {
+        assert_eq!(list([]), "none");
+        assert_eq!(list(["a"]), "a");
+        assert_eq!(list(["a", "b", "c"]), "a, b and c");
+    }
 }

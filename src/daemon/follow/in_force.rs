@@ -3,17 +3,20 @@
 //! Guarantees: the scheduler is told only of what is in force in the store; what cannot come into force is tried again by the
 //! next poll, and said once.
 
-use super::{AGAIN, Bids, Loaded, Loop, held};
+use super::{
+    loop_::{Bids, InForce, Loaded, Loop},
+    source::AGAIN,
+};
 use crate::{
     daemon::follower::{Following, Left, NotInForce, Told},
     failure::Failure,
-    manifest::{KnownSecrets, Reported},
+    manifest::Reported,
     operation::changed,
-    session::{KnownOutputs, Outlook, Pins, Snapshot},
+    session::{Outlook, Snapshot},
 };
 use reconciled_engine::{
     Desired, Store,
-    scheduler::{Priority, Stance, Standing},
+    scheduler::{Priority, Scheduler, Stance, Standing},
 };
 use reconciled_provider::{Focus, Scope};
 use std::{
@@ -24,26 +27,6 @@ use std::{
 
 /// Commits that are in force, and when each was committed, by source.
 type Commits = BTreeMap<Arc<str>, (Arc<str>, Duration)>;
-
-/// What is in force, without the trees.
-#[derive(Default)]
-pub(super) struct InForce {
-    pub(super) desired: Arc<Desired>,
-    /// What is wrong, by source.
-    pub(super) messages: BTreeMap<Arc<str>, Vec<String>>,
-    /// Sources with an error in their manifests.
-    pub(super) broken: BTreeSet<Arc<str>>,
-    /// The outputs that it was loaded with.
-    pub(super) outputs: KnownOutputs,
-    /// The secrets that it was loaded with.
-    pub(super) secrets: KnownSecrets,
-    /// What is kept at earlier revisions.
-    pub(super) pins: Pins,
-    /// Nothing is invalid, withheld or out of sight.
-    pub(super) is_whole: bool,
-    /// Everything that follows from a whole outlook that is in sync was done.
-    pub(super) is_settled: bool,
-}
 
 impl Loop {
     /// Loads what the sources hold, brings it into force and says so to the scheduler.
@@ -317,4 +300,11 @@ impl Loop {
         self.outlook.is_settled = true;
         Ok(())
     }
+}
+
+/// The scopes in which something waits for a person.
+pub(in crate::daemon) fn held(scheduler: &Scheduler) -> Vec<Scope> {
+    let waits = |stance| matches!(stance, Stance::Held | Stance::Stalled);
+    let standing = scheduler.standing().into_iter();
+    standing.filter(|(_, standing)| waits(standing.stance)).map(|(scope, _)| scope).collect()
 }

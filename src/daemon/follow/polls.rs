@@ -3,7 +3,7 @@
 //! Guarantees: each is a task of its own, and none outlives the loop. One that went on only while the loop looks at it would keep what it
 //! has of the store while the loop waits for the store itself, and with a few sources neither would ever get it.
 
-use super::{Source, has_rotated};
+use super::source::Source;
 use crate::{
     daemon::wishes::What,
     failure::Failure,
@@ -71,5 +71,16 @@ impl Polls {
     /// Gives up what is under way.
     pub(super) async fn end(&mut self) {
         self.under_way.shutdown().await;
+    }
+}
+
+/// True when a secret is not what it was when the desired state was loaded.
+pub(super) async fn has_rotated(session: Arc<Session>, known: KnownSecrets) -> bool {
+    match session.has_rotated(known).await {
+        Ok(has_rotated) => has_rotated,
+        Err(failure) => {
+            tracing::warn!(error = %failure, "secrets cannot be read");
+            false
+        }
     }
 }

@@ -6,10 +6,11 @@
 //! the others deletes nothing that they may declare by now. What waits is no part of what is loaded meanwhile for another reason.
 //! Whoever waits for a poll is answered once it is concluded, whatever others move to.
 
-use super::{Loaded, Loop, Source};
+use super::{
+    loop_::Loop,
+    source::{Back, Source},
+};
 use crate::session::Snapshot;
-use reconciled_engine::Desired;
-use reconciled_provider::Scope;
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -18,20 +19,6 @@ use std::{
 
 /// How long what moved waits for other sources of its repository.
 pub(super) const TOGETHER: Duration = Duration::from_secs(10);
-
-/// A poll that came back, until what it came to is in force.
-pub(super) struct Back {
-    /// No other one was asked for since it began.
-    pub(super) is_final: bool,
-    /// There is something to load.
-    pub(super) is_loaded: bool,
-    /// Its [round](Loop::round), where it was told what the ref is at.
-    pub(super) answered: Option<u64>,
-    /// When it found another commit, since the epoch.
-    pub(super) moved_at: Option<Duration>,
-    /// What it came to; none where that is nothing that can be looked at.
-    pub(super) snapshot: Option<Snapshot>,
-}
 
 impl Source {
     /// True where the other one is at the same commit of the same ref.
@@ -78,27 +65,6 @@ impl Source {
     /// True where the last poll of the other one that was told anything, and is concluded, began before this one moved.
     fn is_ahead_of(&self, other: &Source) -> bool {
         other.answered < self.moved
-    }
-}
-
-impl Loaded {
-    /// Adds what came about for who asks about the sources `meant`.
-    pub(super) fn add(&mut self, loaded: &Loaded, meant: &BTreeSet<Arc<str>>) {
-        let changed = loaded.changed.iter().filter(|scope| loaded.is_about(scope, meant));
-        self.changed.extend(changed.cloned());
-        self.moved.extend(loaded.moved.iter().cloned());
-    }
-
-    /// Whether what changed in a scope may be for what `meant` sources declare, or declared.
-    fn is_about(&self, scope: &Scope, meant: &BTreeSet<Arc<str>>) -> bool {
-        let declares = |desired: &Arc<Desired>| {
-            let mut declared = desired.in_scope(scope).iter();
-            declared.any(|resource| meant.contains(desired.manifest(resource.origin).key.source()))
-        };
-        // Nothing else moved, so nothing else changed it.
-        self.moved.is_subset(meant)
-            || self.desired.iter().any(declares)
-            || self.desired.iter().all(|desired| desired.in_scope(scope).is_empty())
     }
 }
 

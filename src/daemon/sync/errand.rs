@@ -2,14 +2,14 @@
 //!
 //! Deliberately no reloads: over those goes [`super::follow_on`].
 
-use super::{Asked, Lines, is_at_rest, tell};
+use super::asked::{Asked, Lines, tell};
 use crate::{
     consent::Concerned,
     daemon::{
-        Following, Instance, News,
         arrival::{Arrived, arrived, is_in_force, is_refused, missing},
-        meant::{busy, left_over, meant, released},
-        stopping,
+        follower::{Following, News, stopping},
+        instance::Instance,
+        meant::{busy, is_at_rest, left_over, meant, released},
         wishes::{What, Wish},
     },
     failure::Failure,

@@ -1,9 +1,9 @@
 //! Copies of the state, the newest of them kept.
 
-use super::{about, blocking};
+use super::turn::{about, blocking};
 use crate::{
     config::Backups,
-    daemon::Instance,
+    daemon::instance::Instance,
     failure::Failure,
     store::{Reader, Stamp},
 };

@@ -1,7 +1,7 @@
 //! The audit trail, appended to a file.
 
-use super::{about, blocking};
-use crate::{daemon::Instance, failure::Failure, store::Exported};
+use super::turn::{about, blocking};
+use crate::{daemon::instance::Instance, failure::Failure, store::Exported};
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, BufRead, Read, Seek, SeekFrom, Write},

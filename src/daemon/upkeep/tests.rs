@@ -1,4 +1,4 @@
-use super::*;
+use super::{record::SOON, *};
 use crate::{
     config::Environment,
     daemon::{

@@ -1,5 +1,9 @@
 //! What Git wants, normalized: the output of the manifest loader and the first input of the planner.
 
+mod edges;
+
+pub(crate) use edges::{following, preceding};
+
 use reconciled_provider::{
     Address, Drift, Hash, ManifestKey, Origin, Place, Policies, Reference, Resource, ResourceId, Scope,
 };

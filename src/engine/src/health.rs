@@ -4,10 +4,11 @@
 //! keeps the health it had. It deliberately does not say what keeps something from being in sync: that is a
 //! [`crate::store::Condition`], and health at large follows from both.
 
+pub use crate::store::HealthState;
+
 use crate::{
     error_policy::CAP,
-    store::{Ailment, RowState, ScopeMemory, Write},
-    survey::View,
+    store::{Ailment, LEFT_OUT, RowState, ScopeMemory, Write},
 };
 use reconciled_provider::{Error, Health, Observation, ResourceId, Scope, Unwell};
 use std::{
@@ -15,71 +16,6 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-
-/// A word for health, from best to worst: of many, the worst counts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum HealthState {
-    /// Does its work, as far as is known.
-    #[default]
-    Healthy,
-    /// Switched off on purpose.
-    Suspended,
-    /// On its way.
-    Progressing,
-    /// Declared and not there.
-    Missing,
-    /// Does not do its work, or cannot be brought about.
-    Degraded,
-    /// Cannot be told.
-    Unknown,
-}
-
-impl HealthState {
-    /// All of them, from best to worst.
-    pub const ALL: [HealthState; 6] = [
-        HealthState::Healthy,
-        HealthState::Suspended,
-        HealthState::Progressing,
-        HealthState::Missing,
-        HealthState::Degraded,
-        HealthState::Unknown,
-    ];
-
-    /// The word, as Argo CD writes it.
-    pub fn word(self) -> &'static str {
-        match self {
-            HealthState::Healthy => "Healthy",
-            HealthState::Suspended => "Suspended",
-            HealthState::Progressing => "Progressing",
-            HealthState::Missing => "Missing",
-            HealthState::Degraded => "Degraded",
-            HealthState::Unknown => "Unknown",
-        }
-    }
-
-    /// The state of a word.
-    pub fn of_word(word: &str) -> Option<HealthState> {
-        HealthState::ALL.into_iter().find(|state| state.word() == word)
-    }
-
-    /// True when dependants may go on; see [`Health::is_ready`].
-    pub fn is_ready(self) -> bool {
-        !matches!(self, HealthState::Progressing | HealthState::Degraded | HealthState::Missing)
-    }
-}
-
-impl From<&Health> for HealthState {
-    fn from(health: &Health) -> HealthState {
-        match health {
-            Health::Healthy => HealthState::Healthy,
-            Health::Suspended => HealthState::Suspended,
-            Health::Progressing { .. } => HealthState::Progressing,
-            Health::Missing => HealthState::Missing,
-            Health::Degraded { .. } => HealthState::Degraded,
-            Health::Unknown => HealthState::Unknown,
-        }
-    }
-}
 
 /// What a look says of the health of a scope.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -90,16 +26,6 @@ pub struct Assessment {
     pub recheck: Option<Duration>,
     /// When what is on its way and somebody waits for shall be.
     pub awaited: Option<Duration>,
-}
-
-/// Said of what is gone from the remote, where a manifest or source says to ignore that.
-const LEFT_OUT: &str = "it is gone from the remote, and that is ignored";
-
-impl Ailment {
-    /// It is gone, and that is ignored: nothing waits for it.
-    pub fn is_left_out(&self) -> bool {
-        self.state == HealthState::Missing && &*self.message == LEFT_OUT
-    }
 }
 
 impl Assessment {
@@ -268,11 +194,6 @@ pub(crate) fn write(scope: &Scope, known: &[Ailment], now: &[Ailment], writes: &
         writes.push(Write::Ailments(scope.clone(), now.to_vec()));
     }
     is_changed
-}
-
-/// As [`write`], of what a view shows.
-pub(crate) fn noted(scope: &Scope, view: &View, writes: &mut Vec<Write>) -> bool {
-    write(scope, &view.memory.ailments, &view.health.ailments, writes)
 }
 
 /// What a provider is told of earlier looks: also what was written, and not looked at since.

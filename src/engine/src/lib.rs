@@ -23,9 +23,7 @@ pub mod suspension;
 pub mod telemetry;
 
 pub use desired::{Desired, Hidden, ManifestMeta, Pinned, PutOut, Reach, SourceState};
-pub use drift::{DriftEnd, DriftField, Drifted};
-pub use health::HealthState;
 pub use pin::Pin;
 pub use selector::{Selector, SelectorError};
-pub use store::{Row, RowState, Store, Write};
+pub use store::{DriftEnd, DriftField, Drifted, HealthState, Row, RowState, Store, Write};
 pub use suspension::{BY_MANIFEST, BY_PERSON, Extent, Heals, Passes, StoppedBy, Suspension, WINDOW_CLOSED};

@@ -4,10 +4,7 @@
 //! resource otherwise than when it was pinned, the pin is over, and not because nobody knows for a moment what it declares. It
 //! deliberately pins resources, not manifests: a record can go back while its zone goes on.
 
-use crate::{
-    desired::{Desired, ManifestMeta, Pinned},
-    ready::following,
-};
+use crate::desired::{Desired, ManifestMeta, Pinned, following};
 use reconciled_provider::{Address, Hash, ManifestKey, Origin, Policy, Resource, ResourceId, Scope};
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 

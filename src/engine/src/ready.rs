@@ -1,15 +1,18 @@
 //! Which manifests are ready, and which are still needed: what edges between manifests wait for.
 
+mod applied;
 mod former;
 
 use crate::{
-    desired::{Desired, ManifestMeta, shared_template},
+    desired::{Desired, ManifestMeta, following},
     health,
     store::{Row, RowState, ScopeMemory},
 };
 use reconciled_provider::{ManifestKey, Resource, Scope};
 use std::collections::{BTreeMap, BTreeSet};
 
+use applied::is_as_declared;
+pub(crate) use applied::is_of_declaration;
 pub use former::{hash_of_outputs, outputs_of};
 
 /// What is known of edges before any scope is looked at.
@@ -131,65 +134,6 @@ pub fn facts(desired: &Desired, memories: &BTreeMap<Scope, ScopeMemory>) -> Fact
     facts
 }
 
-/// The manifests that are declared to come after one of `first`, also by way of others, each with that one.
-pub(crate) fn following<'d>(
-    desired: &'d Desired,
-    first: impl IntoIterator<Item = &'d ManifestKey>,
-) -> By<'d> {
-    let mut next: BTreeMap<&ManifestKey, Vec<&ManifestKey>> = BTreeMap::new();
-    for manifest in &desired.manifests {
-        manifest.after.iter().for_each(|on| next.entry(on).or_default().push(&manifest.key));
-    }
-    reached(&next, first)
-}
-
-/// The manifests that one of `last` is declared to come after, also by way of others, each with that one.
-pub(crate) fn preceding<'d>(desired: &'d Desired, last: impl IntoIterator<Item = &'d ManifestKey>) -> By<'d> {
-    let mut next: BTreeMap<&ManifestKey, Vec<&ManifestKey>> = BTreeMap::new();
-    for manifest in desired.manifests.iter().filter(|manifest| !manifest.after.is_empty()) {
-        next.insert(&manifest.key, manifest.after.iter().collect());
-    }
-    reached(&next, last)
-}
-
-/// Manifests, each with the one because of which it is among them.
-type By<'d> = BTreeMap<&'d ManifestKey, &'d ManifestKey>;
-
-/// What edges lead to from `first`: each with the first of these that leads there.
-fn reached<'d>(
-    next: &BTreeMap<&'d ManifestKey, Vec<&'d ManifestKey>>,
-    first: impl IntoIterator<Item = &'d ManifestKey>,
-) -> By<'d> {
-    let mut found = BTreeMap::new();
-    for first in first {
-        let mut open = vec![first];
-        while let Some(on) = open.pop() {
-            for key in next.get(on).into_iter().flatten().copied() {
-                if !found.contains_key(key) {
-                    found.insert(key, first);
-                    open.push(key);
-                }
-            }
-        }
-    }
-    found
-}
-
-/// True when what was last applied is what is declared, with what others put out by now.
-fn is_as_declared(desired: &Desired, resource: &Resource, row: &Row) -> bool {
-    // What others put into what is shared says nothing of who declares it.
-    is_of_declaration(desired, resource, row)
-        && (row.merge || resource.spec.hash() == Some(row.tracked.applied))
-}
-
-/// True when what was last applied was declared as it is now, whatever others put out since.
-pub(crate) fn is_of_declaration(desired: &Desired, resource: &Resource, row: &Row) -> bool {
-    match row.merge {
-        true => row.template == shared_template(desired.declaring(&row.scope, &resource.id)),
-        false => row.template == resource.spec.template(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -252,26 +196,6 @@ mod tests {
             ..ScopeMemory::default()
         };
         facts(&desired, &[(scope, memory)].into()).ready.contains(&key("a"))
-    }
-
-    #[test]
-    fn what_comes_before_and_after_is_found_by_way_of_others_and_nothing_by_way_of_itself() {
-        // `c` after `b`, `b` after `a`; `d` after `a`.
-        let manifests = [
-            manifest("a", &[]),
-            manifest("b", &[key("a")]),
-            manifest("c", &[key("b")]),
-            manifest("d", &[key("a")]),
-        ];
-        let desired = Desired { manifests: manifests.into(), ..Desired::default() };
-        let check = |found: By<'_>, expect: &[(&str, &str)]| {
-            let found: Vec<(&str, &str)> = found.iter().map(|(key, by)| (key.name(), by.name())).collect();
-            assert_eq!(found, expect);
-        };
-        check(following(&desired, [&key("a")]), &[("b", "a"), ("c", "a"), ("d", "a")]);
-        check(following(&desired, [&key("b"), &key("c")]), &[("c", "b")]);
-        check(preceding(&desired, [&key("b"), &key("c")]), &[("a", "b"), ("b", "c")]);
-        check(preceding(&desired, [&key("a")]), &[]);
     }
 
     #[test]

@@ -3,21 +3,23 @@
 //! The engine never holds a transaction open across a call. Everything that must be durable together is one
 //! [`Store::commit`]; a fault before, in or after it is one the simulation can play.
 
+mod ailment;
 mod condition;
+mod drifted;
 
+pub(crate) use ailment::LEFT_OUT;
+pub use ailment::{Ailment, HealthState};
 pub use condition::{Condition, ConditionKind};
+pub use drifted::{DriftEnd, DriftField, Drifted};
 
 use crate::{
-    drift::{DriftEnd, Drifted},
-    health::HealthState,
     pin::Pin,
-    plan::foreseen::OR_ASKED_FOR,
-    suspension::Suspension,
+    suspension::{OR_ASKED_FOR, Suspension},
 };
 use async_trait::async_trait;
 use reconciled_provider::{
-    ActionId, Address, Claim, Deletion, Drift, EntryPolicy, Error, Hash, ManifestKey, ResourceId, Scope,
-    Tracked, Version,
+    ActionId, Address, Claim, ClaimState, Deletion, Drift, EntryPolicy, Error, Hash, ManifestKey, ResourceId,
+    Scope, Tracked, Version,
 };
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -158,19 +160,6 @@ pub struct Ending {
     pub error: Option<Arc<str>>,
 }
 
-/// What is not healthy: a resource, or a scope as a whole.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Ailment {
-    /// The resource, or none for the scope as a whole.
-    pub id: Option<ResourceId>,
-    /// How it fares; never healthy.
-    pub state: HealthState,
-    /// Why.
-    pub message: Arc<str>,
-    /// Since when, since the epoch; kept while the state stays the same.
-    pub since: Duration,
-}
-
 /// A plan that must not go on without consent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Hold {
@@ -267,6 +256,14 @@ pub struct ClaimRow {
     pub id: ResourceId,
     /// It was seen to be as claimed.
     pub synced: bool,
+}
+
+impl ClaimRow {
+    /// What whoever made it is told of it.
+    pub(crate) fn state(&self) -> ClaimState {
+        let (owner, key) = (self.owner.clone(), self.claim.key.clone());
+        ClaimState { owner, key, synced: self.synced, health: None }
+    }
 }
 
 /// One line of the audit trail.
@@ -490,6 +487,18 @@ pub struct ScopeMemory {
     pub place: Option<Hash>,
     /// Old identities of rows that the planner moved here; never stored.
     pub moved_away: Vec<MovedAway>,
+}
+
+impl ScopeMemory {
+    /// True when anything about the scope must still be looked at.
+    pub fn is_remembered(&self) -> bool {
+        !(self.rows.is_empty()
+            && self.open.is_empty()
+            && self.claims_here.is_empty()
+            // What was let go of is of nobody's concern until it is declared again.
+            && self.consents.iter().all(|(_, word)| *word == Consent::LetGo)
+            && self.drifts.is_empty())
+    }
 }
 
 /// The engine's memory. Implementations: SQLite in the root package, plain memory in the simulation.

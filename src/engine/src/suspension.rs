@@ -19,6 +19,8 @@ pub const BY_PERSON: &str = "SuspendedByPerson";
 pub const BY_MANIFEST: &str = "Suspended";
 /// Reason of a condition that ends with what a window stopped: once it opens, or a person says so.
 pub const WINDOW_CLOSED: &str = "WindowClosed";
+/// When what is stopped is held where a closed window is all that stops it, and lets a person's word pass.
+pub(crate) const OR_ASKED_FOR: &str = "once the window opens or a person asks for it";
 
 /// A word that nothing shall be written: a person's, or a closed window's.
 #[derive(Clone, Debug, PartialEq)]

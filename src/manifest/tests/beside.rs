@@ -2,6 +2,8 @@
 
 use super::*;
 use crate::{config::Allow, registry};
+use reconciled_provider::{ManifestKey, Scope};
+use std::collections::BTreeSet;
 
 fn zone(spec: &str) -> String {
     format!("apiVersion: dns/v1\nkind: Zone\nmetadata: {{name: z.test}}\nspec: {{provider: one{spec}}}\n")

@@ -1,6 +1,7 @@
 //! Which entry, host and source a manifest and its resources belong to.
 
 use super::*;
+use crate::config::Allow;
 
 #[test]
 fn a_part_goes_to_the_scope_declared_in_any_file_and_to_every_entry_that_has_it() {

@@ -1,9 +1,6 @@
 //! What keeps a change from happening, in the words of a plan.
 
-use super::{
-    build::kind,
-    document::{Blocked, ConditionKind},
-};
+use super::document::{Blocked, ConditionKind};
 use reconciled_engine::{
     pass::FLAPPING,
     plan::{Change, Reason, Step},
@@ -16,7 +13,7 @@ use reconciled_engine::{
 pub(super) fn of(step: &Step, told: Option<&Condition>) -> (Option<Blocked>, bool) {
     let is_kept = step.blocked.is_some() || told.is_some_and(|condition| &*condition.reason == FLAPPING);
     let say = |condition: &Condition, message| {
-        Some(Blocked { kind: kind(condition.kind), reason: condition.reason.clone(), message })
+        Some(Blocked { kind: condition.kind.into(), reason: condition.reason.clone(), message })
     };
     let blocked = match told {
         Some(condition) if is_kept => say(condition, condition.message.clone()),

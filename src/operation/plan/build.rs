@@ -5,6 +5,7 @@ use super::{
     document::*,
     former::formers,
     frozen::frozen,
+    options::{Details, Options},
     warnings::{cautions, followers, moves},
 };
 use crate::{render::problems, text::time};
@@ -18,38 +19,9 @@ use reconciled_provider::{
     Error, FieldChange, Hash, Identity, Observer, ResourceId, Scope, Severity, Shown, Spec,
 };
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    collections::{BTreeMap, HashMap, HashSet},
     sync::Arc,
 };
-
-/// What goes into a document.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Options<'a> {
-    /// Problems found while loading the manifests.
-    pub problems: &'a [reconciled_provider::Problem],
-    /// Lists foreign resources, not only their number.
-    pub show_foreign: bool,
-    /// How many changes get their values.
-    pub details: Details,
-    /// The sources that are configured; without it no source is said not to be.
-    pub configured: Option<&'a BTreeSet<Arc<str>>>,
-}
-
-impl Options<'_> {
-    pub(super) fn is_configured(&self, source: &str) -> bool {
-        self.configured.is_none_or(|configured| configured.contains(source))
-    }
-}
-
-/// How many changes get `before`, `after` and `fields`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Details {
-    /// All: what is published.
-    #[default]
-    All,
-    /// The first so many of each scope: what a text with that limit shows.
-    First(usize),
-}
 
 impl Document {
     /// The document of `survey`, made from `desired`.
@@ -322,7 +294,7 @@ impl Condition {
             scope: scope.clone(),
             id: condition.id.as_ref().map(|id| id.0.clone()),
             address: condition.address.as_ref().map(ToString::to_string),
-            kind: kind(condition.kind),
+            kind: condition.kind.into(),
             reason: condition.reason.clone(),
             message: condition.message.clone(),
             hint: condition.hint.clone(),
@@ -387,15 +359,6 @@ fn actions(change: &plan::Change) -> Vec<Action> {
         plan::Change::Adopt => vec![Action::Adopt],
         plan::Change::Move { .. } => vec![Action::Move],
         plan::Change::Forget | plan::Change::Abandon => vec![Action::Forget],
-    }
-}
-
-pub(super) fn kind(kind: store::ConditionKind) -> ConditionKind {
-    match kind {
-        store::ConditionKind::Waiting => ConditionKind::Waiting,
-        store::ConditionKind::Stalled => ConditionKind::Stalled,
-        store::ConditionKind::Held => ConditionKind::Held,
-        store::ConditionKind::Suspended => ConditionKind::Suspended,
     }
 }
 

@@ -352,6 +352,17 @@ impl ConditionKind {
     }
 }
 
+impl From<store::ConditionKind> for ConditionKind {
+    fn from(kind: store::ConditionKind) -> ConditionKind {
+        match kind {
+            store::ConditionKind::Waiting => ConditionKind::Waiting,
+            store::ConditionKind::Stalled => ConditionKind::Stalled,
+            store::ConditionKind::Held => ConditionKind::Held,
+            store::ConditionKind::Suspended => ConditionKind::Suspended,
+        }
+    }
+}
+
 impl From<ConditionKind> for store::ConditionKind {
     fn from(kind: ConditionKind) -> store::ConditionKind {
         match kind {

@@ -2,7 +2,7 @@
 //!
 //! Guarantees: pure.
 
-use super::{Frozen, Options};
+use super::{document::Frozen, options::Options};
 use reconciled_engine::{Desired, SourceState, survey::Survey};
 use reconciled_provider::ManifestKey;
 use std::{

@@ -1,6 +1,6 @@
 //! A condition as the reading verbs tell it: one of the state, or what is known beside it.
 
-use super::Stamp;
+use super::stamp::Stamp;
 use reconciled_engine::store::{Condition, ConditionKind};
 use reconciled_provider::Scope;
 use schemars::JsonSchema;

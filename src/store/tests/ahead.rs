@@ -3,7 +3,8 @@
 use super::*;
 use crate::store::{
     kept::Kept,
-    writer::{Commit, Message, QUEUE, Writer},
+    message::{Commit, Message, QUEUE},
+    writer::Writer,
 };
 
 /// So many are put ahead.

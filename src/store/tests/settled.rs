@@ -1,11 +1,7 @@
 //! A scope that is settled as a whole is marked once: whoever reads it sees what rows settled one by one would say.
 
 use super::{
-    super::{
-        inventory::MARKED,
-        rename,
-        write::{Tx, apply},
-    },
+    super::{inventory::MARKED, rename, transaction::Tx, write::apply},
     *,
 };
 use std::{

@@ -3,7 +3,7 @@
 use super::{
     super::{
         together::{apply as carry_out, together as taken},
-        write::Tx,
+        transaction::Tx,
     },
     *,
 };

@@ -18,11 +18,11 @@ use super::{
     message::Order,
 };
 use crate::{
-    apply::Refusal,
     desk::{Desk, Step, address, patience},
     kept::{Attempt, Busy, Outage},
     key,
     moment::now,
+    refuse::Refusal,
     sign,
     wish::{Authority, Wish, secret_words},
 };

@@ -1,12 +1,13 @@
 //! One step at one issuer: what it gives is checked, and kept before it is put anywhere.
 
-use super::Refusal;
 use crate::{
     compare::{self, Difference},
     deliver,
     desk::{Desk, Records, SIBLING, Step, patience},
     kept::{Issued, Private},
-    key, observe, renewal, sign,
+    key, observe,
+    refuse::Refusal,
+    renewal, sign,
     wish::{Issue, Solver, Wish},
     x509::{self, Facts},
 };
@@ -113,6 +114,26 @@ impl Desk<'_> {
 
     fn has_order(&self, name: &str) -> Result<bool, Error> {
         Ok(self.keep.attempt(name)?.is_some_and(|attempt| attempt.order.is_some()))
+    }
+
+    /// Lets go of what came and cannot be used: the next one is asked for as after a refusal.
+    async fn unfit(
+        &self,
+        name: &str,
+        wish: &Wish,
+        records: &Records,
+        order: Option<String>,
+        error: Error,
+    ) -> Result<Step, Error> {
+        self.refused(Refusal { name, wish, order, message: error.chain(), bad_key: None })?;
+        // An order that is done gives the same certificate for ever.
+        self.end_attempt(name).await?;
+        if records.are_claimed() {
+            return Ok(Step::Waiting(Duration::ZERO, Vec::new()));
+        }
+        let until = self.keep.refusals(name)?.until;
+        let left = until.saturating_sub(self.cx.clock.now().as_secs());
+        Err(error.retry_after(Duration::from_secs(left)))
     }
 }
 

@@ -1,18 +1,24 @@
 //! Issuers: what one may say, and what the certificates that name it take from it.
 
-use super::{Reader, SELECTED, scope_name, seconds};
+use super::{
+    reader::{Reader, seconds},
+    theirs::binding_key,
+};
 use crate::{
     config::check_path,
     kind::{
         AcmeSpec, CERTIFICATE, CLUSTER_ISSUER, CaSpec, CertificateSpec, ISSUER, IssuerRef, IssuerSpec,
         SolverSpec,
     },
-    wish::{Authority, Issue, Solver},
+    wish::{Authority, Issue, Solver, scope_name},
     x509,
 };
 use base64::{Engine, engine::general_purpose::STANDARD};
 use reconciled_provider::{At, ErrorKind, Hash, Manifest, SecretMark, Span, problem::did_you_mean};
 use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
+
+/// Most names and zones that the solvers of an issuer are for.
+const SELECTED: usize = 1_000;
 
 /// Whom a certificate is for.
 #[derive(Clone, Copy)]
@@ -240,7 +246,7 @@ impl Reader<'_> {
         let binding = match &acme.external_account_binding {
             Some(binding) => {
                 // Where it is missing that is said where it stands.
-                let name = super::theirs::binding_key(binding)?.1.to_owned();
+                let name = binding_key(binding)?.1.to_owned();
                 match self.inputs.secret_of(issuer, &Issue::secret(&name)) {
                     Ok(SecretMark(mark)) => binding_mark = Some(mark),
                     // The account may be there already, and then nobody needs it: certificates are renewed all the same.

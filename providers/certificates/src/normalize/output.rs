@@ -1,6 +1,6 @@
 //! Where a certificate is put, and in which files.
 
-use super::Reader;
+use super::reader::Reader;
 use crate::{
     config::check_path,
     kind::{CertificateSpec, KeystoreSpec},

@@ -1,7 +1,7 @@
 //! Fields of cert-manager that mean nothing here: what has no effect is warned of, what would change the certificate or cannot
 //! work is an error that says what to write.
 
-use super::Reader;
+use super::reader::Reader;
 use crate::kind::{AcmeSpec, CaSpec, CertificateSpec, Dns01Spec, EabSpec, Http01Spec};
 use reconciled_provider::{At, Span};
 

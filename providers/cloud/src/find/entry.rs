@@ -1,6 +1,11 @@
 //! What an entry of the host configuration says about where its program is.
 
-use super::{Address, Constraints, From, Pin, Program, Wanted};
+use super::{
+    address::Address,
+    sums::Pin,
+    version::Constraints,
+    wanted::{From, Program, Wanted},
+};
 use std::path::{Path, PathBuf};
 use url::{Host, Url};
 

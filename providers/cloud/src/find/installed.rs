@@ -1,7 +1,14 @@
 //! What was installed: a folder of our own, laid out as an unpacked mirror, with a note of checksums beside each. All of it
 //! belongs to whoever has the state, whoever installs.
 
-use super::{Artefact, Found, Sums, Vouched, Wanted, address::platform, archive, mirror, unread};
+use super::{
+    address::platform,
+    archive,
+    found::{Found, Vouched, unread},
+    mirror::{self, Artefact},
+    sums::Sums,
+    wanted::Wanted,
+};
 use crate::owner;
 use reconciled_provider::Error;
 use semver::Version;

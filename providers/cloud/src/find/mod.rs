@@ -9,6 +9,7 @@
 mod address;
 mod archive;
 mod entry;
+mod found;
 mod installed;
 mod mirror;
 mod registry;
@@ -17,75 +18,23 @@ mod sums;
 #[cfg(test)]
 mod tests;
 mod version;
+mod wanted;
 
 pub use address::Address;
 pub use entry::{Mistake, Written};
+pub(crate) use found::Found;
 pub use sums::Pin;
 pub use version::Constraints;
+pub use wanted::{From, Program, Wanted};
 
+use found::{Vouched, blocking, unread};
 use mirror::Artefact;
 use reconciled_provider::{Answers, Error};
-use std::{
-    fs,
-    os::{fd::OwnedFd, unix::fs::MetadataExt},
-    path::{Path, PathBuf},
-    time::Duration,
-};
-use sums::Sums;
-use url::Url;
+use std::{fs, os::unix::fs::MetadataExt, path::Path, time::Duration};
 
 /// How long an installation may take in all. It is not bound to the limit of a call: cut off each time, it would begin
 /// anew for ever.
 const INSTALL: Duration = Duration::from_secs(900);
-
-/// The program of an entry.
-#[derive(Clone, Debug)]
-pub enum Program {
-    /// Where it is.
-    At(PathBuf),
-    /// What it is.
-    Wanted(Box<Wanted>),
-}
-
-/// A provider that is to be found.
-#[derive(Clone, Debug)]
-pub struct Wanted {
-    /// What it is called.
-    pub address: Address,
-    /// Which versions will do.
-    pub version: Constraints,
-    /// Nothing but an artefact with one of these; any, where there are none.
-    pub hashes: Vec<Pin>,
-    /// Where it is from.
-    pub from: From,
-    /// Where it is installed.
-    pub folder: PathBuf,
-}
-
-/// Where providers are from.
-#[derive(Clone, Debug)]
-pub enum From {
-    /// A folder of this machine.
-    Mirror(PathBuf),
-    /// A server, by the address that its services are found below.
-    Registry(Url),
-}
-
-/// A program that was found.
-#[derive(Clone, Debug)]
-pub(crate) struct Found {
-    pub(crate) program: PathBuf,
-    /// The folder it is in and what has to be in there, unless it was named by its path.
-    vouched: Option<(PathBuf, Vouched)>,
-}
-
-#[derive(Clone, Debug)]
-enum Vouched {
-    /// As it was installed.
-    Installed(Sums),
-    /// As the host configuration says.
-    Pinned(Address, Vec<Pin>),
-}
 
 impl Program {
     /// Finds it, and installs it where that has to be done.
@@ -96,31 +45,6 @@ impl Program {
             Program::At(path) => Ok(Found { program: path.clone(), vouched: None }),
             Program::Wanted(wanted) => wanted.find(answers).await,
         }
-    }
-}
-
-impl Found {
-    /// Reads all of it: what was changed since it was installed or pinned is not started. Returns the program, open: that one
-    /// was read, whatever is put in its place until it is run. None where nothing has to be in there.
-    ///
-    /// Errors: `Invalid` for what was changed.
-    pub(crate) async fn check(&self) -> Result<Option<OwnedFd>, Error> {
-        let Some((folder, vouched)) = self.vouched.clone() else { return Ok(None) };
-        let program = self.program.clone();
-        blocking(move || {
-            let file = fs::File::open(&program).map_err(|error| unread(&program, error))?;
-            let now = Sums::of_folder_with(&folder, (&program, &file));
-            let now = now.map_err(|error| unread(&folder, error))?;
-            match vouched {
-                Vouched::Pinned(of, pins) => now.check(&pins, &of).map(|()| Some(file.into())),
-                Vouched::Installed(was) if was.h1 == now.h1 => Ok(Some(file.into())),
-                Vouched::Installed(_) => {
-                    let text = format!("{} was changed after the provider was installed", folder.display());
-                    Err(Error::invalid(text).hint("remove that folder: the provider is installed again"))
-                }
-            }
-        })
-        .await
     }
 }
 
@@ -168,47 +92,4 @@ impl Wanted {
         let sum = sums::sha256(file).map_err(|error| unread(&archive, error))?;
         installed::unpack(self, &version, &archive, &sum, stamp)
     }
-
-    /// Errors: `Invalid` where there is no program in the folder.
-    fn program_in(&self, folder: &Path) -> Result<PathBuf, Error> {
-        let found = mirror::program(folder, &self.address).map_err(|error| unread(folder, error))?;
-        found.ok_or_else(|| {
-            let text = format!("there is no program {}* in {}", self.address.prefix(), folder.display());
-            Error::invalid(text)
-        })
-    }
-
-    fn none(&self, place: &str, is_elsewhere: bool) -> Error {
-        let (os, arch) = address::platform();
-        let (address, version) = (&self.address, &self.version);
-        match is_elsewhere {
-            true => {
-                let text =
-                    format!("{place} has {address} ({version}) for other machines than {os}_{arch} alone");
-                Error::invalid(text).hint("an older or a newer version may be there for this one")
-            }
-            false => Error::invalid(format!("{place} has no provider {address} ({version})"))
-                .hint("correct `source` or `version` of the entry"),
-        }
-    }
-
-    fn failed(&self, why: &str) -> Error {
-        Error::unavailable(format!("install provider {}: {why}", self.address))
-    }
-
-    fn refused(&self, why: &str) -> Error {
-        Error::invalid(format!("install provider {}: {why}", self.address))
-    }
-}
-
-fn unread(path: &Path, error: std::io::Error) -> Error {
-    Error::unavailable(format!("read {}", path.display())).caused_by(error)
-}
-
-/// Reads of hundreds of megabytes are no work for a thread of the runtime.
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Error> + Send + 'static,
-) -> Result<T, Error> {
-    let broken_off = |_| Error::unexpected("find the program of a provider: it was broken off");
-    tokio::task::spawn_blocking(work).await.map_err(broken_off)?
 }

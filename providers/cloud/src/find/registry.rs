@@ -6,7 +6,13 @@
 //! as something else is refused. A provider without keys needs a checksum in the host configuration. Over https, no answer
 //! leads to plain http; plain http is for this machine alone, or for checksums that are configured.
 
-use super::{Found, Wanted, address::platform, blocking, installed, signature, sums::listed};
+use super::{
+    address::platform,
+    found::{Found, blocking},
+    installed, signature,
+    sums::listed,
+    wanted::Wanted,
+};
 use data_encoding::HEXLOWER;
 use reconciled_provider::{Answers, Error};
 use reqwest::{Client, Response, StatusCode};

@@ -5,8 +5,8 @@
 //! was told. *Deliberately not done*: nothing of the cloud is remembered, and no refusal is.
 
 use crate::{
+    catalog::ResourceType,
     cty::{self, Type, Value},
-    plugin::ResourceType,
 };
 use reconciled_provider::Hash;
 use std::{

@@ -1,12 +1,16 @@
 //! Planning and carrying out a change.
 
 use super::{
-    Class, Identity, Known, Plugin, ResourceType, said, said::warnings, says_something, settled, write_value,
+    Class, Known, Plugin,
+    identity::Identity,
+    value::{says_something, settled, write_value},
 };
 use crate::{
+    catalog::ResourceType,
     change,
     cty::Value,
     hidden::Hidden,
+    said::{said, warnings},
     wire::message::{Apply, DynamicValue, IdentityData, Plan},
 };
 use prost::bytes::Bytes;
@@ -86,7 +90,7 @@ impl Plugin {
             proposed: Some(write_value(&proposed, of_type)),
             config: Some(write_value(config, of_type)),
             private: known.private.clone().into(),
-            provider_meta: self.catalog.meta(),
+            provider_meta: self.meta(),
             capabilities: None,
             identity,
         };
@@ -166,7 +170,7 @@ impl Plugin {
             planned: Some(write_value(&planned.state, of_type)),
             config: Some(write_value(config, of_type)),
             private: planned.private.clone().into(),
-            provider_meta: self.catalog.meta(),
+            provider_meta: self.meta(),
             identity,
         };
         let answer = match self.call(self.process.calls.apply(message)).await {

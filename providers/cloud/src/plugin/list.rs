@@ -1,8 +1,10 @@
 //! What there is of a type, for types that a provider can list (protocols 5.10 and 6.10).
 
-use super::{Class, Plugin, ResourceType, said, write_value};
+use super::{Class, Plugin, value::write_value};
 use crate::{
+    catalog::ResourceType,
     cty::{self, Value},
+    said::said,
     wire::{Status, message::List},
 };
 use reconciled_provider::{Cx, Error, ErrorKind};

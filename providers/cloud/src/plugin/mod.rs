@@ -5,33 +5,33 @@
 
 mod answered;
 mod changes;
+mod identities;
 mod identity;
 mod list;
 mod pace;
 mod reads;
-mod said;
+mod value;
 
 pub use changes::{Applied, Planned};
 pub use identity::Identity;
 pub(crate) use list::Listed;
 pub(crate) use pace::{Class, Pace};
-pub use said::said;
-pub(crate) use said::{cut, had_no_answer};
+pub use value::write_value;
 
 use answered::Answered;
+use identity::IdentityType;
 
 use crate::{
-    catalog::Catalog,
+    catalog::{Catalog, ResourceType},
     change,
     cty::{self, Type, Value},
     hidden::Hidden,
-    schema::{Block, Nesting, Schema},
+    said::{cut, said},
     wire::{
         Process, Status,
-        message::{Diagnostic, DynamicValue},
+        message::{Diagnostic, DynamicValue, IdentityData},
     },
 };
-use prost::bytes::Bytes;
 use reconciled_provider::{Cx, Error};
 use std::{
     sync::{
@@ -45,15 +45,6 @@ use tokio::sync::OnceCell;
 /// A call that was given up says that the process is stuck once it had this share of the time that a call may take: ten
 /// seconds of five minutes.
 const PATIENCE: u32 = 30;
-
-/// A type of resources, as a provider knows it.
-#[derive(Clone, Debug)]
-pub struct ResourceType {
-    /// `aws_sqs_queue`.
-    pub name: Arc<str>,
-    /// Its schema.
-    pub schema: Arc<Schema>,
-}
 
 /// What is known of a resource.
 #[derive(Clone)]
@@ -70,6 +61,11 @@ impl Known {
     /// A state without an identity.
     pub fn new(state: Value, private: Vec<u8>) -> Known {
         Known { state, private, identity: None }
+    }
+
+    /// The identity for a message.
+    fn identity_data(&self, of: Option<&IdentityType>) -> Option<IdentityData> {
+        self.identity.as_ref()?.data(of)
     }
 }
 
@@ -229,6 +225,11 @@ impl Plugin {
         }
     }
 
+    /// What is to be said of the module a resource is in: nothing, to providers that ask for it.
+    fn meta(&self) -> Option<DynamicValue> {
+        self.catalog.meta.as_ref().map(|schema| write_value(&Value::Null, &schema.value_type))
+    }
+
     /// Errors: `Unexpected` for what is no value: nothing at all is not null, which says that nothing is there.
     fn read_value(&self, value: Option<DynamicValue>, of: &Type, doing: &str) -> Result<Value, Error> {
         let wrong = |why: &str| Error::unexpected(format!("{doing}: provider `{}` {why}", self.name));
@@ -265,79 +266,5 @@ impl Plugin {
     fn secrets(&self, of: &ResourceType, values: &[&Value], hidden: &Hidden) -> Hidden {
         let of_values = values.iter().flat_map(|value| change::secrets(&of.schema.block, value));
         self.hidden.and(hidden.iter().cloned().chain(of_values))
-    }
-}
-
-/// True where there is a value, be it null.
-fn says_something(value: &DynamicValue) -> bool {
-    !(value.msgpack.is_empty() && value.json.is_empty())
-}
-
-/// A value for a message.
-pub fn write_value(value: &Value, of: &Type) -> DynamicValue {
-    DynamicValue { msgpack: cty::encode(value, of).into(), json: Bytes::new() }
-}
-
-/// A value as it is kept. The old SDK says null for blocks that are not there, where an empty list is meant; and what is
-/// only written would be a secret in clear.
-fn settled(block: &Block, value: Value) -> Value {
-    let Value::Map(mut all) = value else { return value };
-    for (name, attribute) in &block.attributes {
-        let Some(inner) = all.get_mut(name) else { continue };
-        if attribute.write_only {
-            *inner = Value::Null;
-        } else if let Some(nested) = &attribute.nested {
-            let block = Block { attributes: nested.attributes.clone(), ..Block::default() };
-            *inner = held(&block, nested.nesting, std::mem::replace(inner, Value::Null));
-        }
-    }
-    for (name, nested) in &block.blocks {
-        let inner = match all.remove(name).unwrap_or(Value::Null) {
-            Value::Null => nested.empty(),
-            inner => held(&nested.block, nested.nesting, inner),
-        };
-        all.insert(name.clone(), inner);
-    }
-    Value::Map(all)
-}
-
-fn held(block: &Block, nesting: Nesting, value: Value) -> Value {
-    match (value, nesting) {
-        (Value::Seq(each), Nesting::Set) => {
-            Value::set(each.into_iter().map(|one| settled(block, one)).collect())
-        }
-        (Value::Seq(each), _) => Value::Seq(each.into_iter().map(|one| settled(block, one)).collect()),
-        (Value::Map(each), Nesting::Map) => {
-            Value::Map(each.into_iter().map(|(key, one)| (key, settled(block, one))).collect())
-        }
-        (one, _) => settled(block, one),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::schema::fixture::{lettered, value};
-    use serde_json::{Value as Json, json};
-
-    #[test]
-    fn what_is_only_written_is_not_kept() {
-        let schema = lettered();
-        let check = |told: Json, expect: Json| {
-            let kept = |json: &Json| settled(&schema.block, value(json, &schema.value_type));
-            assert!(kept(&told) == kept(&expect), "{told}");
-            assert_eq!(change::check_write_only(&schema.block, &kept(&told)), Ok(()), "{told}");
-        };
-        check(json!({"r": "x", "ow": "y"}), json!({"r": "x"}));
-        for name in ["single", "group", "oc1"] {
-            check(json!({ name: {"r": "a", "ow": "x"} }), json!({ name: {"r": "a"} }));
-        }
-        for name in ["list", "set", "oc2", "oc3"] {
-            check(json!({ name: [{"r": "a"}, {"ow": "x"}] }), json!({ name: [{"r": "a"}, {}] }));
-        }
-        for name in ["map", "oc4"] {
-            check(json!({ name: {"k": {"ow": "x"}} }), json!({ name: {"k": {}} }));
-        }
-        check(json!({"deep": [{"set": [{"ow": "x"}]}]}), json!({"deep": [{"set": [{}]}]}));
     }
 }

@@ -1,16 +1,16 @@
 //! What is asked of a provider and changes nothing.
 
 use super::{
-    Class, Known, Plugin, ResourceType,
+    Class, Known, Plugin,
     answered::{Asked, reads_back},
-    said,
-    said::warnings,
-    says_something, settled, write_value,
+    value::{says_something, settled, write_value},
 };
 use crate::{
+    catalog::ResourceType,
     change,
     cty::Value,
     hidden::Hidden,
+    said::{said, warnings},
     wire::message::{IdentityData, Import, RawState, Read, ReadData, Upgrade},
 };
 use prost::bytes::Bytes;
@@ -129,7 +129,7 @@ impl Plugin {
             type_name: of.name.to_string(),
             current: Some(write_value(&known.state, &of.schema.value_type)),
             private: known.private.clone().into(),
-            provider_meta: self.catalog.meta(),
+            provider_meta: self.meta(),
             capabilities: None,
             identity: known.identity_data(identity_type),
         };
@@ -182,7 +182,7 @@ impl Plugin {
         let message = ReadData {
             type_name: of.name.to_string(),
             config: Some(write_value(config, of_type)),
-            provider_meta: self.catalog.meta(),
+            provider_meta: self.meta(),
             capabilities: None,
         };
         self.turn(cx, Class::Reads).await;

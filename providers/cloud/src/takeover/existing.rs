@@ -3,7 +3,7 @@
 
 use super::{AT_ONCE, Fit, LeftToOthers, Marked, fit, written};
 use crate::{
-    catalog::Catalog,
+    catalog::{Catalog, ResourceType},
     config::Places,
     cty::Value,
     hidden::Hidden,
@@ -11,7 +11,7 @@ use crate::{
     kept::Kept,
     kind,
     mark::Mark,
-    plugin::{Listed, Plugin, ResourceType},
+    plugin::{Listed, Plugin},
     schema::{
         canonical,
         config::{Reader, Source},

@@ -6,10 +6,11 @@
 
 use super::{elsewhere::LeftToOthers, marked::Marked};
 use crate::{
+    catalog::ResourceType,
     change,
     cty::{Value, write_json},
     hidden::Hidden,
-    plugin::{Known, Plugin, ResourceType},
+    plugin::{Known, Plugin},
     schema::{Attribute, Block, NestedBlock},
 };
 use reconciled_provider::Error;

@@ -1,9 +1,9 @@
 //! What a state file calls sensitive: values that no schema knows to be secret, since variables or outputs made them so.
 
 use crate::{
+    catalog::ResourceType,
     cty::{Value, write_json},
     hidden::Hidden,
-    plugin::ResourceType,
     schema::Block,
 };
 use serde_json::Value as Json;

@@ -2,7 +2,7 @@
 //!
 //! *Guarantees*: a manifest is written only where the provider itself plans no change for it, and each thing has one; what
 //! cannot be taken over is told with the reason; no secret is in a manifest. It deliberately writes nothing, neither to the
-//! cloud nor to a folder: states that an id does not lead to are handed to [`Handover`].
+//! cloud nor to a folder: states that an id does not lead to are handed to [`Handover`](crate::Handover).
 
 pub(crate) mod document;
 mod elsewhere;
@@ -13,14 +13,15 @@ mod tfstate;
 
 use crate::{
     Config,
-    catalog::Catalog,
+    catalog::{Catalog, ResourceType},
     change,
     cty::{Value, write_json},
+    handover::BY_STATE,
     hidden::Hidden,
     host::Host,
     kept::Kept,
     kind,
-    plugin::{Known, Plugin, ResourceType},
+    plugin::{Known, Plugin},
     schema::{
         Block,
         canonical::{self, Clear},
@@ -35,13 +36,10 @@ use reconciled_provider::{Cx, Error, Hash, RemoteNames};
 use serde_json::{Map, Value as Json, json};
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fmt, mem,
+    mem,
     sync::Arc,
 };
 use tfstate::{Held, Place};
-
-/// How `reconciled/import` names what is not found by an id: by its address in a state file.
-pub(crate) const BY_STATE: &str = "tfstate:";
 
 /// Why a manifest does not declare what others say all of.
 const SAID: &str = "which resources of their own declare";
@@ -54,14 +52,6 @@ const OLD: &str = "which is deprecated, while other resources name this one";
 
 /// So many resources are looked at at a time.
 const AT_ONCE: usize = 10;
-
-/// Where states wait until their manifests are in force. They hold secrets.
-pub trait Handover: Send + Sync + fmt::Debug {
-    /// Keeps the state of `address`.
-    fn put(&self, address: &str, state: &[u8]) -> Result<(), Error>;
-    /// The state of `address`, if there is one.
-    fn get(&self, address: &str) -> Result<Option<Vec<u8>>, Error>;
-}
 
 /// What was taken over.
 #[derive(Default)]

@@ -4,7 +4,9 @@
 //! no schema and no life cycle of resources.
 
 mod call;
+mod folder;
 mod handshake;
+mod launch;
 pub mod message;
 mod process;
 mod sandbox;
@@ -12,7 +14,8 @@ mod version;
 
 pub use call::{Calls, schema, schemas};
 pub use handshake::{COOKIE_NAME, COOKIE_VALUE, Network, Offer};
-pub use process::{Launch, Process};
+pub use launch::Launch;
+pub use process::Process;
 pub use reconciled_grpc::Status;
 pub use sandbox::serve;
 pub use version::Protocol;

@@ -12,8 +12,9 @@
 //! provider prints is passed on, but for the last line of one that does not start.
 
 use super::{
-    Launch, Protocol, call,
-    process::{Begun, START, reach},
+    Status, call,
+    launch::{Begun, Launch, START, reach},
+    version::Protocol,
 };
 use reconciled_grpc::Channel;
 use reconciled_provider::{Error, ErrorKind};
@@ -92,7 +93,7 @@ pub(super) async fn start(launch: &Launch, at: &Path) -> Result<(Channel, Protoc
     match serde_json::from_str(&answer).map_err(|_| odd())? {
         Answer::Protocol(number) => {
             let protocol = Protocol::of(number).ok_or_else(odd)?;
-            let broken = |status: super::Status| failed("speak to", io::Error::other(status.to_string()));
+            let broken = |status: Status| failed("speak to", io::Error::other(status.to_string()));
             Ok((call::channel(stream).await.map_err(broken)?, protocol))
         }
         Answer::Failed { unsupported, message, hint } => {

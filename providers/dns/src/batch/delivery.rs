@@ -9,7 +9,7 @@
 //! - a plan that cannot work costs few calls: so many refusals, or fewer in a row, end the batch with the last reason;
 //! - a request without an answer ends as `Unknown`, and so does the batch: the next pass observes first.
 
-use super::{Chunk, Item, Unit, about, are_many, ids, is_swap, items, remove};
+use super::unit::{Chunk, Item, Unit, about, are_many, ids, is_swap, items, remove};
 use crate::{http, merge};
 use async_trait::async_trait;
 use futures_util::future::join;
@@ -58,7 +58,7 @@ pub(crate) trait Sender<T: Send + Sync>: Send {
 
     /// Looks again, before any request but the first of an `apply`, whether what `chunk` touches is as it was planned from:
     /// since the request before, somebody may have changed it. Brings what the items take up to date, and returns how those
-    /// end that are as wanted by now, or that somebody changed ([`changed`](super::changed)).
+    /// end that are as wanted by now, or that somebody changed ([`changed`](super::unit::changed)).
     ///
     /// Backends whose requests tell by themselves need not look. Errors: nothing more can be sent.
     async fn look_again(&mut self, _: &mut Chunk<'_, T>) -> Result<Vec<(ActionId, Outcome)>, Error> {

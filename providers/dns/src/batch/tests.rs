@@ -1,10 +1,12 @@
 use super::*;
 use async_trait::async_trait;
 use reconciled_provider::{
-    Clock, Cx, ErrorKind, Origin, Pace, PolicyId, Resource, ResourceId, Scope, Secret, SecretMark, SecretRef,
-    Secrets, Spec, Stop, Version,
+    Action, ActionId, Batch, Clock, Cx, Error, ErrorKind, Hash, Journal, Observed, Op, Origin, Outcome, Pace,
+    PolicyId, Resource, ResourceId, Scope, Secret, SecretMark, SecretRef, Secrets, Spec, Stop, Tracked,
+    Version,
 };
 use std::{
+    collections::VecDeque,
     sync::{Arc, Mutex},
     time::Duration,
 };

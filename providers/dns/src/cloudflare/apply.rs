@@ -14,7 +14,7 @@
 //! The race that is left: a change between a reading and the write after it, one round trip apart.
 
 use super::{
-    Backend,
+    backend::Backend,
     client::{ApiError, Refusal},
     dialect::Extra,
     observe::{self, ZoneRead},

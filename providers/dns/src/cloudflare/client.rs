@@ -3,7 +3,7 @@
 //! Above 1,200 requests in five minutes Cloudflare refuses every call for five minutes (429). The first refusal
 //! stops all calls of the entry until then, so that a refusal is never answered by more calls.
 
-use super::Config;
+use super::config::Config;
 use crate::http::{self, Answer, Client, Failure, printable};
 use reconciled_provider::{Cx, Error, ErrorKind, SecretRef};
 use reqwest::{Method, header};

@@ -4,11 +4,11 @@
 //! Invariant: a proxied record has TTL 1 on both sides. Cloudflare forces it, so anything else would be a
 //! difference that no write takes away.
 
-use super::mark;
+use super::mark::{self, canonical_tags};
 use crate::{
+    dialect::{Settled, refuse_route53},
     kind::RecordSpec,
     name::Name,
-    normalize::{Settled, refuse_route53},
     rdata::{Refusal, Type},
 };
 use reconciled_provider::Span;
@@ -52,18 +52,6 @@ impl Extra {
     pub(crate) fn parse(text: &str) -> Extra {
         serde_json::from_str(text).map(|wrapped: Wrapped| wrapped.cloudflare).unwrap_or_default()
     }
-}
-
-/// Tags as Cloudflare compares them: names in lower case, sorted, once each.
-pub(crate) fn canonical_tags<'a>(tags: impl IntoIterator<Item = &'a String>) -> Vec<String> {
-    let lower = |tag: &String| match tag.split_once(':') {
-        Some((name, value)) => format!("{}:{value}", name.to_lowercase()),
-        None => tag.to_lowercase(),
-    };
-    let mut tags: Vec<String> = tags.into_iter().map(lower).collect();
-    tags.sort();
-    tags.dedup();
-    tags
 }
 
 /// The TTL and the rest of a record as a manifest declares it.
@@ -147,11 +135,5 @@ mod tests {
         assert_eq!(extra.text(), r#"{"cloudflare":{"proxied":true,"comment":"a \"b\""}}"#);
         assert_eq!(Extra::parse(&extra.text()), extra);
         assert_eq!(Extra::parse("{damaged"), Extra::default());
-    }
-
-    #[test]
-    fn tags_are_compared_without_case_of_their_names_and_without_order() {
-        let tags = ["Team:Web".to_string(), "b".into(), "team:Web".into()];
-        assert_eq!(canonical_tags(&tags), ["b", "team:Web"]);
     }
 }

@@ -16,6 +16,18 @@ pub(crate) struct Marked {
     pub(crate) owner: Option<String>,
 }
 
+/// Tags as Cloudflare compares them: names in lower case, sorted, once each.
+pub(crate) fn canonical_tags<'a>(tags: impl IntoIterator<Item = &'a String>) -> Vec<String> {
+    let lower = |tag: &String| match tag.split_once(':') {
+        Some((name, value)) => format!("{}:{value}", name.to_lowercase()),
+        None => tag.to_lowercase(),
+    };
+    let mut tags: Vec<String> = tags.into_iter().map(lower).collect();
+    tags.sort();
+    tags.dedup();
+    tags
+}
+
 /// Takes the mark out of what was seen.
 pub(crate) fn split(comment: &str, tags: &[String]) -> Marked {
     let (mut text, mut owner) = (comment.trim(), None);
@@ -38,7 +50,7 @@ pub(crate) fn split(comment: &str, tags: &[String]) -> Marked {
             _ => kept.push(tag.clone()),
         }
     }
-    Marked { comment: text.to_owned(), tags: super::dialect::canonical_tags(&kept), owner }
+    Marked { comment: text.to_owned(), tags: canonical_tags(&kept), owner }
 }
 
 /// Comment and tags with the mark of `instance`, where there is room: `longest` characters in a comment, and
@@ -105,5 +117,11 @@ mod tests {
             assert_eq!(split(text, &[]).comment, text);
         }
         assert!(validate_instance("two words").is_err() && validate_instance("dns1").is_ok());
+    }
+
+    #[test]
+    fn tags_are_compared_without_case_of_their_names_and_without_order() {
+        let tags = ["Team:Web".to_string(), "b".into(), "team:Web".into()];
+        assert_eq!(canonical_tags(&tags), ["b", "team:Web"]);
     }
 }

@@ -9,6 +9,7 @@
 //! service itself is listed in `docs/dns-cloudflare.md`.
 
 mod apply;
+mod backend;
 mod client;
 mod config;
 mod data;
@@ -20,8 +21,13 @@ mod zones;
 
 pub use config::Config;
 
-use crate::{family, normalize::Served, rdata::Type};
+use crate::{
+    dialect::{CLOUDFLARE, Served},
+    family,
+    rdata::Type,
+};
 use async_trait::async_trait;
+use backend::Backend;
 use client::Api;
 use reconciled_provider::{
     Batch, Cx, Error, Fencing, Found, Journal, Marking, Observation, Provider, ProviderInfo, Scope,
@@ -32,7 +38,7 @@ use zones::Zones;
 
 /// Static facts.
 pub const INFO: ProviderInfo = ProviderInfo {
-    type_name: "cloudflare",
+    type_name: CLOUDFLARE,
     // There is no change token; `apply` compares what it touches itself.
     fencing: Fencing::None,
     // Comments and tags are shown where they are declared.
@@ -44,20 +50,10 @@ pub const INFO: ProviderInfo = ProviderInfo {
 
 /// What it serves.
 pub(crate) const SERVED: Served = Served {
-    by: "cloudflare",
+    by: CLOUDFLARE,
     refused: &[(Type::Dname, "Cloudflare has no DNAME: declare the names one by one")],
     dialect: dialect::settle,
 };
-
-/// One account, as far as its token reaches.
-#[derive(Debug)]
-pub(crate) struct Backend {
-    entry: Arc<str>,
-    instance: Arc<str>,
-    config: Config,
-    api: Api,
-    zones: Zones,
-}
 
 /// Prepares an entry called `entry` that marks what it writes with `instance`. Sends nothing.
 ///

@@ -8,7 +8,8 @@
 //! a third for that one observation. What is hidden is at worst created again, which Cloudflare refuses.
 
 use super::{
-    Backend, data,
+    backend::Backend,
+    data,
     dialect::{AUTO, Extra},
     mark,
     set::{self, Seen},

@@ -1,13 +1,9 @@
 //! A backend as a provider of the contract.
 
-use super::{Backend, bare, gap, inner};
+use super::{backend::Backend, bare, gap, inner};
 use crate::{
-    export, ignore, merge,
-    normalize::{Served, normalize_for},
-    ownership::Marker,
-    record,
-    served::Watch,
-    strings,
+    dialect::Served, export, ignore, merge, normalize::normalize_for, ownership::Marker, record,
+    served::Watch, strings,
 };
 use async_trait::async_trait;
 use bytes::Bytes;

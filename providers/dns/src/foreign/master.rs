@@ -1,11 +1,11 @@
 //! Zone files of BIND and others.
 
-use super::{Collector, Taken};
+use super::taken::{Collector, Taken};
 use crate::{
+    master::{self, Wrong},
     name::Name,
     rdata::{self, Type},
     record,
-    zonefile::{self, Wrong},
 };
 use reconciled_provider::{Problem, SourceFile, Span};
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ pub fn master(zone: &Name, file: &SourceFile) -> Taken {
     let mut out = Collector::new(zone);
     // TTL and values, by name and type.
     let mut sets: BTreeMap<Key, (u32, Vec<String>)> = BTreeMap::new();
-    for found in zonefile::included(zone.as_str(), &file.text, FALLBACK) {
+    for found in master::included(zone.as_str(), &file.text, FALLBACK) {
         let mut leave = |line: usize, message: String| {
             let span = Span { line: u32::try_from(line).unwrap_or(u32::MAX), column: 0 };
             out.left_out.push(Problem::warning(message).at(file, span));

@@ -3,7 +3,7 @@
 //! Dynamic and geo records answer different people differently, which no provider here can; they are left out by name.
 //! Of `octodns:` only Cloudflare's `proxied` has an equal here, and `healthcheck` means nothing without dynamic records.
 
-use super::{Collector, Taken};
+use super::taken::{Collector, Taken};
 use crate::{
     kind::{FieldValue, Words},
     name::Name,

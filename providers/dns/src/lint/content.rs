@@ -1,6 +1,10 @@
 //! Rules about one RRset by itself.
 
-use super::{Found, Set, Zone, names::host};
+use super::{
+    found::Found,
+    names::host,
+    zone::{Set, Zone},
+};
 use crate::name::labels;
 use std::net::{Ipv4Addr, Ipv6Addr};
 

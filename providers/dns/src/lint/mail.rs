@@ -1,6 +1,10 @@
 //! Rules about what receivers of mail read: MX, SPF, DKIM and DMARC.
 
-use super::{Found, Set, Zone, names::host};
+use super::{
+    found::Found,
+    names::host,
+    zone::{Set, Zone},
+};
 use crate::{name::labels, text::unquote};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use std::collections::HashMap;

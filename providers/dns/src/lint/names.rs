@@ -1,6 +1,9 @@
 //! Rules about names: who stands in whose way, and where targets lead.
 
-use super::{Found, Set, Zone};
+use super::{
+    found::Found,
+    zone::{Set, Zone},
+};
 use crate::name::{is_within, labels, parent};
 use std::collections::{HashMap, HashSet};
 

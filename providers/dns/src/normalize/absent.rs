@@ -1,7 +1,7 @@
 //! Zones that are declared, and of which nothing is made here: they are for other hosts, for entries that are not configured
 //! here, or in error. What goes into them goes with them.
 
-use super::declared;
+use super::inherited::declared;
 use crate::{kind::ZONE, name::Name, record};
 use reconciled_provider::{Inputs, Manifest, ManifestKey, Scope};
 

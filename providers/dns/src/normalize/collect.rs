@@ -1,6 +1,6 @@
 //! What one manifest declares in one zone, on its way to resources: who is declared twice, and who is in whose way.
 
-use super::Context;
+use super::context::Context;
 use crate::{
     name::{Name, relative},
     rdata::Type,

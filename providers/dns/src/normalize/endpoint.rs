@@ -7,24 +7,25 @@
 //! over in silence where it would change an answer.
 
 use super::{
-    Context, DEFAULT_TTL, Inherited, Served, absent::AbsentZones, collect::Collected, hidden, inherited,
-    of_output, records, routed,
+    absent::AbsentZones,
+    collect::Collected,
+    context::{Context, of_output},
+    inherited::{Inherited, hidden, inherited},
+    records, routed,
 };
 use crate::{
-    cloudflare,
+    dialect::{CLOUDFLARE, ROUTE53, Served},
     kind::{CloudflareSpec, Data, DnsEndpointSpec, EndpointSpec, Property, RecordSpec, ZONE},
     name::{Name, is_within},
     rdata::Type,
-    record, route53, text,
+    record::{self, DEFAULT_TTL},
+    text,
 };
 use reconciled_provider::{At, Each, Inputs, Manifest, ManifestKey, Normalized, Problem, Scope};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
-
-/// What stands before the properties of ExternalDNS's annotations.
-const PREFIX: &str = "external-dns.alpha.kubernetes.io/";
 
 /// The records of a `DNSEndpoint` in zones of this entry.
 pub(super) fn endpoints(manifest: &Manifest, inputs: &dyn Inputs, served: &Served) -> Normalized {
@@ -182,7 +183,7 @@ fn as_record(
 ) -> Option<At<RecordSpec>> {
     let endpoint = &at.value;
     let set = routed::identifier(endpoint);
-    if let Some(set) = set.filter(|_| !served.may_be(route53::INFO.type_name)) {
+    if let Some(set) = set.filter(|_| !served.may_be(ROUTE53)) {
         let message =
             "an endpoint with a `setIdentifier` is one of several answers, which only Route 53 knows here";
         let hint = "leave it to ExternalDNS, or declare one endpoint without `setIdentifier`";
@@ -192,7 +193,7 @@ fn as_record(
     let mut record = RecordSpec::bare(&absolute(&endpoint.dns_name.value), "", at.span);
     record.name.span = endpoint.dns_name.span;
     record.kind = endpoint.record_type.clone();
-    let is_of_set = |property: &At<Property>| set.is_some() && routed::is_routing(word(&property.value.name));
+    let is_of_set = |property: &At<Property>| set.is_some() && routed::is_routing(property.value.word());
     for property in endpoint.provider_specific.iter().filter(|property| !is_of_set(property)) {
         settle(manifest, property, served, &mut record, problems);
     }
@@ -225,11 +226,6 @@ fn as_record(
     Some(At { span: at.span, unknown: at.unknown.clone(), value: record })
 }
 
-/// The name of a property without what annotations have before it.
-pub(super) fn word(name: &str) -> &str {
-    name.strip_prefix(PREFIX).unwrap_or(name)
-}
-
 /// A target as a manifest of ours writes it: hosts with their last dot, texts without quotes.
 fn written(kind: Option<Type>, target: &str) -> String {
     match kind {
@@ -256,7 +252,7 @@ fn settle(
     problems: &mut Vec<Problem>,
 ) {
     let Property { name, value } = &at.value;
-    let word = word(name);
+    let word = at.value.word();
     let is_true = value.eq_ignore_ascii_case("true");
     if word == "alias" {
         if is_true && record.kind.value.eq_ignore_ascii_case("CNAME") {
@@ -264,7 +260,7 @@ fn settle(
         }
         return;
     }
-    if !served.may_be(cloudflare::INFO.type_name) || !word.starts_with("cloudflare-") {
+    if !served.may_be(CLOUDFLARE) || !word.starts_with("cloudflare-") {
         let message = format!("`{name}` means nothing to the provider of this zone, and is left out");
         let warning = Problem::warning(message).at(&manifest.file, at.span);
         return problems.push(warning.hint("remove it, or keep the zone with a provider that knows it"));

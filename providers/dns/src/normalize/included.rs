@@ -5,16 +5,16 @@
 //! them, so otherwise they are left out without a word. So is what signing software writes, with a warning.
 
 use super::{
-    Context, MAX_TTL,
     collect::{Collected, Declared, Site},
-    records::{at_apex, served, unshareable},
+    context::Context,
+    refused::{at_apex, served, unshareable},
 };
 use crate::{
     kind::RecordSpec,
+    master::{self, Entry},
     name::Name,
     rdata::{self, Type},
-    record,
-    zonefile::{self, Entry},
+    record::{self, MAX_TTL},
 };
 use reconciled_provider::{
     Manifest, Node, PolicyId, Problem, SourceFile, Span, Spec,
@@ -111,7 +111,7 @@ pub(super) fn add(
     };
     let mut signed: BTreeMap<Box<str>, usize> = BTreeMap::new();
     let mut sets = Sets::default();
-    for found in zonefile::included(cx.zone.as_str(), &file.text, cx.ttl) {
+    for found in master::included(cx.zone.as_str(), &file.text, cx.ttl) {
         match found {
             Err(error) => {
                 let line = u32::try_from(error.line).unwrap_or(u32::MAX);

@@ -4,7 +4,10 @@
 //! says so instead of going without. While a longer one may be declared where nothing can be read, or in a manifest in error, the
 //! PTR is made nowhere and stays where it is.
 
-use super::{Context, hidden, inherited, refusal};
+use super::{
+    context::{Context, refusal},
+    inherited::{hidden, inherited},
+};
 use crate::{
     ignore::Ignored,
     kind::{Data, RecordSpec},

@@ -42,7 +42,7 @@ pub(super) fn into_set(
         health_check: None,
     };
     for property in at.value.provider_specific.iter() {
-        let (name, value) = (super::endpoint::word(&property.value.name), &property.value.value);
+        let (name, value) = (property.value.word(), &property.value.value);
         let Some(word) = name.strip_prefix(AWS) else { continue };
         if !choose(&mut set, word, value) {
             let message = format!("`{name}` with `{value}` is not supported, and is left out");

@@ -8,17 +8,18 @@
 //! plan showed, no policy, suspension or guard could keep.
 
 use super::{
-    BESIDE, OWNER, label,
+    label,
     marks::{Mark, Marks},
     naming::Naming,
     seal::SealKey,
 };
 use crate::{
     merge,
-    normalize::DEFAULT_TTL,
-    record::{self, RrSet},
+    record::{self, DEFAULT_TTL, RrSet},
 };
-use reconciled_provider::{Action, ActionId, Batch, Error, Op, PolicyId, Resource, ResourceId, Scope, Spec};
+use reconciled_provider::{
+    Action, ActionId, Batch, Error, OWNER_FIELD, Op, Origin, PolicyId, Resource, ResourceId, Scope, Spec,
+};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -26,6 +27,9 @@ use std::{
 
 /// First of the ids of actions on marks; the engine counts from 1 and never sees them.
 const FIRST: u64 = 1 << 63;
+
+/// Where actions on TXT RRsets that hold marks say they come from.
+const BESIDE: Origin = Origin { manifest: u32::MAX, line: u32::MAX };
 
 /// How we write marks.
 pub(crate) struct Writer<'a> {
@@ -81,7 +85,12 @@ struct Edit {
 /// True when a person agreed that this action takes the record over from another owner.
 pub(crate) fn takes_over(op: &Op) -> bool {
     let (Op::Update { delta, .. } | Op::Replace { delta, .. }) = op else { return false };
-    delta.fields.iter().any(|field| &*field.path == OWNER)
+    delta.fields.iter().any(|field| &*field.path == OWNER_FIELD)
+}
+
+/// True for a RRset that is written because a mark in it comes or goes: what else is in it stays whose it is.
+pub(super) fn is_beside(resource: &Resource) -> bool {
+    resource.origin == BESIDE
 }
 
 /// Adds to `batch` what happens to marks.

@@ -4,15 +4,15 @@
 //! the two do not fit, the zone is read again.
 
 use super::{
-    Ownership,
     beside::{self, Writer, beside, takes_over},
     journal::Joined,
     label,
     marks::{Marks, OCTODNS, Reader, has_marks, octodns_place},
     naming::Naming,
+    options::Ownership,
     seal::SealKey,
 };
-use crate::{family::Backend, record};
+use crate::{family::backend::Backend, record};
 use reconciled_provider::{
     Batch, Cx, Deltas, Error, Focus, Journal, Observation, Observed, Outcome, Owner, ResourceId, Scope,
     Version, Want,

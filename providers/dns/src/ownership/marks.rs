@@ -367,6 +367,18 @@ pub(crate) fn octodns_place(name: &str, kind: &str) -> String {
     format!("_owner.{}.{name}", kind.to_ascii_lowercase())
 }
 
+/// Says of `resources`, which are a zone in a file and sorted by id, whose the marks among them say that they are, and leaves out what
+/// is nothing but marks: a manifest that declared them would keep what a takeover removes. How they are named and sealed nobody said.
+/// Returns how many it leaves out of which no record tells, since theirs is not there.
+pub(crate) fn without_marks(resources: &mut Vec<Observed>) -> usize {
+    // No instance is called so: none of them is ours.
+    let reader = Reader { instance: "\0", own: None, foreign: None, keys: Vec::new() };
+    let marks = reader.read(resources);
+    marks.assign(resources);
+    resources.retain(|observed| !marks.are_all_of(&observed.id));
+    marks.count_of_nothing()
+}
+
 #[cfg(test)]
 #[path = "marks_tests.rs"]
 mod tests;

@@ -8,7 +8,7 @@
 //!   name with a deletion, everything at that name is held back.
 
 use super::{
-    Backend,
+    backend::Backend,
     body::{Encoder, Item},
     client::{Failure, zone_path},
     culprit::{Culprit, culprit},

@@ -1,7 +1,7 @@
 //! Request bodies: actions → JSON, written straight from borrowed data into bytes.
 
 use super::{
-    Backend,
+    backend::Backend,
     zone::{ACCOUNT, without_marks},
 };
 use crate::{

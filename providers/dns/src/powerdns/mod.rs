@@ -8,6 +8,7 @@
 //! API: <https://doc.powerdns.com/authoritative/http-api/>
 
 mod apply;
+mod backend;
 mod body;
 mod client;
 mod config;
@@ -17,8 +18,9 @@ mod zone;
 
 pub use config::Config;
 
-use crate::{family, normalize::Served};
+use crate::{dialect::Served, family};
 use async_trait::async_trait;
+use backend::Backend;
 use client::Client;
 use reconciled_provider::{
     Batch, Cx, Error, Found, Journal, Marking, Observation, Provider, ProviderInfo, Scope, SecretRef,
@@ -26,58 +28,13 @@ use reconciled_provider::{
 };
 use std::{
     collections::BTreeMap,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Arc, atomic::AtomicUsize},
 };
 use tokio::sync::Mutex;
 
 /// Static facts.
 pub const INFO: ProviderInfo =
     ProviderInfo { type_name: "powerdns", marking: Marking::Native, ..family::INFO };
-
-/// One server.
-#[derive(Debug)]
-pub(crate) struct Backend {
-    entry: Arc<str>,
-    instance: Arc<str>,
-    config: Config,
-    client: Client,
-    /// Largest body that is sent: less where no answer came, until one is taken again.
-    limit: AtomicUsize,
-    /// Largest body that the server is not known to refuse.
-    most: AtomicUsize,
-    /// Smallest body that got no answer; 0 for none.
-    lost: AtomicUsize,
-    /// Held by the batch that is being carried out. A server whose database takes one writer at a time, as SQLite does,
-    /// answers 500 to the second of two.
-    turn: Mutex<()>,
-}
-
-impl Backend {
-    /// Largest body to send.
-    fn limit(&self) -> usize {
-        self.limit.load(Ordering::Relaxed)
-    }
-    /// Remembers that a body of `size` was too large, or may have been.
-    fn learn_limit(&self, size: usize, is_certain: bool) {
-        // A body as large as one that got no answer before gets none for its size.
-        let before = self.lost.load(Ordering::Relaxed);
-        if is_certain || size <= before.saturating_mul(2) {
-            self.most.fetch_min(size / 2, Ordering::Relaxed);
-        }
-        self.lost.store(if before == 0 { size } else { before.min(size) }, Ordering::Relaxed);
-        self.limit.fetch_min(size / 2, Ordering::Relaxed);
-    }
-    /// Remembers that a body of `size` was taken: where one that large got no answer, that had another reason.
-    fn took(&self, size: usize) {
-        let (most, limit) = (self.most.load(Ordering::Relaxed), self.limit());
-        if limit < most && size > limit / 2 {
-            self.limit.store(most.min(limit * 2), Ordering::Relaxed);
-        }
-    }
-}
 
 /// Prepares an entry called `entry` that marks what it writes with `instance`. Sends nothing.
 ///

@@ -9,7 +9,7 @@
 //! zone, so one that is made here begins at another serial than others do (`serial_before` of `zone`).
 
 use super::{
-    Backend,
+    backend::Backend,
     client::{Failure, zone_path},
     zone::{ZoneRead, parse_zone, token},
 };

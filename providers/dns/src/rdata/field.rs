@@ -3,7 +3,7 @@
 //! One description of a type gives its canonical text, its octets and its structured form; [`super::loc`] and
 //! [`super::svcb`] are what no row of fields describes.
 
-use super::{Refusal, Type, svcb};
+use super::{refusal::Refusal, rrtype::Type, svcb};
 use crate::text;
 use base64::{Engine, engine::general_purpose::STANDARD};
 use data_encoding::HEXLOWER;
@@ -74,6 +74,14 @@ pub(crate) fn fields(kind: Type) -> Option<&'static [(&'static str, Field)]> {
         Type::Uri => &[("priority", U16), ("weight", U16), ("target", LongText)],
         Type::A | Type::Aaaa | Type::Loc | Type::Txt => return None,
     })
+}
+
+impl Type {
+    /// Indexes of the fields that are hosts.
+    pub(crate) fn host_fields(self) -> impl Iterator<Item = usize> {
+        let fields = fields(self).unwrap_or_default().iter().enumerate();
+        fields.filter(|(_, (_, field))| *field == Field::Host).map(|(index, _)| index)
+    }
 }
 
 /// Canonical text of presentation text that is a row of `fields`; `host` makes names canonical.

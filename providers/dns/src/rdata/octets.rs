@@ -4,9 +4,10 @@
 //! §5): a zone with something odd in it can be read, and what is odd is kept as it is.
 
 use super::{
-    Type,
     field::{self, Field},
-    loc, svcb,
+    loc,
+    rrtype::{TYPES, Type},
+    svcb,
 };
 use crate::{
     name,
@@ -90,7 +91,7 @@ pub fn number(word: &str) -> Option<u16> {
 
 /// The word for a type number.
 pub fn word(number: u16) -> std::borrow::Cow<'static, str> {
-    let known = super::TYPES.iter().find(|(_, kind)| kind.number() == Some(number)).map(|(word, _)| *word);
+    let known = TYPES.iter().find(|(_, kind)| kind.number() == Some(number)).map(|(word, _)| *word);
     let word = known.or_else(|| OTHERS.iter().find(|(known, _)| *known == number).map(|(_, word)| *word));
     word.map_or_else(|| format!("TYPE{number}").into(), Into::into)
 }
@@ -156,7 +157,7 @@ fn string(octets: &[u8], out: &mut Vec<u8>) -> Option<()> {
 pub fn decode(number: u16, message: &[u8], start: usize, end: usize) -> String {
     let mut out = String::new();
     let data = message.get(start..end).unwrap_or_default();
-    let kind = super::TYPES.iter().map(|(_, kind)| *kind).find(|kind| kind.number() == Some(number));
+    let kind = TYPES.iter().map(|(_, kind)| *kind).find(|kind| kind.number() == Some(number));
     if kind.and_then(|kind| decode_known(kind, message, start, data, &mut out)).is_some() {
         return out;
     }

@@ -3,7 +3,7 @@
 //! Fields are called as their standards call them (RFC 7208, RFC 7489, RFC 6376). What is rendered is a text as any other:
 //! comparison, export and lint know nothing of how it was written. Nothing is looked up, so SPF is not flattened.
 
-use super::Refusal;
+use super::refusal::Refusal;
 use crate::kind::Words;
 use base64::{Engine, engine::general_purpose::STANDARD};
 use reconciled_provider::problem::did_you_mean;

@@ -4,7 +4,7 @@
 //! difference. Values of keys that are known have no quotes, others have some: every server takes that, and
 //! PowerDNS takes nothing else.
 
-use super::Refusal;
+use super::refusal::Refusal;
 use crate::text::quote_one_for_wire;
 use base64::{Engine, engine::general_purpose::STANDARD};
 use std::{

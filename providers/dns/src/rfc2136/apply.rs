@@ -31,10 +31,11 @@
 //! so that to make it is no repair of what others did, which a manifest may forbid.
 
 use super::{
-    Backend,
-    client::{Connection, FORMERR, Failure, NOTZONE, NXRRSET, REFUSED, Soa, YXDOMAIN, YXRRSET},
+    backend::{Backend, Written},
+    client::{Connection, FORMERR, Failure, NOTZONE, NXRRSET, REFUSED, YXDOMAIN, YXRRSET},
     observe::{self, zone_of},
     request::{self, Changes, Set},
+    soa::Soa,
 };
 use crate::{
     batch::{self, Answer, Chunk, Delivery, Item, Sender, Together, Unit, Work, items},
@@ -46,7 +47,7 @@ use async_trait::async_trait;
 use hickory_proto::rr::{Name, Record};
 use reconciled_provider::{
     Action, ActionId, Batch, Clock, Cx, Error, ErrorKind, Hash, Journal, Observed, Op, Outcome, ResourceId,
-    Scope, Version,
+    Scope,
 };
 use std::{
     collections::{HashMap, HashSet, VecDeque},
@@ -56,15 +57,6 @@ use std::{
 /// How often, and how long between two looks, a zone is looked at that is signed after it was written.
 const LOOKS: u32 = 20;
 const BETWEEN: Duration = Duration::from_millis(100);
-
-/// What the server said it wrote, and the SOA after that.
-#[derive(Debug)]
-pub(crate) struct Written {
-    /// Token of the zone after the last message.
-    pub(crate) version: Version,
-    /// The content of each RRset that was written, and that nobody else can have changed before `version`.
-    pub(crate) sets: HashMap<ResourceId, Hash>,
-}
 
 /// Carries out a batch.
 pub(crate) async fn apply(

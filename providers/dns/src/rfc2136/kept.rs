@@ -5,8 +5,8 @@
 //! are kept and no more, those of the zones that were read last. It deliberately keeps nothing beyond the process.
 
 use super::{
-    client::Soa,
     response::{self, Found, Response},
+    soa::Soa,
     transfer::{Form, Part, Sink},
 };
 use crate::{

@@ -5,11 +5,13 @@
 //! A zone is read only when its SOA moved, and then only what changed since it was read last ([`super::kept`]).
 
 use super::{
-    Backend, Keys,
-    client::{Connection, Soa, is_key_refused, key_refused, not_served, soa_of},
+    backend::Backend,
+    client::{Connection, is_key_refused, key_refused, not_served},
+    config::Keys,
     exchange::Udp,
     kept::{Records, Row, Zone},
     request, response,
+    soa::{Soa, soa_of},
     transfer::Form,
     tsig::Verifier,
 };

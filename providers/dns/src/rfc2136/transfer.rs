@@ -4,8 +4,8 @@
 //! the version that was asked about to that SOA without a gap. Pure: it deliberately reads no connection.
 
 use super::{
-    client::{Soa, soa_at},
     response::{self, Found, Response},
+    soa::{Soa, soa_at},
 };
 use reconciled_provider::Error;
 

@@ -10,7 +10,7 @@
 //!   refused by name.
 
 use super::{
-    Backend,
+    backend::Backend,
     client::Refusal,
     insync,
     observe::{self, Key, Set},
@@ -77,7 +77,7 @@ pub(crate) async fn apply(
         _ => return Err(moved()),
     };
     let apex = record::zone_name(&batch.scope);
-    insync::ask(backend, cx, batch).await?;
+    insync::ask(&backend.api, &backend.open, cx, batch).await?;
     let mut work = Work::of(batch, Together::Swaps, |action, name, kind| {
         let set = now.get(&(name.to_owned(), kind.to_owned()));
         changes(action, (name, kind), set, &id, is_of_zone(&apex, name, kind))

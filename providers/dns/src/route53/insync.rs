@@ -3,7 +3,10 @@
 //! A change that the API has taken ends as `Pending`, and is asked for when its resource is due. Which change a resource
 //! waits for is kept in memory: after a restart nobody knows it, and what the zone has counts as done.
 
-use super::{Backend, client::Refusal, xml::Changed};
+use super::{
+    client::{Api, Refusal},
+    xml::Changed,
+};
 use reconciled_provider::{Batch, Cx, Error, Op, Outcome, ResourceId, Scope};
 use reqwest::Method;
 use std::{
@@ -34,18 +37,18 @@ impl Open {
 }
 
 /// Asks for the changes that resources of `batch` wait for, each once, and forgets those that are everywhere.
-pub(super) async fn ask(backend: &Backend, cx: &Cx, batch: &Batch) -> Result<(), Error> {
+pub(super) async fn ask(api: &Api, open: &Open, cx: &Cx, batch: &Batch) -> Result<(), Error> {
     let continued = batch.actions.iter().filter(|action| matches!(action.op, Op::Continue { .. }));
     let keys = continued.map(|action| (batch.scope.clone(), action.op.id().clone()));
     let mut waiting: BTreeMap<String, Vec<(Scope, ResourceId)>> = BTreeMap::new();
     for key in keys {
-        if let Some(change) = backend.open.with(|open| open.get(&key).cloned()) {
+        if let Some(change) = open.with(|open| open.get(&key).cloned()) {
             waiting.entry(change).or_default().push(key);
         }
     }
     for (change, keys) in waiting {
         let doing = format!("ask whether a change of zone {} is everywhere", batch.scope.name);
-        let call = backend.api.call::<Changed>(cx, Method::GET, &change, &[], None, &doing);
+        let call = api.call::<Changed>(cx, Method::GET, &change, &[], None, &doing);
         let is_over = match call.await {
             Ok(changed) => changed.change_info.status == "INSYNC",
             // It is so old that nobody knows it any more.
@@ -53,7 +56,7 @@ pub(super) async fn ask(backend: &Backend, cx: &Cx, batch: &Batch) -> Result<(),
             Err(refusal) => return Err(refusal.into_error()),
         };
         if is_over {
-            backend.open.with(|open| keys.iter().for_each(|key| drop(open.remove(key))));
+            open.with(|open| keys.iter().for_each(|key| drop(open.remove(key))));
         }
     }
     Ok(())

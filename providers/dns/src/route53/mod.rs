@@ -8,33 +8,39 @@
 //! API: <https://docs.aws.amazon.com/Route53/latest/APIReference/>.
 
 mod apply;
+mod backend;
 mod client;
 mod config;
 mod insync;
 mod login;
 mod observe;
-mod routing;
+pub(crate) mod routing;
 mod sign;
 mod xml;
 
 pub use config::{Config, Credentials, Login};
-pub(crate) use routing::declared;
 
-use crate::{family, misses::Misses, normalize::Served, rdata::Type};
+use crate::{
+    dialect::{ROUTE53, Served},
+    family,
+    misses::Misses,
+    rdata::Type,
+};
 use async_trait::async_trait;
+use backend::Backend;
 use client::Api;
 use reconciled_provider::{
     Batch, Cx, Error, Fencing, Found, Journal, Observation, Provider, ProviderInfo, Scope, Version, Want,
 };
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::BTreeMap,
     sync::{Arc, Mutex},
     time::Duration,
 };
 
 /// Static facts.
 pub const INFO: ProviderInfo = ProviderInfo {
-    type_name: "route53",
+    type_name: ROUTE53,
     // Each set fences itself; there is no token of a zone.
     fencing: Fencing::None,
     // Five calls a second are for all zones of an account.
@@ -48,7 +54,7 @@ const UNKNOWN: &str = "Route 53 does not know the type";
 
 /// What it serves.
 pub(crate) const SERVED: Served = Served {
-    by: "route53",
+    by: ROUTE53,
     refused: &[
         (Type::Alias, "write type A or AAAA with `route53: {alias: {target: …}}`"),
         (Type::Dname, UNKNOWN),
@@ -59,24 +65,6 @@ pub(crate) const SERVED: Served = Served {
     ],
     dialect: routing::settle,
 };
-
-/// One account, as far as its key reaches.
-#[derive(Debug)]
-pub(crate) struct Backend {
-    entry: Arc<str>,
-    config: Config,
-    api: Api,
-    /// Which zone of a name is meant.
-    chosen: BTreeMap<String, String>,
-    /// Ids of zones that were seen.
-    zones: Mutex<HashMap<String, String>>,
-    /// Look-ups of zones that were not seen.
-    misses: Misses,
-    /// How many sets they had.
-    sizes: Mutex<HashMap<String, usize>>,
-    /// Changes that have not reached every name server, or of which that is not known.
-    open: insync::Open,
-}
 
 /// Prepares an entry called `entry`. Sends nothing.
 ///

@@ -4,7 +4,7 @@
 //! moves no page.
 
 use super::{
-    Backend,
+    backend::Backend,
     client::{Refusal, Said},
     routing,
     xml::{self, SetBody, SetList, ZoneList, ZonesByName},

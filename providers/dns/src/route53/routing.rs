@@ -7,10 +7,10 @@
 
 use super::xml::{self, Alias, Geo, Record, Records, SetBody};
 use crate::{
+    dialect::{self, Settled},
     http::printable,
     kind::{AliasSpec, Data, RecordSpec, RoutedSpec},
     name::Name,
-    normalize::{self, Settled},
     rdata::{self, Refusal, Type, structured::STRINGS},
     record::{self, RrSet},
 };
@@ -247,8 +247,8 @@ pub(super) fn settle(
     ttl: u32,
     zone: &Name,
 ) -> Result<Settled, (Span, Refusal)> {
-    let Some(spec) = &record.route53 else { return normalize::plain(record, kind, ttl, zone) };
-    normalize::refuse_cloudflare(record)?;
+    let Some(spec) = &record.route53 else { return dialect::plain(record, kind, ttl, zone) };
+    dialect::refuse_cloudflare(record)?;
     let refuse = |span, message: &str, hint: &str| Err((span, Refusal::new(message, hint)));
     if matches!(kind, Type::Ns | Type::Soa) {
         return refuse(spec.span, "NS and SOA have neither aliases nor a routing", "leave `route53` out");

@@ -1,10 +1,10 @@
 //! What is known of the records of one zone at its name servers: chosen to be asked for, and judged by the answers.
 
 use super::{
-    Verify,
     answer::{Asked, SILENT},
     ask::Answer,
     servers::NameServer,
+    verify::Verify,
 };
 use crate::record;
 use reconciled_provider::{Error, Hash, Health, ResourceId, Unwell};

@@ -14,6 +14,9 @@ mod answer;
 mod ask;
 mod known;
 mod servers;
+mod verify;
+
+pub use verify::Verify;
 
 use crate::record;
 use answer::{Asked, serial};
@@ -26,25 +29,9 @@ use reconciled_provider::{
 use servers::NameServer;
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
-    net::SocketAddr,
     sync::{Mutex, PoisonError},
     time::Duration,
 };
-
-/// How an entry wants to know that its records are served.
-#[derive(Clone, Debug, Default)]
-pub struct Verify {
-    /// How long a server may take to serve what was written.
-    pub timeout: Duration,
-    /// The servers to ask, as host and port; empty: those that the zone's NS name.
-    pub servers: Vec<(String, u16)>,
-    /// Who is asked for the NS; empty: the resolvers of the system.
-    pub resolver: Vec<SocketAddr>,
-    /// Wait also until resolvers have forgotten what was served before.
-    pub wait_for_ttl: bool,
-    /// How long all questions to one server may take; none: four seconds. For tests on machines that stall.
-    pub patience: Option<Duration>,
-}
 
 /// How long the servers of a zone are taken to be the same, and how long until they are looked for again in vain.
 const SERVERS_LAST: [Duration; 2] = [Duration::from_secs(600), Duration::from_secs(15)];

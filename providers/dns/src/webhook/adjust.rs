@@ -4,7 +4,7 @@
 //! the second plan empty; what it drops, or turns into another type, is an error of that record.
 
 use super::{
-    Backend,
+    backend::Backend,
     endpoint::{self, Endpoint, Key, Set},
 };
 use crate::{

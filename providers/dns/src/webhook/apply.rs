@@ -8,8 +8,8 @@
 //! work, and end the batch.
 
 use super::{
-    Backend,
     adjust::adjusted,
+    backend::Backend,
     client::Changes,
     endpoint::{Endpoint, Key, Set},
     observe::{self, Read},

@@ -1,6 +1,6 @@
 //! The four calls of the protocol, and what their answers mean.
 
-use super::{Config, endpoint::Endpoint, filter::Filter};
+use super::{config::Config, endpoint::Endpoint, filter::Filter};
 use crate::http::{self, Answer, Client, Failure};
 use reconciled_provider::{Cx, Error, ErrorKind};
 use reqwest::{Method, StatusCode, header};

@@ -10,6 +10,7 @@
 
 mod adjust;
 mod apply;
+mod backend;
 mod client;
 mod config;
 mod declared;
@@ -20,25 +21,24 @@ mod observe;
 pub use config::{Config, TxtForm};
 
 use crate::{
+    dialect::{Served, Settled, plain},
     family, keep,
     kind::{Data, RecordSpec},
     name::Name,
-    normalize::{self, Served, Settled},
     rdata::{Refusal, Type, structured::STRINGS},
     record::{self, RrSet},
     strings,
 };
 use async_trait::async_trait;
+use backend::Backend;
 use client::Remote;
-use declared::Declared;
 use endpoint::ROUTED;
-use observe::Snapshot;
 use reconciled_provider::{
     At, Batch, Cx, Delta, Deltas, Error, Found, Journal, Marking, Normalized, Observation, Observed,
     Provider, ProviderInfo, Resource, Scope, Span, Spec, Version, Want,
 };
 use std::{
-    collections::{BTreeMap, HashSet},
+    collections::BTreeMap,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -56,20 +56,6 @@ pub const INFO: ProviderInfo = ProviderInfo {
     apply_limit: Duration::from_secs(600),
     ..family::INFO
 };
-
-/// One provider.
-#[derive(Debug)]
-pub(crate) struct Backend {
-    entry: Arc<str>,
-    config: Config,
-    remote: Remote,
-    /// Zones of this entry, so that zones within zones can be told apart.
-    heard: Mutex<HashSet<String>>,
-    declared: Mutex<Declared>,
-    snapshot: Mutex<Snapshot>,
-    /// Since when the provider has said that it has nothing at all.
-    empty_since: Mutex<Option<Duration>>,
-}
 
 /// Prepares an entry called `entry`. Sends nothing.
 ///
@@ -120,7 +106,7 @@ fn settle(record: &RecordSpec, kind: Type, ttl: u32, zone: &Name) -> Result<Sett
             "leave the record out at this provider",
         ),
         (_, 0) => refuse("a ttl of 0 means to a webhook provider that there is none", "write at least 1"),
-        _ => normalize::plain(record, kind, ttl, zone),
+        _ => plain(record, kind, ttl, zone),
     }
 }
 

@@ -13,15 +13,17 @@
 //! Caveat: a change of such a record by hand is no part of its zone's version, and is seen at the next full read.
 
 use super::{
-    Backend,
+    backend::{Backend, Snapshot},
     endpoint::{self, Key, Set},
     filter::Filter,
 };
-use crate::{name, normalize::DEFAULT_TTL, record};
+use crate::{
+    name,
+    record::{self, DEFAULT_TTL},
+};
 use bytes::Bytes;
 use reconciled_provider::{
-    Cx, Error, Focus, Found, Hash, Observation, Observed, Resource, ResourceId, Scope, Version, Want,
-    address::glob,
+    Cx, Error, Focus, Found, Hash, Observation, Observed, ResourceId, Scope, Version, Want, address::glob,
 };
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -35,14 +37,6 @@ const FRESH: Duration = Duration::from_secs(5);
 /// How long a list must go on without any record until that is believed.
 const DOUBT: Duration = Duration::from_secs(60);
 
-/// What was read and not yet shared out.
-#[derive(Debug, Default)]
-pub(crate) struct Snapshot {
-    at: Duration,
-    zones: HashMap<String, BTreeMap<Key, Set>>,
-    nothing_for: Option<Duration>,
-}
-
 /// Everything the provider has.
 #[derive(Debug)]
 pub(crate) struct Read {
@@ -51,46 +45,6 @@ pub(crate) struct Read {
     pub(crate) sets: BTreeMap<Key, Set>,
     /// For how long the provider has said that it has nothing at all, where it says so.
     nothing_for: Option<Duration>,
-}
-
-impl Backend {
-    /// Remembers that a zone is one of this entry's.
-    pub(crate) fn hear_of(&self, zone: &str) {
-        let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
-        if !heard.contains(zone) {
-            heard.insert(zone.to_owned());
-        }
-    }
-    /// Remembers whether the provider has anything, and says for how long it has had nothing.
-    fn nothing_for(&self, now: Duration, is_empty: bool) -> Option<Duration> {
-        let mut since = self.empty_since.lock().unwrap_or_else(PoisonError::into_inner);
-        // A clock that was set back begins anew.
-        *since = is_empty.then(|| since.filter(|since| *since <= now).unwrap_or(now));
-        since.map(|since| now.saturating_sub(since))
-    }
-    fn heard(&self) -> HashSet<String> {
-        self.heard.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-    /// Remembers what a manifest declares, and the zones of that.
-    pub(crate) fn hear(&self, resources: &[Resource]) {
-        resources.iter().for_each(|resource| self.hear_of(&resource.scope.name));
-        self.declared.lock().unwrap_or_else(PoisonError::into_inner).hear(resources);
-    }
-    /// True when a manifest declared the record `id`, of this name, in a zone within `zone`.
-    fn is_handed_down(&self, zone: &str, id: &ResourceId, name: &str) -> bool {
-        let declared = self.declared.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut rest = name;
-        loop {
-            let inner = rest.strip_suffix('.').unwrap_or(rest);
-            if inner == zone || rest == "." {
-                return false;
-            }
-            if declared.has(inner, id) {
-                return true;
-            }
-            rest = name::parent(rest);
-        }
-    }
 }
 
 /// Asks for everything.

@@ -5,13 +5,12 @@
 //! address of its host. A file that is refused as it is has no culprit among the changes.
 
 use super::{
-    Backend,
-    apply::{Draft, draft_path, is_creation, store},
+    backend::Backend,
     command,
-    parse::Entry,
+    draft::{Draft, draft_path, is_creation, store},
     write,
 };
-use crate::record;
+use crate::{master::Entry, record};
 use reconciled_provider::{Action, Error, ErrorKind};
 use std::{collections::BTreeMap, fs, path::Path};
 

@@ -6,44 +6,28 @@
 //! another program rewrites at the same instant is protected by the lock only if that program takes it.
 
 mod apply;
+mod backend;
 mod command;
 mod config;
 mod culprit;
+mod draft;
 mod observe;
-mod parse;
 mod write;
 
 pub use config::Config;
-pub(crate) use parse::{Entry, Wrong, included};
 
-use crate::{family, normalize::Served};
+use crate::{anywhere, dialect::Served, family};
 use async_trait::async_trait;
+use backend::Backend;
 use reconciled_provider::{
     Batch, Cx, Error, Found, Journal, Marking, Observation, Observer, Provider, ProviderInfo, Scope, Version,
     Want,
 };
-use std::{
-    collections::{BTreeMap, HashMap},
-    path::PathBuf,
-    sync::Arc,
-};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 /// Static facts.
 pub const INFO: ProviderInfo =
     ProviderInfo { type_name: "zonefile", marking: Marking::Native, lists_scopes: false, ..family::INFO };
-
-/// One directory.
-#[derive(Debug)]
-pub(crate) struct Backend {
-    entry: Arc<str>,
-    instance: Arc<str>,
-    config: Config,
-    /// One batch after the other: all of them are for one directory.
-    writing: tokio::sync::Mutex<Serials>,
-}
-
-/// The last serials of zones that this process wrote or deleted, by zone: one that is made again counts on from there.
-type Serials = HashMap<Box<str>, u32>;
 
 /// Prepares an entry called `entry` that marks what it writes with `instance`. Touches no file.
 ///
@@ -58,7 +42,7 @@ pub fn open(entry: &str, instance: &str, config: Config) -> Result<Arc<dyn Provi
 ///
 /// Errors: as [`open`].
 pub fn sample(entry: &str) -> Result<Arc<dyn Observer>, Error> {
-    Ok(serve(entry, "validate", Config::new("/nonexistent"), &Served::ANYWHERE)?)
+    Ok(serve(entry, "validate", Config::new("/nonexistent"), &anywhere::SERVED)?)
 }
 
 fn serve(

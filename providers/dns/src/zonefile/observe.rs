@@ -1,10 +1,8 @@
 //! Reading zone files. The token of a zone is a hash of its file, so it is sound whoever changes the file.
 
-use super::{
-    Backend,
-    parse::{Entry, parse},
-};
+use super::backend::Backend;
 use crate::{
+    master::{self, Entry},
     rdata::{self, is_signer_type},
     record::{self, Collector},
 };
@@ -104,7 +102,7 @@ pub(crate) fn read(backend: &Backend, zone: &str) -> Result<Option<File>, Error>
 
 /// The records of a file.
 pub(crate) fn entries(backend: &Backend, zone: &str, file: &File) -> Result<Vec<Entry>, Error> {
-    parse(&format!("{zone}."), &file.text).map_err(|error| {
+    master::parse(&format!("{zone}."), &file.text).map_err(|error| {
         let path = path(backend, zone);
         Error::invalid(format!("{}:{}: {}", path.display(), error.line, error.what))
             .hint("mend the file by hand; nothing is read from or written to it before")

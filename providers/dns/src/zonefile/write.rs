@@ -1,7 +1,7 @@
 //! Writing master files: one record a line, sorted, the same text for the same records.
 
-use super::parse::{Entry, MARK};
 use crate::{
+    master::{Entry, MARK},
     name::{escape_for_master as escape, labels, relative},
     rdata, record, serial,
 };
@@ -77,8 +77,8 @@ pub(crate) fn serial_before(now: Duration) -> u32 {
 mod tests {
     use super::*;
     use crate::{
+        master::parse,
         rdata::{Type, tests::canonical_values},
-        zonefile::parse::parse,
     };
     use proptest::prelude::*;
 

@@ -1,19 +1,16 @@
 //! Writing the file of a balancer, and having it read.
 
 use super::{
-    kind::Balancer,
+    kind::{Balancer, Front, drain_millis},
     memory::{Memory, mark},
-    normalize::{Front, drain_millis, path_of},
+    normalize::path_of,
     observe::marked_in,
     render::{drained, named, with_marked},
 };
 use crate::{
     deployment::{millis, parts},
     hands::{Fault, Hands, Job, Make, Manager, Put, Seen, What},
-    systemd::{
-        files,
-        observe::{ACCESS, access, text},
-    },
+    systemd::files::{self, ACCESS, access, text},
 };
 use reconciled_provider::{Action, Cx, Error, Journal, Op, Outcome, Secret, Tracked};
 use std::{

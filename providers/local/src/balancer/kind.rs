@@ -1,4 +1,4 @@
-//! The kind `LoadBalancer`, and a balancer in canonical bytes.
+//! The kind `LoadBalancer`, a balancer in canonical bytes, and what of it is in those of a deployment.
 
 use crate::{compare::by_shown, systemd::Why};
 use reconciled_provider::{At, Delta, Observed, Resource};
@@ -81,6 +81,34 @@ impl Balancer {
         serde_json::from_slice(bytes).ok()
     }
 }
+
+/// Where a deployment is served from, as far as a rolling update has to know.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Front {
+    pub(crate) path: String,
+    pub(crate) reload: String,
+    pub(crate) drain: u32,
+}
+
+impl Front {
+    /// How long an instance that it leaves out gets its answers out, in milliseconds.
+    pub(crate) fn drain_millis(&self) -> u64 {
+        drain_millis(self.drain)
+    }
+}
+
+/// The same of so many seconds. A program that is told to read its file does so a moment later.
+pub(super) fn drain_millis(seconds: u32) -> u64 {
+    u64::from(seconds.max(1)) * 1_000
+}
+
+/// How long an instance that gets no further requests is left, in seconds.
+pub(super) fn drain_seconds(drain: &Option<At<u32>>) -> u32 {
+    drain.as_ref().map_or(5, |at| at.value)
+}
+
+/// Most milliseconds that an instance is left: so long a rolling update or a smaller number of instances may stand still.
+pub(crate) const LONGEST: u64 = 3_600_000;
 
 /// Canonical bytes for people; none where they are of another form.
 pub(crate) fn show(bytes: &[u8]) -> Option<Vec<(Arc<str>, String)>> {

@@ -12,13 +12,15 @@ mod memory;
 mod normalize;
 mod observe;
 mod render;
+mod selector;
 
 pub(crate) use apply::{Drained, apply, drain, release};
 pub use kind::{BALANCER, BalancerSpec, Program};
-pub(crate) use kind::{compare, refused, show};
+pub(crate) use kind::{Front, LONGEST, compare, refused, show};
 pub(crate) use memory::left;
-pub(crate) use normalize::{Front, LONGEST, normalize, of_deployment, path_of};
+pub(crate) use normalize::{normalize, path_of};
 pub(crate) use observe::{members, names, observed};
+pub(crate) use selector::of_deployment;
 
 /// True when a resource of a deployment's scope is a balancer: its id is the path of its file.
 pub(crate) fn is_balancer(id: &str) -> bool {

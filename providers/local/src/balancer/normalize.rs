@@ -1,8 +1,9 @@
-//! Manifests of balancers to resources; which balancers a deployment is behind. Pure.
+//! Manifests of balancers to resources. Pure.
 
 use super::{
-    kind::{BALANCER, Balancer, BalancerSpec, Program},
+    kind::{Balancer, BalancerSpec, LONGEST, Program, drain_seconds},
     render::{Member, RunAs, render},
+    selector::is_selected,
 };
 use crate::{
     Config,
@@ -13,71 +14,12 @@ use crate::{
     path::FilePath,
     systemd,
 };
-use reconciled_provider::{
-    At, Inputs, Manifest, Normalized, Problem, Reference, Resource, ResourceId, Scope, Span,
-};
-use serde::{Deserialize, Serialize};
+use reconciled_provider::{At, Inputs, Manifest, Normalized, Problem, Resource, ResourceId, Scope, Span};
 use std::sync::Arc;
-
-/// Where a deployment is served from, as far as a rolling update has to know.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Front {
-    pub(crate) path: String,
-    pub(crate) reload: String,
-    pub(crate) drain: u32,
-}
-
-impl Front {
-    /// How long an instance that it leaves out gets its answers out, in milliseconds.
-    pub(crate) fn drain_millis(&self) -> u64 {
-        drain_millis(self.drain)
-    }
-}
-
-/// The same of `drainSeconds`. A program that is told to read its file does so a moment later.
-pub(super) fn drain_millis(seconds: u32) -> u64 {
-    u64::from(seconds.max(1)) * 1_000
-}
 
 /// Where the file of a balancer is.
 pub(crate) fn path_of(id: &str) -> Option<FilePath> {
     FilePath::parse(id).ok()
-}
-
-fn is_selected(balancer: &BalancerSpec, deployment: &Manifest) -> bool {
-    let has = |(key, at): (&String, &At<String>)| {
-        deployment.labels.get(&**key).is_some_and(|value| **value == *at.value)
-    };
-    !balancer.selector.is_empty() && balancer.selector.iter().all(has)
-}
-
-/// Most milliseconds that an instance is left: so long a rolling update or a smaller number of instances may stand still.
-pub(crate) const LONGEST: u64 = 3_600_000;
-
-/// How long an instance that gets no further requests is left.
-fn seconds(drain: &Option<At<u32>>) -> u32 {
-    drain.as_ref().map_or(5, |at| at.value)
-}
-
-/// The balancers that a deployment is behind, and what has to be known of them first.
-pub(crate) fn of_deployment(manifest: &Manifest, inputs: &dyn Inputs) -> (Vec<Front>, Vec<Reference>) {
-    let balancers = inputs
-        .siblings(BALANCER)
-        .into_iter()
-        .filter(|other| other.is_for(inputs.entry(), inputs.is_sole()))
-        .filter_map(|other| Some((other, other.spec::<BalancerSpec>().0?)))
-        .filter(|(_, spec)| is_selected(spec, manifest));
-    let (mut fronts, mut waits_for) = (Vec::new(), Vec::new());
-    for (other, spec) in balancers {
-        waits_for.extend(unknown(&other.spec));
-        fronts.push(Front {
-            path: spec.path.value,
-            reload: spec.reload.value,
-            drain: seconds(&spec.drain_seconds),
-        });
-    }
-    fronts.sort_by(|a, b| a.path.cmp(&b.path));
-    (fronts, waits_for)
 }
 
 /// Turns a manifest of a balancer into its resource.
@@ -160,7 +102,7 @@ pub(crate) fn normalize(config: &Config, manifest: &Manifest, inputs: &dyn Input
         ),
         reload: spec.reload.value,
         validate: spec.validate.map(|at| at.value.into()),
-        drain: seconds(&spec.drain_seconds),
+        drain: drain_seconds(&spec.drain_seconds),
         is_unread: false,
         refused: None,
     };

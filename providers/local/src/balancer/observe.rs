@@ -9,7 +9,8 @@ use crate::{
     hands::{Seen, What},
     systemd::{
         Why,
-        observe::{access, closed, text},
+        files::{access, text},
+        unit::closed,
     },
 };
 use reconciled_provider::{Cx, Observed, Resource, ResourceId, Tracked};

@@ -6,31 +6,12 @@
 use super::is_work;
 use crate::{
     hands::{Manager, Run, ended},
-    systemd::Unit,
+    systemd::{HistoryLimits, Unit},
 };
 use bytes::Bytes;
 use reconciled_provider::{Error, Observation, Observed, ResourceId, Sealed, Tracked, Want};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, time::Duration};
-
-/// How many runs are remembered that went well, and that failed: as many as Kubernetes keeps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Limits {
-    pub(crate) successful: u32,
-    pub(crate) failed: u32,
-}
-
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits { successful: 3, failed: 1 }
-    }
-}
-
-impl Limits {
-    pub(crate) fn is_default(&self) -> bool {
-        *self == Limits::default()
-    }
-}
 
 /// What is remembered of a job.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -70,7 +51,7 @@ impl History {
     }
 
     /// The same with a run that is over, and without those that are too many.
-    pub(crate) fn with(mut self, run: &Run, limits: Limits) -> History {
+    pub(crate) fn with(mut self, run: &Run, limits: HistoryLimits) -> History {
         let is_over = run.began > 0 && run.ended >= run.began && !run.invocation.is_empty();
         if is_over && self.runs.iter().all(|past| past.invocation != run.invocation) {
             self.runs.push(Past {
@@ -117,13 +98,13 @@ pub(crate) async fn remember(
     seen: &mut Observation,
 ) -> Result<BTreeMap<ResourceId, History>, Error> {
     let work = want.desired.iter().filter(|desired| is_work(&desired.id.0));
-    let limits: BTreeMap<&ResourceId, Limits> = work
+    let limits: BTreeMap<&ResourceId, HistoryLimits> = work
         .filter_map(|desired| Some((&desired.id, Unit::decode(desired.spec.bytes()?)?.history)))
         .collect();
     let tracked: BTreeMap<&ResourceId, &Tracked> =
         want.tracked.iter().map(|tracked| (&tracked.id, tracked)).collect();
     let jobs = seen.resources.iter_mut().filter_map(|job| Some((*limits.get(&job.id)?, job)));
-    let jobs: Vec<(Limits, &mut Observed)> = jobs.collect();
+    let jobs: Vec<(HistoryLimits, &mut Observed)> = jobs.collect();
     let mut all = BTreeMap::new();
     if jobs.is_empty() {
         return Ok(all);
@@ -166,7 +147,7 @@ mod tests {
 
     #[test]
     fn of_each_kind_the_newest_are_kept_and_a_run_is_put_down_once() {
-        let limits = Limits { successful: 2, failed: 1 };
+        let limits = HistoryLimits { successful: 2, failed: 1 };
         let mut history = History::default();
         for (number, result) in
             [(1, "success"), (2, "exit-code"), (3, "success"), (3, "success"), (4, "timeout"), (5, "success")]
@@ -182,13 +163,13 @@ mod tests {
             history.lines(Duration::from_secs(310))[1],
             "timeout, status 1, 1 min ago, took 1.5s, 00000000000000000000000000000004"
         );
-        let none = history.with(&run(7, "success"), Limits { successful: 0, failed: 0 });
+        let none = history.with(&run(7, "success"), HistoryLimits { successful: 0, failed: 0 });
         assert_eq!(none, History::default());
     }
 
     #[test]
     fn what_is_remembered_survives_its_bytes() {
-        let history = History::default().with(&run(1, "success"), Limits::default());
+        let history = History::default().with(&run(1, "success"), HistoryLimits::default());
         let mut tracked = Tracked::new("a.service".into(), Default::default());
         tracked.outputs = history.seal();
         assert_eq!(History::open(Some(&tracked)), history);

@@ -7,7 +7,7 @@ mod kind;
 mod normalize;
 mod schedule;
 
-pub(crate) use history::{History, Limits, remember};
+pub(crate) use history::{History, remember};
 pub use kind::{CRON_JOB, Concurrency, CronJobSpec, MissedRuns};
 pub(crate) use normalize::normalize;
 

@@ -1,7 +1,7 @@
 //! Manifests of cron jobs to units. Pure.
 
 use super::{
-    CRON, Limits,
+    CRON,
     kind::{CRON_JOB, Concurrency, CronJobSpec, MissedRuns},
     schedule::calendar,
 };
@@ -9,7 +9,7 @@ use crate::{
     Config,
     deployment::{self, DEPLOYMENT},
     normalize::{known_or_waiting, unknown},
-    systemd::{self, OnChange, RunState, Unit},
+    systemd::{self, HistoryLimits, OnChange, RunState, Unit},
 };
 use chrono_tz::{TZ_VARIANTS, Tz};
 use reconciled_provider::{
@@ -94,9 +94,9 @@ fn units(
     let zone = zone(spec, refuse);
     let mut service = service(name, spec, refuse);
     let is_beside = spec.concurrency_policy == Concurrency::Allow;
-    let history = Limits {
-        successful: number(&spec.successful_jobs_history_limit, Limits::default().successful),
-        failed: number(&spec.failed_jobs_history_limit, Limits::default().failed),
+    let history = HistoryLimits {
+        successful: number(&spec.successful_jobs_history_limit, HistoryLimits::default().successful),
+        failed: number(&spec.failed_jobs_history_limit, HistoryLimits::default().failed),
     };
     if is_beside {
         // Each run is a unit of its own, which nobody would ever take away.

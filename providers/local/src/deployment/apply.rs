@@ -1,13 +1,13 @@
 //! Carrying out a batch: templates, instances, balancers, and what goes.
 
 use super::{
-    instance::{self, Served, is_about_one},
+    instance::{self, is_about_one},
     jobs::Jobs,
-    leaving::staying,
+    leaving::{Served, staying},
     look::{group, numbers},
-    memory::Memory,
+    memory::{Memory, millis},
     parts,
-    turn::{Reloads, Turn, millis},
+    turn::{Reloads, Turn},
 };
 use crate::{
     apply::begin,

@@ -4,9 +4,7 @@ use super::{
     instance,
     jobs::Jobs,
     kind::{Declared, Instance},
-    leaving::Others,
     look::{Group, Looked, group},
-    observe::not_started,
     parts,
 };
 use crate::{
@@ -14,8 +12,7 @@ use crate::{
     systemd::{RunState, files, observe::is_enabled},
 };
 use futures_util::future::join_all;
-use reconciled_provider::{Action, Error, Health, Journal, Observed, Op, Outcome, Resource, Sealed, Tracked};
-use serde::{Deserialize, Serialize};
+use reconciled_provider::{Action, Error, Health, Journal, Observed, Op, Outcome, Resource, Tracked};
 use std::{collections::BTreeMap, time::Duration};
 
 fn declared(resource: Option<&Resource>) -> Option<Instance> {
@@ -56,33 +53,6 @@ pub(super) fn observed(
     Some(Observed::new(id.into(), Declared::Instance(seen).encode()))
 }
 
-/// What an instance that is declared no longer does for others, as a look hands it on: what balancers of ours say of it, and whom it
-/// makes room for.
-#[derive(Debug, Default, Serialize, Deserialize)]
-pub(super) struct Served {
-    /// Until when it gets its answers out, in milliseconds since the epoch.
-    pub(super) until: Option<u64>,
-    /// The files that name it, by their ids.
-    pub(super) named: Vec<String>,
-    /// Those that are declared; none where its deployment is not.
-    #[serde(default)]
-    pub(super) others: Option<Others>,
-    /// Its deployment is declared, and nobody knows yet what that asks for: none comes in its place before.
-    #[serde(default)]
-    pub(super) is_waiting: bool,
-}
-
-impl Served {
-    pub(super) fn seal(&self) -> Sealed {
-        Sealed(serde_json::to_vec(self).unwrap_or_default().into())
-    }
-    /// The same, as it was handed on.
-    pub(super) fn of(action: &Action) -> Served {
-        let Op::Delete { observed, .. } = &action.op else { return Served::default() };
-        serde_json::from_slice(&observed.private.0).unwrap_or_default()
-    }
-}
-
 /// How an instance fares, going by its unit and by what must answer of it.
 pub(super) async fn fares(hands: &dyn Hands, number: u32, checks: &[Check], group: &Group) -> Health {
     let state = group.state(number).cloned().unwrap_or_default();
@@ -103,6 +73,14 @@ pub(super) async fn fares(hands: &dyn Hands, number: u32, checks: &[Check], grou
         Some(wrong) => Health::Degraded { why: wrong.error().chain() },
         None => Health::Healthy,
     }
+}
+
+/// An instance has nothing to be started from, since its template came to `error`.
+pub(super) fn not_started(unit: &str, error: &Error) -> Error {
+    let text = format!("{unit} is not started, for want of its template: {}", error.chain());
+    let mut not_started = Error::new(error.kind, text);
+    not_started.hint = error.hint.clone();
+    not_started
 }
 
 /// How long a unit that is not there yet is waited for.

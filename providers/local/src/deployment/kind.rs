@@ -135,6 +135,27 @@ pub(crate) struct Deployment {
     pub(crate) closed: Option<Why>,
 }
 
+/// What stands of a deployment that nobody declares any longer.
+pub(super) fn undeclared(content: String) -> Deployment {
+    Deployment {
+        content,
+        replicas: 0,
+        first: 1,
+        max_unavailable: 0,
+        max_surge: 0,
+        canary: None,
+        min_ready: 0,
+        deadline: 0,
+        history: 0,
+        checks: Vec::new(),
+        fronts: Vec::new(),
+        beside: BTreeMap::new(),
+        stale: Vec::new(),
+        refused: None,
+        closed: None,
+    }
+}
+
 /// How many instances try a new revision, and for how many seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Canary {
@@ -279,7 +300,7 @@ pub(crate) fn compare(desired: &Resource, observed: &Observed) -> Option<Delta> 
 
 #[cfg(test)]
 mod tests {
-    use super::{super::observe::undeclared, *};
+    use super::*;
 
     #[test]
     fn what_nobody_declares_any_longer_is_shown_without_numbers_that_nobody_wrote() {

@@ -3,17 +3,17 @@
 
 use super::{
     instance,
-    instance::Served,
     kind::Deployment,
-    look::{Group, Standing, group},
+    look::{Group, group},
     memory::Memory,
     parts,
+    rollout::Standing,
 };
 use crate::{
     hands::{Check, Hands, Manager, Run},
     systemd::definition,
 };
-use reconciled_provider::{Action, Cx, Error};
+use reconciled_provider::{Action, Cx, Error, Op, Sealed};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -46,6 +46,33 @@ impl Others {
             checks: memory.checks(declared).to_vec(),
             own: group.checks(number, &means, memory, declared).to_vec(),
         }
+    }
+}
+
+/// What an instance that is declared no longer does for others, as a look hands it on: what balancers of ours say of it, and whom it
+/// makes room for.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(super) struct Served {
+    /// Until when it gets its answers out, in milliseconds since the epoch.
+    pub(super) until: Option<u64>,
+    /// The files that name it, by their ids.
+    pub(super) named: Vec<String>,
+    /// Those that are declared; none where its deployment is not.
+    #[serde(default)]
+    pub(super) others: Option<Others>,
+    /// Its deployment is declared, and nobody knows yet what that asks for: none comes in its place before.
+    #[serde(default)]
+    pub(super) is_waiting: bool,
+}
+
+impl Served {
+    pub(super) fn seal(&self) -> Sealed {
+        Sealed(serde_json::to_vec(self).unwrap_or_default().into())
+    }
+    /// The same, as it was handed on.
+    pub(super) fn of(action: &Action) -> Served {
+        let Op::Delete { observed, .. } = &action.op else { return Served::default() };
+        serde_json::from_slice(&observed.private.0).unwrap_or_default()
     }
 }
 

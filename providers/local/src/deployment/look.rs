@@ -5,14 +5,16 @@ use super::{
     jobs::Jobs,
     kind::Deployment,
     memory::{Known, Memory},
+    rollout::Standing,
     template,
 };
 use crate::{
     hands::{Asked, Check, Fault, Hands, Job, Manager, Seen, Start, UnitState, Unwell},
     systemd::{
         Places, Why, definition,
+        files::{no_drop_in, no_file, text},
         health::after,
-        observe::{drop_ins, is_idle, no_drop_in, no_file, starts, text},
+        look::{drop_ins, is_idle, starts},
     },
 };
 use futures_util::future::join_all;
@@ -36,29 +38,6 @@ pub(crate) struct Looked {
     pub(crate) state: UnitState,
     /// What came of its last start, where it does not run and has conditions.
     pub(crate) start: Start,
-}
-
-/// How an instance stands; where it is not available, with the reason.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Standing {
-    /// Its unit is active, and each of its checks answers.
-    Available,
-    /// Its unit does not run.
-    Down(String),
-    /// Its unit is coming up, or runs and a check of it says no.
-    Unwell(String),
-    /// Its unit is active, and a check of it could not be asked, which says nothing of it.
-    NotAsked(String),
-}
-
-impl Standing {
-    /// Why it is not known to be available.
-    pub(crate) fn why(&self) -> Option<&str> {
-        match self {
-            Standing::Available => None,
-            Standing::Down(why) | Standing::Unwell(why) | Standing::NotAsked(why) => Some(why),
-        }
-    }
 }
 
 /// Instances that may be there: those declared, those that may come besides, and those that are remembered.

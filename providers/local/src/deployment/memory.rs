@@ -1,14 +1,22 @@
 //! What the inventory remembers of a deployment, between the steps of a rolling update as well.
 
-use super::{kind::Deployment, look::Standing, rollout::Stands};
+use super::{
+    kind::Deployment,
+    rollout::{Standing, Stands},
+};
 use crate::{balancer::Front, hands::Check};
 use bytes::Bytes;
-use reconciled_provider::{Sealed, Tracked};
+use reconciled_provider::{Cx, Sealed, Tracked};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet},
     ops::Range,
 };
+
+/// Now, in milliseconds since the epoch, as all times are that are remembered here.
+pub(crate) fn millis(cx: &Cx) -> u64 {
+    u64::try_from(cx.clock.now().as_millis()).unwrap_or(u64::MAX)
+}
 
 /// What is remembered.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -24,9 +24,9 @@ mod turn;
 pub(crate) use apply::apply;
 pub use kind::{CheckSpec, DEPLOYMENT, DeploymentSpec, StrategySpec};
 pub(crate) use kind::{compare, keep, show};
+pub(crate) use memory::millis;
 pub(crate) use normalize::{normalize, numbers_of};
 pub(crate) use observe::{diff, health, observe};
-pub(crate) use turn::millis;
 
 /// The name of the scope that all deployments of a host are in.
 pub const DEPLOYMENTS: &str = "deployments";

@@ -3,9 +3,9 @@
 use super::{
     DEPLOYMENTS,
     coming::{self, coming_up},
-    instance::{self, fares},
-    kind::{Declared, Deployment, compare},
-    leaving::Others,
+    instance::{self, fares, not_started},
+    kind::{Declared, Deployment, compare, undeclared},
+    leaving::{Others, Served},
     look::{Group, group, numbers},
     memory::{Good, Known, Memory, Rollout},
     parts, template,
@@ -16,7 +16,8 @@ use crate::{
     systemd::{
         Places,
         definition::{self, Refuses},
-        observe::{access, reported, watch_beside},
+        files::{access, reported},
+        observe::watch_beside,
         places::path,
         refusals, restarted,
     },
@@ -128,7 +129,7 @@ pub(crate) async fn observe(
                 let until = left.get(&*seen.id.0).copied();
                 let others = comes.as_ref().map(|comes| Others::of(*number, comes, memory, &group));
                 let is_waiting = comes.is_none() && asked.is_declared();
-                seen.private = instance::Served { until, named, others, is_waiting }.seal();
+                seen.private = Served { until, named, others, is_waiting }.seal();
             }
             resources.extend(seen);
         }
@@ -264,27 +265,6 @@ pub(super) fn observed(
     observed.outputs = outputs(&declared, &memory, group);
     observed.private = memory.seal();
     Some(observed)
-}
-
-/// What stands of a deployment that nobody declares any longer.
-pub(super) fn undeclared(content: String) -> Deployment {
-    Deployment {
-        content,
-        replicas: 0,
-        first: 1,
-        max_unavailable: 0,
-        max_surge: 0,
-        canary: None,
-        min_ready: 0,
-        deadline: 0,
-        history: 0,
-        checks: Vec::new(),
-        fronts: Vec::new(),
-        beside: BTreeMap::new(),
-        stale: Vec::new(),
-        refused: None,
-        closed: None,
-    }
 }
 
 /// What is worth remembering of a deployment that is as declared.
@@ -446,14 +426,6 @@ async fn refused_starts(
         deltas.insert(desired.id.clone(), Err(Error::invalid(text).hint(hint)));
     }
     Ok(deltas)
-}
-
-/// An instance has nothing to be started from, since its template came to `error`.
-pub(super) fn not_started(unit: &str, error: &Error) -> Error {
-    let text = format!("{unit} is not started, for want of its template: {}", error.chain());
-    let mut not_started = Error::new(error.kind, text);
-    not_started.hint = error.hint.clone();
-    not_started
 }
 
 /// The revision that is declared did not do.

@@ -1,4 +1,4 @@
-//! Which instances come next. Pure.
+//! How instances stand, and which of them come next. Pure.
 
 use std::collections::BTreeSet;
 
@@ -11,6 +11,29 @@ pub(crate) struct Member {
     /// It runs, or would be started, as the revision says that is brought in.
     pub(crate) is_current: bool,
     pub(crate) stands: Stands,
+}
+
+/// How an instance stands; where it is not available, with the reason.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Standing {
+    /// Its unit is active, and each of its checks answers.
+    Available,
+    /// Its unit does not run.
+    Down(String),
+    /// Its unit is coming up, or runs and a check of it says no.
+    Unwell(String),
+    /// Its unit is active, and a check of it could not be asked, which says nothing of it.
+    NotAsked(String),
+}
+
+impl Standing {
+    /// Why it is not known to be available.
+    pub(crate) fn why(&self) -> Option<&str> {
+        match self {
+            Standing::Available => None,
+            Standing::Down(why) | Standing::Unwell(why) | Standing::NotAsked(why) => Some(why),
+        }
+    }
 }
 
 /// How an instance stands, as far as that decides who is next.

@@ -1,6 +1,6 @@
 //! Whether something answers: a URL, an address, a command of the host.
 
-use super::command;
+use super::command::{self, Unwell};
 use crate::config::Commands;
 use reconciled_provider::Error;
 use serde::{Deserialize, Serialize};
@@ -37,24 +37,6 @@ pub struct Asked<'a> {
     pub unit: &'a str,
     /// Number of the instance.
     pub instance: u32,
-}
-
-/// Why an instance is not known to be well.
-#[derive(Clone, Debug)]
-pub enum Unwell {
-    /// It was asked, and is not.
-    No(Error),
-    /// It could not be asked, which says nothing of it.
-    NotAsked(Error),
-}
-
-impl Unwell {
-    /// What is wrong.
-    pub fn error(self) -> Error {
-        match self {
-            Unwell::No(error) | Unwell::NotAsked(error) => error,
-        }
-    }
 }
 
 /// Host and port, and the path, of a URL that is asked without TLS.
@@ -95,7 +77,7 @@ pub(crate) async fn run(
         Check::Command(name) => {
             let commands = commands.into_iter().flatten();
             let Some((_, argv)) = commands.clone().find(|(known, _)| ***known == **name) else {
-                let error = super::unknown_command(name, commands.map(|(known, _)| &**known));
+                let error = command::unknown(name, commands.map(|(known, _)| &**known));
                 return Err(Unwell::NotAsked(error));
             };
             let number = asked.instance.to_string();

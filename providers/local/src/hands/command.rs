@@ -1,9 +1,8 @@
 //! What a command of the host configuration says of a file or a unit.
 
-use super::Unwell;
 use crate::path::FilePath;
 use reconciled_command::{Invocation, PATH, excerpt};
-use reconciled_provider::Error;
+use reconciled_provider::{Error, ErrorKind, problem::did_you_mean};
 use std::{
     fs::File,
     path::PathBuf,
@@ -24,6 +23,24 @@ pub(super) struct Command<'a> {
     pub(super) limit: Duration,
     /// Its output may be told: it often repeats a line of the file.
     pub(super) is_public: bool,
+}
+
+/// Why an instance is not known to be well.
+#[derive(Clone, Debug)]
+pub enum Unwell {
+    /// It was asked, and is not.
+    No(Error),
+    /// It could not be asked, which says nothing of it.
+    NotAsked(Error),
+}
+
+impl Unwell {
+    /// What is wrong.
+    pub fn error(self) -> Error {
+        match self {
+            Unwell::No(error) | Unwell::NotAsked(error) => error,
+        }
+    }
 }
 
 /// How a command gets at what it is asked about.
@@ -91,6 +108,21 @@ pub(super) async fn accepts_unit(
             output.status
         ))),
     })
+}
+
+/// True for what [`unknown`] says of `name`, and the helper.
+pub(crate) fn is_unknown(error: &Error, name: &str) -> bool {
+    let of = |whose: &str| error.message == format!("the {whose} has no command `{}`", name.escape_debug());
+    error.kind == ErrorKind::Invalid && (of("helper") || of("host configuration"))
+}
+
+/// No command of the host has this name.
+pub(crate) fn unknown<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Error {
+    let error = Error::invalid(format!("the host configuration has no command `{name}`"));
+    match did_you_mean(name, known) {
+        Some(near) => error.hint(format!("did you mean `{near}`?")),
+        None => error.hint(format!("declare it under `commands`: {name}: [PROGRAM, \"{{file}}\"]")),
+    }
 }
 
 /// Why nothing is known of how a command ended.

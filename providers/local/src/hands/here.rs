@@ -12,7 +12,7 @@ use super::{
 use crate::{Config, path::FilePath, state::Refusal};
 use async_trait::async_trait;
 use futures_core::stream::BoxStream;
-use reconciled_provider::{Error, ErrorKind, Secret, problem::did_you_mean};
+use reconciled_provider::{Error, ErrorKind, Secret};
 use rustix::{
     fd::OwnedFd,
     fs::{AtFlags, Dir, FileType, Stat},
@@ -218,7 +218,7 @@ impl Hands for Here {
         if let Make::File { validate: Some(name), is_public, .. } = &put.make {
             let commands = self.0.commands.iter().flatten();
             let Some((_, argv)) = commands.clone().find(|(known, _)| *known == name) else {
-                return Err(unknown_command(name, commands.map(|(known, _)| &**known)).into());
+                return Err(command::unknown(name, commands.map(|(known, _)| &**known)).into());
             };
             let command = Command { name, argv, limit: self.0.timeout, is_public: *is_public };
             let path = put.path.clone();
@@ -247,21 +247,6 @@ impl Hands for Here {
 
     fn changes(&self) -> BoxStream<'static, Vec<Change>> {
         self.1.changes(&self.0)
-    }
-}
-
-/// True for what [`unknown_command`] says of `name`, and the helper.
-pub(crate) fn is_unknown_command(error: &Error, name: &str) -> bool {
-    let of = |whose: &str| error.message == format!("the {whose} has no command `{}`", name.escape_debug());
-    error.kind == ErrorKind::Invalid && (of("helper") || of("host configuration"))
-}
-
-/// No command of the host has this name.
-pub(crate) fn unknown_command<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Error {
-    let error = Error::invalid(format!("the host configuration has no command `{name}`"));
-    match did_you_mean(name, known) {
-        Some(near) => error.hint(format!("did you mean `{near}`?")),
-        None => error.hint(format!("declare it under `commands`: {name}: [PROGRAM, \"{{file}}\"]")),
     }
 }
 

@@ -26,10 +26,12 @@ pub use afar::Afar;
 pub use analyze::Draft;
 pub(crate) use bus::ended;
 pub use bus::{Bus, Job, Link, Manager, Run, Start, UnitState};
-pub use check::{Asked, Check, Unwell};
+pub use check::{Asked, Check};
 pub(crate) use check::{is_address, url};
+pub use command::Unwell;
+pub(crate) use command::{is_unknown as is_unknown_command, unknown as unknown_command};
 pub use here::Here;
-pub(crate) use here::{is_unknown_command, no_directory, unknown_command};
+pub(crate) use here::no_directory;
 
 use crate::path::FilePath;
 use crate::state::Refusal;
@@ -91,7 +93,7 @@ pub enum What {
         /// Who may do what with it.
         meta: Meta,
         /// What is in it; may be somebody's secret.
-        #[serde(with = "wire::in_clear")]
+        #[serde(with = "in_clear")]
         content: Secret,
     },
     /// A symbolic link.
@@ -168,7 +170,7 @@ pub enum Make {
         /// Who may do what with it.
         access: crate::state::Access,
         /// What is in it.
-        #[serde(with = "wire::in_clear")]
+        #[serde(with = "in_clear")]
         content: Secret,
         /// The command that must accept it.
         validate: Option<Arc<str>>,
@@ -275,4 +277,21 @@ pub trait Hands: Send + Sync + fmt::Debug {
     async fn watch(&self, scope: &'static str, watched: Watched) -> Result<(), Error>;
     /// Changes, from now on; a stream that has ended where nothing can be told. One listener.
     fn changes(&self) -> BoxStream<'static, Vec<Change>>;
+}
+
+/// A secret in base64: between two processes of one host, of which both have to know it.
+mod in_clear {
+    use base64::{Engine, engine::general_purpose::STANDARD};
+    use reconciled_provider::Secret;
+    use serde::{Deserialize, Deserializer, Serializer, de};
+
+    pub(crate) fn serialize<S: Serializer>(secret: &Secret, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&STANDARD.encode(secret.reveal()))
+    }
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Secret, D::Error> {
+        let text = String::deserialize(from)?;
+        // The error would repeat a part of it.
+        let clear = STANDARD.decode(text).map_err(|_| de::Error::custom("content is no base64"))?;
+        Ok(Secret::new(clear))
+    }
 }

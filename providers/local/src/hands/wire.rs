@@ -126,7 +126,7 @@ pub enum Answer {
 /// An error, with its causes as text.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Why {
-    #[serde(with = "kind")]
+    #[serde(with = "crate::state::kind")]
     kind: ErrorKind,
     message: String,
     hint: Option<String>,
@@ -234,39 +234,6 @@ impl<R: AsyncRead + Unpin> Frames<R> {
             Some(frame) => Ok(Some(serde_json::from_slice(&frame)?)),
             None => Ok(None),
         }
-    }
-}
-
-/// A secret in base64: between two processes of one host, of which both have to know it.
-pub(crate) mod in_clear {
-    use base64::{Engine, engine::general_purpose::STANDARD};
-    use reconciled_provider::Secret;
-    use serde::{Deserialize, Deserializer, Serializer, de};
-
-    pub(crate) fn serialize<S: Serializer>(secret: &Secret, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_str(&STANDARD.encode(secret.reveal()))
-    }
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Secret, D::Error> {
-        let text = String::deserialize(from)?;
-        // The error would repeat a part of it.
-        let clear = STANDARD.decode(text).map_err(|_| de::Error::custom("content is no base64"))?;
-        Ok(Secret::new(clear))
-    }
-}
-
-/// The kind of an error as its word.
-pub(crate) mod kind {
-    use crate::state::KINDS;
-    use reconciled_provider::ErrorKind;
-    use serde::{Deserialize, Deserializer, Serializer, de};
-
-    pub(crate) fn serialize<S: Serializer>(kind: &ErrorKind, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_str(kind.word())
-    }
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<ErrorKind, D::Error> {
-        let word = String::deserialize(from)?;
-        let known = KINDS.into_iter().find(|kind| kind.word() == word);
-        known.ok_or_else(|| de::Error::custom(format!("`{word}` is no kind of error")))
     }
 }
 

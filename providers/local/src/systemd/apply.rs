@@ -7,11 +7,12 @@
 
 use super::{
     Places, definition,
-    files::{is_absent, is_as_wanted, make_directory, make_way, remove, remove_directory, write},
+    files::{is_absent, is_as_wanted, make_directory, make_way, remove, remove_directory, text, write},
     listen::listen,
-    observe::{self, Look, Memory},
-    reads::{self, Then},
-    unit::{OnChange, RunState, Unit},
+    look::{self, Look},
+    memory::Memory,
+    observe, reads,
+    unit::{OnChange, RunState, Then, Unit},
 };
 use crate::{
     apply::begin,
@@ -181,7 +182,7 @@ impl<'a> Work<'a> {
 
     async fn look(&self, hands: &dyn Hands, manager: &dyn Manager) -> Result<Look, Error> {
         let state = manager.units(&[self.name.to_owned()]).await?.pop().unwrap_or_default();
-        observe::look(hands, manager, state, self.name, self.unit.as_ref(), self.memory.as_ref()).await
+        look::look(hands, manager, state, self.name, self.unit.as_ref(), self.memory.as_ref()).await
     }
 
     /// Files and links. What is there must be what the plan was made from, or what is wanted already. The outer error is
@@ -296,7 +297,7 @@ impl<'a> Work<'a> {
     fn compare(&mut self, unit: &Unit, look: &Look) {
         // What stays of others means something as well, or each write of ours were a reason to restart.
         let beside = look.beside.iter().filter(|seen| !self.strays.contains(seen.path.as_str()));
-        let kept: Vec<String> = beside.filter_map(observe::text).collect();
+        let kept: Vec<String> = beside.filter_map(text).collect();
         let texts = || unit.content.iter().chain(unit.drop_ins.values()).chain(&kept).map(String::as_str);
         self.is_stale = self.before.effective != definition::effective(texts());
         self.is_options = self.before.fixed == definition::fixed(texts());

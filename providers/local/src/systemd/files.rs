@@ -1,16 +1,75 @@
-//! Files of units as they are written and removed: only where they are not as wanted yet, and keeping what others put there.
+//! Files of units: what is in one that was seen, and how they are written and removed, only where they are not as wanted yet
+//! and keeping what others put there.
 
 use super::{
     Places,
-    observe::{self, ACCESS},
+    unit::{Why, closed},
 };
 use crate::{
     hands::{Account, Fault, Hands, Make, Put, Remove, Seen, What},
     path::FilePath,
-    state::Access,
+    state::{Access, mode_text},
 };
-use reconciled_provider::Secret;
+use reconciled_provider::{Cx, Secret};
 use std::collections::BTreeMap;
+
+/// Who may do what with a file of ours: whoever may write it decides what runs, with the rights of the manager.
+pub(crate) const ACCESS: Access = Access { owner: None, group: None, mode: 0o644 };
+
+/// Who may do what with a file of ours, where that is another than should be: what a plan calls it, and says of it.
+pub(crate) fn access(seen: &Seen) -> Option<(String, String)> {
+    let What::File { meta, .. } = &seen.what else { return None };
+    let words = [
+        (meta.mode != ACCESS.mode).then(|| format!("mode {}", mode_text(meta.mode))),
+        (!meta.owner.is_own).then(|| format!("owner {}", meta.owner.named())),
+        (!meta.group.is_own).then(|| format!("group {}", meta.group.named())),
+    ];
+    let words: Vec<String> = words.into_iter().flatten().collect();
+    (!words.is_empty()).then(|| (format!("{} access", seen.path), words.join(", ")))
+}
+
+/// What is in a file, as text: of what is none, as much as can be read.
+pub(crate) fn text(seen: &Seen) -> Option<String> {
+    match &seen.what {
+        What::File { content, .. } => Some(String::from_utf8_lossy(content.reveal()).into_owned()),
+        _ => None,
+    }
+}
+
+/// Why what was seen at the path of a file cannot be managed, if so.
+pub(crate) fn no_file(seen: &Seen) -> Option<Why> {
+    match &seen.what {
+        What::Refused(refusal) => Some(Why::of(refusal, BY_HAND)),
+        What::Directory { .. } | What::Other(_) => {
+            Some(Why::new(format!("{} is no file", seen.path), BY_HAND))
+        }
+        What::Absent | What::File { .. } | What::Link { .. } => None,
+    }
+}
+
+const BY_HAND: &str = "remove it by hand, or let it be managed there";
+
+/// Why what systemd reads drop-ins from can neither be told nor taken away, if so.
+pub(crate) fn no_drop_in(seen: &Seen) -> Option<Why> {
+    match &seen.what {
+        What::Link { target } if seen.path.as_str().ends_with(".d") => {
+            let text =
+                format!("{} is a link to {target}: drop-ins there outrank what is declared", seen.path);
+            Some(Why::new(text, "remove it by hand, and declare what shall stay of them"))
+        }
+        _ => no_file(seen),
+    }
+}
+
+/// What is in a file, as it is reported: what is declared, and what every user of the host may read, in clear; of all else a
+/// mark and the length, or a repository were a way to read the host. What is no text is never what is declared.
+pub(crate) fn reported(cx: &Cx, seen: &Seen, declared: Option<&str>) -> Option<String> {
+    let What::File { content, .. } = &seen.what else { return None };
+    Some(match std::str::from_utf8(content.reveal()) {
+        Ok(text) if seen.is_public || declared == Some(text) => text.to_owned(),
+        _ => closed(cx, content.reveal()),
+    })
+}
 
 pub(crate) fn is_absent(seen: &Seen) -> bool {
     matches!(seen.what, What::Absent)
@@ -23,7 +82,7 @@ fn has(seen: &Seen, content: &str) -> bool {
 
 /// True for that, where nobody else may do anything with it.
 pub(super) fn is_ours(seen: &Seen, content: &str) -> bool {
-    has(seen, content) && observe::access(seen).is_none()
+    has(seen, content) && access(seen).is_none()
 }
 
 /// True for what is as wanted: `beside` has what a person wants left, who may do what with it among that.
@@ -34,7 +93,7 @@ pub(super) fn is_as_wanted(seen: &Seen, content: &str, beside: &BTreeMap<String,
 /// Who may do what with a file, where that is to be left.
 fn left_access(seen: &Seen, beside: &BTreeMap<String, String>) -> Option<Access> {
     let What::File { meta, .. } = &seen.what else { return None };
-    let (what, _) = observe::access(seen)?;
+    let (what, _) = access(seen)?;
     let number = |account: &Account| Some(account.id.to_string().into());
     let (owner, group) = (number(&meta.owner), number(&meta.group));
     beside.contains_key(&what).then_some(Access { owner, group, mode: meta.mode })

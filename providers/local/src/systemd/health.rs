@@ -1,7 +1,8 @@
 //! How units fare: by what the manager says of them, and by how often it had to start them again.
 
 use super::{
-    observe::{Memory, believed, is_idle, starts},
+    look::{believed, is_idle, starts},
+    memory::Memory,
     restarted,
     unit::{RunState, Unit},
 };

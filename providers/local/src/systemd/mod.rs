@@ -10,6 +10,8 @@ mod discover;
 pub(crate) mod files;
 pub(crate) mod health;
 mod listen;
+pub(crate) mod look;
+mod memory;
 mod normalize;
 pub(crate) mod observe;
 pub(crate) mod places;
@@ -23,12 +25,11 @@ pub(crate) use diff::diff;
 pub(crate) use discover::discover;
 pub(crate) use health::health;
 pub(crate) use normalize::{normalize, remote};
-pub(crate) use observe::is_closed;
 pub(crate) use observe::observe;
 pub use places::Places;
 pub(crate) use restarts::{restarted, tell_ends};
+pub(crate) use unit::{HistoryLimits, Unit, Why, compare, is_closed, keep, show};
 pub use unit::{OnChange, RunState, UNIT, UnitSpec};
-pub(crate) use unit::{Unit, Why, compare, keep, show};
 
 /// The name of the scope that all units of a host are in.
 pub const SYSTEMD: &str = "systemd";

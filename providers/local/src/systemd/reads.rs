@@ -5,8 +5,9 @@
 //! since somebody else started it, a file that is younger than that run was not read.
 
 use super::{
-    observe::{Look, Memory},
-    unit::{Unit, UnitSpec},
+    look::Look,
+    memory::Memory,
+    unit::{Read, Reads, Then, Unit, UnitSpec},
 };
 use crate::{
     Config,
@@ -15,33 +16,7 @@ use crate::{
     path::FilePath,
 };
 use reconciled_provider::{At, Cx, Inputs, Span};
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-
-/// What a change of a file means for a service that runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Then {
-    /// It is told to read it, and restarted where it cannot.
-    Reload,
-    /// It is restarted.
-    Restart,
-}
-
-/// A file that a service reads.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Read {
-    pub(crate) then: Then,
-    /// What is declared of it in the same source: a change of that is a change of the unit.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    declared: Option<String>,
-    /// Seen: the service has not read what is in place.
-    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
-    pub(crate) is_newer: bool,
-}
-
-/// Files by path.
-pub(crate) type Reads = BTreeMap<String, Read>;
 
 /// The files that a manifest names.
 pub(crate) fn declared(
@@ -94,12 +69,6 @@ pub(crate) fn allowed(
         }
         Ok(path) => Some(path),
     }
-}
-
-/// The paths of what a unit reads, in order.
-pub(crate) fn paths(unit: Option<&Unit>) -> Vec<FilePath> {
-    let paths = unit.into_iter().flat_map(|unit| unit.reads.keys());
-    paths.filter_map(|path| FilePath::parse(path).ok()).collect()
 }
 
 /// Marks of what is in the files now.

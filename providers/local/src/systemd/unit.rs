@@ -1,12 +1,8 @@
 //! The kind `Unit`, and a unit in canonical bytes: JSON, of what is declared of it.
 
-use super::{
-    observe::is_closed,
-    reads::{Reads, Then},
-};
-use crate::{compare::by_shown, cron::Limits, state::Refusal};
+use crate::{compare::by_shown, path::FilePath, state::Refusal};
 use reconciled_provider::{
-    At, Delta, Error, ErrorKind, FieldChange, Observed, Resource, ResourceId, is_ignored,
+    At, Cx, Delta, Error, ErrorKind, FieldChange, Observed, Resource, ResourceId, is_ignored,
 };
 use serde::{Deserialize, Serialize};
 use std::{
@@ -102,8 +98,8 @@ pub(crate) struct Unit {
     #[serde(skip_serializing_if = "Reads::is_empty", default)]
     pub(crate) reads: Reads,
     /// How many runs are remembered, where the unit is the work of a job.
-    #[serde(skip_serializing_if = "Limits::is_default", default)]
-    pub(crate) history: Limits,
+    #[serde(skip_serializing_if = "HistoryLimits::is_default", default)]
+    pub(crate) history: HistoryLimits,
     /// Seen: what somebody did besides to what is declared, by what a plan calls it: drop-ins by path, and who may do what
     /// with a file of ours.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
@@ -116,11 +112,55 @@ pub(crate) struct Unit {
     pub(crate) refused: Option<Why>,
 }
 
+/// What a change of a file means for a service that runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Then {
+    /// It is told to read it, and restarted where it cannot.
+    Reload,
+    /// It is restarted.
+    Restart,
+}
+
+/// A file that a service reads.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Read {
+    pub(crate) then: Then,
+    /// What is declared of it in the same source: a change of that is a change of the unit.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(super) declared: Option<String>,
+    /// Seen: the service has not read what is in place.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub(crate) is_newer: bool,
+}
+
+/// The files that a service reads, by path.
+pub(crate) type Reads = BTreeMap<String, Read>;
+
+/// How many runs of a job are remembered that went well, and that failed: as many as Kubernetes keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct HistoryLimits {
+    pub(crate) successful: u32,
+    pub(crate) failed: u32,
+}
+
+impl Default for HistoryLimits {
+    fn default() -> HistoryLimits {
+        HistoryLimits { successful: 3, failed: 1 }
+    }
+}
+
+impl HistoryLimits {
+    pub(crate) fn is_default(&self) -> bool {
+        *self == HistoryLimits::default()
+    }
+}
+
 /// Why something that was seen cannot be managed, and what a person can do.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Why {
     /// What follows from it.
-    #[serde(with = "crate::hands::wire::kind")]
+    #[serde(with = "crate::state::kind")]
     pub(crate) kind: ErrorKind,
     pub(crate) text: String,
     pub(crate) hint: String,
@@ -156,6 +196,11 @@ impl Unit {
         serde_json::from_slice(bytes).ok()
     }
 
+    /// The paths of the files that it reads, in order.
+    pub(crate) fn read_paths(&self) -> Vec<FilePath> {
+        self.reads.keys().filter_map(|path| FilePath::parse(path).ok()).collect()
+    }
+
     /// Fields and values a person can read, in a fixed order.
     fn fields(&self) -> Vec<(Arc<str>, String)> {
         let mut out: Vec<(Arc<str>, String)> = Vec::new();
@@ -187,6 +232,17 @@ impl Unit {
         out.extend(self.refused.iter().map(|why| ("refused".into(), why.text.clone())));
         out
     }
+}
+
+/// True for what stands for a text: no unit begins so.
+pub(crate) fn is_closed(text: &str) -> bool {
+    text.starts_with('(') && text.contains(" bytes, not shown, mark ")
+}
+
+/// What stands for something that not everyone may read, or that is no text.
+pub(crate) fn closed(cx: &Cx, octets: &[u8]) -> String {
+    let mark: String = cx.secrets.mark(octets).0.to_string().chars().take(16).collect();
+    format!("({} bytes, not shown, mark {mark})", octets.len())
 }
 
 /// Canonical bytes for people.

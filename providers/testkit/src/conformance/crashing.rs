@@ -1,9 +1,10 @@
 //! Laws of sudden death: whatever the moment, a new process finds its way.
 
 use super::{
-    INSTANCE, Sample,
+    check::{Check, Stop, ensure, unless_lost},
     memory::Death,
-    play::{Check, Play, Stop, ensure, exactly, unless_lost},
+    play::{Play, exactly},
+    subject::{INSTANCE, Sample},
 };
 use reconciled_provider::{Identity, Resource};
 use std::time::Duration;

@@ -1,9 +1,9 @@
 //! The smallest engine that will do: observe, plan, apply, until nothing is left.
 
 use super::{
-    Subject,
+    check::{Stop, ensure},
     memory::{Memory, Notes, Seen, recheck, synced},
-    play::{Stop, ensure},
+    subject::Subject,
 };
 use reconciled_provider::{
     Batch, Cx, Error, ErrorKind, Focus, Hash, Observation, Op, Outcome, Provider, Resource, ResourceId,

@@ -1,9 +1,10 @@
 //! Laws of writes that were planned from an old view.
 
 use super::{
-    INSTANCE, Sample,
+    check::{Check, Stop, ensure, skip},
     memory::Memory,
-    play::{Check, Play, Stop, ensure, exactly, skip},
+    play::{Play, exactly},
+    subject::{INSTANCE, Sample},
 };
 use reconciled_provider::{Error, ErrorKind, Fencing, Version};
 

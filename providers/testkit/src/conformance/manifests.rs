@@ -1,6 +1,6 @@
 //! Manifests as text → resources, with the envelope read and nothing substituted.
 
-use super::play::{Stop, ensure};
+use super::check::{Stop, ensure};
 use bytes::Bytes;
 use reconciled_provider::{
     Cx, Error, Hash, Inputs, Kinds, Manifest, ManifestKey, Policies, Policy, PolicyId, Provider, Reference,

@@ -1,55 +1,18 @@
 //! One run of the suite: scopes that nobody used, processes in them, samples as resources.
 
-use super::{INSTANCE, Sample, Subject, driver::Process, manifests, memory::Memory};
-use reconciled_provider::{
-    Error, Found, Observation, Observed, Owner, ProviderInfo, Resource, ResourceId, Scope,
+use super::{
+    check::{Check, Stop, ensure, skip},
+    driver::Process,
+    manifests,
+    memory::Memory,
+    subject::{INSTANCE, Sample, Subject},
 };
+use reconciled_provider::{Found, Observation, Observed, Owner, Resource, ResourceId, Scope};
 use std::{
     cell::{Cell, RefCell},
     collections::BTreeSet,
     sync::Arc,
 };
-
-/// Why a law ended early.
-#[derive(Debug)]
-pub(super) enum Stop {
-    /// It does not concern this provider.
-    Skip(String),
-    /// It is broken.
-    Fail(String),
-}
-
-impl From<Error> for Stop {
-    fn from(error: Error) -> Stop {
-        Stop::Fail(format!("{}: {}", error.kind.word(), error.chain()))
-    }
-}
-
-/// What a law says.
-pub(super) type Check = Result<(), Stop>;
-
-/// Fails the law unless the condition holds.
-macro_rules! ensure {
-    ($condition:expr, $($text:tt)*) => {
-        if !$condition {
-            return Err($crate::conformance::play::Stop::Fail(format!($($text)*)));
-        }
-    };
-}
-pub(super) use ensure;
-
-/// Ends a law that does not concern this provider.
-pub(super) fn skip<T>(why: &str) -> Result<T, Stop> {
-    Err(Stop::Skip(why.into()))
-}
-
-/// Ends a law about what only the inventory can find.
-pub(super) fn unless_lost(info: &ProviderInfo) -> Check {
-    match info.finds_untracked() {
-        true => Ok(()),
-        false => skip("the remote assigns identities, and only the inventory leads to a resource"),
-    }
-}
 
 /// A run of the suite.
 pub(super) struct Play<'a> {

@@ -1,8 +1,10 @@
 //! Laws of what needs no remote: manifests in, resources and words out.
 
 use super::{
-    Sample, manifests,
-    play::{Check, Play, another_entry, content, ensure, found, skip},
+    check::{Check, ensure, skip},
+    manifests,
+    play::{Play, another_entry, content, found},
+    subject::Sample,
 };
 use bytes::Bytes;
 use reconciled_provider::{Claim, Lives, Observed, Resource, ResourceId};

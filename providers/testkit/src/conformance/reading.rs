@@ -1,9 +1,10 @@
 //! Laws of reading: what exists is seen, and nothing else.
 
 use super::{
-    Sample,
-    play::{Check, Play, ensure, exactly, found, skip, unless_lost},
+    check::{Check, ensure, skip, unless_lost},
+    play::{Play, exactly, found},
     pure::{same, text_of},
+    subject::{INSTANCE, Sample},
 };
 use reconciled_provider::{ErrorKind, Focus, Observed, Owner, ResourceId, Scope, Tracked, Version, Want};
 use std::{collections::BTreeSet, slice};
@@ -53,7 +54,7 @@ pub(super) async fn what_was_created_is_observed_as_desired(play: &Play<'_>) -> 
 
 pub(super) async fn a_second_pass_does_nothing(play: &Play<'_>) -> Check {
     let (process, desired) = play.start_with(Sample::Initial).await?;
-    let process = process.restart(super::INSTANCE).await;
+    let process = process.restart(INSTANCE).await;
     let (seen, batch) = process.survey(&desired).await?;
     ensure!(batch.actions.is_empty(), "a second pass wants {:?}", batch.actions);
     let applied = process.apply(&batch).await?;

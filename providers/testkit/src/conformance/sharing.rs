@@ -1,9 +1,10 @@
 //! Laws of living with others in one scope.
 
 use super::{
-    INSTANCE, Sample,
+    check::{Check, ensure, skip, unless_lost},
     memory::Memory,
-    play::{Check, Play, content, ensure, exactly, skip, unless_lost},
+    play::{Play, content, exactly},
+    subject::{INSTANCE, Sample},
 };
 use reconciled_provider::{Focus, Marking, Owner, Resource, Tracked};
 use std::slice;

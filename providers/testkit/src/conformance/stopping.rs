@@ -1,9 +1,10 @@
 //! Laws of ending early: a wish to stop, a plan that is no longer in force.
 
 use super::{
-    Sample,
+    check::{Check, ensure, skip},
     memory::Notes,
-    play::{Check, Play, ensure, exactly, skip},
+    play::{Play, exactly},
+    subject::{INSTANCE, Sample},
 };
 use reconciled_provider::{ActionId, ResourceId};
 use std::collections::BTreeSet;
@@ -19,7 +20,7 @@ pub(super) async fn nothing_begins_after_a_wish_to_stop(play: &Play<'_>) -> Chec
         "after the wish to stop, {:?} was started",
         applied.seen.started
     );
-    let process = process.restart(super::INSTANCE).await;
+    let process = process.restart(INSTANCE).await;
     // Asked for the same: what cannot list says of a resource what is declared of it.
     let after = process.observe(&mixed).await?;
     ensure!(before.resources == after.resources, "after the wish to stop, the remote changed");
@@ -35,7 +36,7 @@ pub(super) async fn a_wish_to_stop_is_heard_between_calls(play: &Play<'_>) -> Ch
     ensure!(applied.seen.late == 0, "{} calls began after the wish to stop", applied.seen.late);
     let open = applied.seen.started.iter().flatten().filter(|id| !applied.seen.outcomes.contains_key(id));
     ensure!(open.count() == 0, "a call was given up that had begun: {:?}", applied.seen);
-    let process = process.restart(super::INSTANCE).await;
+    let process = process.restart(INSTANCE).await;
     exactly(&process.converge(&mixed).await?, &mixed, &[])
 }
 
@@ -63,7 +64,7 @@ pub(super) async fn nothing_is_sent_that_the_journal_refused(play: &Play<'_>) ->
             let (was, is) = (before.get(id), after.get(id));
             ensure!(was == is, "{id} was never started and went from {was:?} to {is:?}");
         }
-        let process = process.restart(super::INSTANCE).await;
+        let process = process.restart(INSTANCE).await;
         exactly(&process.converge(&mixed).await?, &mixed, &[])?;
     }
     skip("no end")

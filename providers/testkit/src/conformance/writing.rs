@@ -1,9 +1,10 @@
 //! Laws of writing: what was planned is done, once.
 
 use super::{
-    Sample,
+    check::{Check, ensure, skip},
     driver::Process,
-    play::{Check, Play, ensure, exactly, skip},
+    play::{Play, exactly},
+    subject::Sample,
 };
 use reconciled_provider::{Identity, Observed, Outcome, Resource, Spec};
 use std::sync::Arc;

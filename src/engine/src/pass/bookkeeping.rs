@@ -166,7 +166,7 @@ impl<'a> Book<'a> {
         if !plan.settled.is_empty() {
             writes.push(Write::Settled(scope.clone(), plan.settled.clone()));
         }
-        let agreed = exclusive::agreed(plan).filter(|_| !held);
+        let agreed = exclusive::agreed(plan.exclusive).filter(|_| !held);
         let documents: Vec<_> = plan.documents.iter().cloned().chain(agreed).collect();
         if !documents.is_empty() {
             writes.push(Write::Documents(scope.clone(), documents));

@@ -6,7 +6,7 @@
 //! looked at again, and keeps nothing else from being done and seen.
 //! It deliberately keeps no queue: priorities and spreading are the scheduler's.
 
-use super::{Engine, Next, RoundReport};
+use super::{Engine, RoundReport, scope::Next};
 use crate::{
     desired::Desired,
     survey::{Survey, SurveyOptions},

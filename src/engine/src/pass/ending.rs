@@ -7,10 +7,10 @@ use super::{Engine, ScopeReport, ScopeState, flapping};
 use crate::{
     error_policy::{self, CAP, Next},
     health,
-    journal::{BatchJournal, Reread, Seen},
+    journal::BatchJournal,
     plan::{Change, Reason, Step},
     store::{Condition, ConditionKind, Write},
-    survey::View,
+    survey::{Reread, Seen, View},
 };
 use reconciled_provider::{ActionId, Error, ErrorKind, Outcome, ResourceId, Scope};
 use std::{

@@ -25,6 +25,6 @@ impl Engine {
         if newest > view.memory.looked_at {
             writes.push(Write::LookedAt(scope.clone(), newest));
         }
-        health::noted(scope, view, writes)
+        health::write(scope, &view.memory.ailments, &view.health.ailments, writes)
     }
 }

@@ -7,12 +7,13 @@
 //! Steps after `Pending` are progress and never count, nor does a new revision, nor what is due by itself.
 //! What a remote planned itself and does not bring about, [`LIMIT`] times in a row for one desired content, is [`futile`].
 //!
-//! The ledger is memory only. A restart forgets it, which costs at most [`MOST`] more writes a resource, each
+//! The [ledger](super::ledger) is memory only. A restart forgets it, which costs at most [`MOST`] more writes a resource, each
 //! of them an event in the audit trail; a durable one would cost a store write for every repair.
 
 mod futile;
 
-use super::Engine;
+pub(super) use futile::Futile;
+
 use crate::{
     plan::{Change, Reason, Step},
     store::{Condition, RowState},
@@ -29,12 +30,9 @@ const MOST: usize = 10;
 /// How long a repair counts.
 const WINDOW: Duration = Duration::from_secs(3600);
 
-/// Repairs by resource, and what comes to nothing.
+/// Repairs by resource.
 #[derive(Debug, Default)]
-pub(super) struct Ledger {
-    repairs: BTreeMap<Scope, BTreeMap<ResourceId, Repairs>>,
-    futile: futile::Futile,
-}
+pub(super) struct Flapping(BTreeMap<Scope, BTreeMap<ResourceId, Repairs>>);
 
 #[derive(Debug)]
 struct Repairs {
@@ -72,15 +70,14 @@ impl Repairs {
     }
 }
 
-impl Ledger {
-    /// Remembers a repair, and what came about in part; anything else that was written is none.
+impl Flapping {
+    /// Remembers a repair; anything else that was written is none.
     pub(super) fn ended(&mut self, scope: &Scope, step: &Step, outcome: &Outcome, now: Duration) {
-        self.futile.ended(scope, step, outcome);
         let has_written = matches!(outcome, Outcome::Done(_) | Outcome::Partial(..));
         if !has_written || !is_repair(step) {
             return;
         }
-        let resources = self.repairs.entry(scope.clone()).or_default();
+        let resources = self.0.entry(scope.clone()).or_default();
         resources.retain(|_, repairs| {
             repairs.expire(now);
             !repairs.done.is_empty()
@@ -96,40 +93,21 @@ impl Ledger {
         repairs.done.push((now, foreign(step)));
     }
 
+    /// Why a step is not taken once more, if it is not.
+    pub(super) fn condition(&self, scope: &Scope, step: &Step) -> Option<Condition> {
+        Some(condition(step, self.limit_reached(scope, step)?))
+    }
+
     /// After how many repairs one more would be one too many, if it would.
     fn limit_reached(&self, scope: &Scope, step: &Step) -> Option<usize> {
-        let repairs = self.repairs.get(scope)?.get(&step.id)?;
+        let repairs = self.0.get(scope)?.get(&step.id)?;
         let is_same = is_repair(step) && repairs.desired == hash(step);
         repairs.limit_reached(foreign(step)).filter(|_| is_same)
     }
 
     /// Forgets the repairs of a scope.
     pub(super) fn acquit(&mut self, scope: &Scope) {
-        self.repairs.remove(scope);
-        self.futile.acquit(scope);
-    }
-}
-
-impl Engine {
-    /// The steps that may be taken; those that flap, or come to nothing, become conditions.
-    pub(super) fn without_flapping<'s>(
-        &self,
-        scope: &Scope,
-        mut steps: Vec<&'s Step>,
-        conditions: &mut Vec<Condition>,
-    ) -> Vec<&'s Step> {
-        let ledger = self.ledger();
-        steps.retain(|step| {
-            // It says more: what keeps changing may be the remote's own doing.
-            let stopped = ledger
-                .futile
-                .condition(scope, step)
-                .or_else(|| Some(condition(step, ledger.limit_reached(scope, step)?)));
-            let goes_on = stopped.is_none();
-            conditions.extend(stopped);
-            goes_on
-        });
-        steps
+        self.0.remove(scope);
     }
 }
 

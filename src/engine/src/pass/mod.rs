@@ -10,95 +10,32 @@
 mod bookkeeping;
 mod converge;
 mod ending;
+mod engine;
 mod fared;
 mod flapping;
 mod holds;
+mod ledger;
 mod observing;
 mod report;
 mod scope;
 
 pub use converge::{Converge, Outcomes, Patience};
+pub use engine::{Engine, watched};
 pub use flapping::FLAPPING;
 pub use report::{RoundReport, ScopeReport, ScopeState};
 
 use crate::{
     desired::Desired,
-    error_policy::Failures,
-    plan::EntryPolicy,
-    store::{Converged, Store, Write},
-    survey::{Survey, SurveyOptions, Surveyor, Watched, beside},
+    survey::{Survey, SurveyOptions, beside},
     telemetry,
 };
 use futures_util::FutureExt;
-use reconciled_provider::{Claim, Error, ManifestKey, Observer, Provider, Scope, Stop};
-use scope::{Fences, ScopesOf};
-use std::{
-    collections::BTreeMap,
-    panic::AssertUnwindSafe,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, atomic::AtomicU64},
-};
+use reconciled_provider::{Claim, Error, ManifestKey, Scope};
+use scope::{Fences, Next, ScopesOf};
+use std::{panic::AssertUnwindSafe, sync::OnceLock};
 use tracing::Instrument;
 
-/// Everything that doing needs. Clones share what was learnt of failures and of flapping.
-#[derive(Clone)]
-pub struct Engine {
-    /// Looks.
-    pub surveyor: Surveyor,
-    /// Writes, by entry.
-    writers: BTreeMap<Arc<str>, Arc<dyn Provider>>,
-    /// Remembers.
-    pub store: Arc<dyn Store>,
-    /// Name of this instance, part of client tokens.
-    pub instance: Arc<str>,
-    actions: Arc<AtomicU64>,
-    failures: Arc<Mutex<BTreeMap<Scope, Failures>>>,
-    ledger: Arc<Mutex<flapping::Ledger>>,
-}
-
-/// What comes after a round.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Next {
-    /// A report; when to look again is decided elsewhere.
-    Report,
-    /// A look at what was written.
-    Look,
-}
-
-/// Upcasts a provider for looking.
-pub fn watched(
-    provider: &Arc<dyn Provider>,
-    policy: EntryPolicy,
-    guard: crate::plan::guard::GuardLimits,
-) -> Watched {
-    Watched { observer: provider.clone() as Arc<dyn Observer>, policy, guard }
-}
-
 impl Engine {
-    /// An engine over `surveyor` that writes through `writers`, entry by entry.
-    pub fn new(
-        surveyor: Surveyor,
-        writers: BTreeMap<Arc<str>, Arc<dyn Provider>>,
-        store: Arc<dyn Store>,
-        instance: Arc<str>,
-    ) -> Engine {
-        Engine {
-            surveyor,
-            writers,
-            store,
-            instance,
-            actions: Arc::default(),
-            failures: Arc::default(),
-            ledger: Arc::default(),
-        }
-    }
-
-    /// The same engine under a wish to stop of its own.
-    pub fn under(&self, stop: Stop) -> Engine {
-        let mut engine = self.clone();
-        engine.surveyor.cx.stop = stop;
-        engine
-    }
-
     /// Surveys and carries out what is neither blocked nor held.
     ///
     /// Errors: only the store's. What goes wrong with a remote is in the report, scope by scope.
@@ -176,47 +113,6 @@ impl Engine {
             report.scopes.insert(scope, result);
         }
         Ok(report)
-    }
-
-    /// Starts afresh: a new revision or an operator ends every backoff and every wish to stop.
-    pub fn renew(&mut self) {
-        self.surveyor.cx.stop = Stop::default();
-        self.failures().clear();
-    }
-
-    /// Ends the backoff of these scopes: a new revision, an operator, or a remote that is back.
-    pub fn forgive<'a>(&self, scopes: impl IntoIterator<Item = &'a Scope>) {
-        let mut failures = self.failures();
-        for scope in scopes {
-            failures.remove(scope);
-        }
-    }
-
-    /// Lets what flapped in these scopes be written again: a person said so.
-    pub fn acquit<'a>(&self, scopes: impl IntoIterator<Item = &'a Scope>) {
-        let mut ledger = self.ledger();
-        scopes.into_iter().for_each(|scope| ledger.acquit(scope));
-    }
-
-    /// Failures in a row of one scope.
-    pub fn failures_of(&self, scope: &Scope) -> u32 {
-        self.failures().get(scope).map_or(0, |failures| failures.count)
-    }
-
-    fn failures(&self) -> MutexGuard<'_, BTreeMap<Scope, Failures>> {
-        self.failures.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn ledger(&self) -> MutexGuard<'_, flapping::Ledger> {
-        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Remembers that all of `source` was found in sync.
-    pub async fn converged(&self, converged: Converged) -> Result<(), Error> {
-        if self.store.converged(&converged.source).await?.as_ref() == Some(&converged) {
-            return Ok(());
-        }
-        self.store.commit(vec![Write::Converged(Ok(converged))]).await
     }
 }
 

@@ -4,10 +4,9 @@
 //! It deliberately holds no plan: whoever goes on looks anew.
 
 use crate::{
-    journal::Seen,
     plan::STILL_HIDES,
     store::{Condition, ConditionKind},
-    survey::Domain,
+    survey::{Domain, Seen},
     suspension::BY_MANIFEST,
 };
 use reconciled_provider::{Error, ErrorKind, Scope};

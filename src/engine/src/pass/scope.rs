@@ -5,17 +5,17 @@
 //! next survey does.
 
 use super::{
-    Engine, Next, ScopeReport,
+    Engine, ScopeReport,
     bookkeeping::bookkeeping,
     ending::{Carried, Noted},
     holds::Leave,
 };
 use crate::{
     desired::{Desired, Hidden},
-    journal::{BatchJournal, Place, Reread},
+    journal::{BatchJournal, Place},
     plan::{Change, Step},
-    store::{OpenIntent, ScopeMemory, Write, newest, newest_of},
-    survey::{Room, Survey, View, claim_state},
+    store::{ClaimRow, OpenIntent, ScopeMemory, Write, newest, newest_of},
+    survey::{Reread, Room, Survey, View},
 };
 use futures_util::future::{Either, select};
 use reconciled_provider::{
@@ -30,6 +30,15 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
 };
+
+/// What comes after a round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// A report; when to look again is decided elsewhere.
+    Report,
+    /// A look at what was written.
+    Look,
+}
 
 /// Scopes by their entry.
 pub(super) type ScopesOf = BTreeMap<Arc<str>, BTreeSet<Scope>>;
@@ -155,7 +164,7 @@ impl Engine {
             .filter(|s| s.change.writes() && s.blocked.is_none() && !(held && s.waits_for_consent()))
             .collect();
         let mut conditions = view.plan.conditions.clone();
-        let actionable = self.without_flapping(scope, actionable, &mut conditions);
+        let actionable = self.ledger().without_flapping(scope, actionable, &mut conditions);
         let mut settled = view.plan.settled.len() + view.plan.refreshed.len() + view.plan.lapsed.len();
         let adopted = view
             .plan
@@ -385,7 +394,7 @@ fn op(step: &Step, memory: &ScopeMemory) -> Op {
             let tracked = tracked
                 .unwrap_or_else(|| reconciled_provider::Tracked::new(step.id.clone(), Default::default()));
             let mine = memory.claims_made.iter().filter(|c| c.owner == step.id);
-            Op::Continue { desired, tracked, observed, claims: mine.map(claim_state).collect() }
+            Op::Continue { desired, tracked, observed, claims: mine.map(ClaimRow::state).collect() }
         }
         (Change::Replace, Some(desired), Some(observed)) => Op::Replace { desired, delta, observed, tracked },
         (Change::Update | Change::EndFormer | Change::Abandon, Some(desired), Some(observed)) => {

@@ -3,7 +3,7 @@
 //! Guarantees: pure; a consent holds for nothing that it did not show. Where a remote plans, what was observed is as much as is
 //! declared, and what else goes is in its plan alone. It deliberately has no secret in it: that one changed since is not noticed.
 
-use super::Planner;
+use super::planner::Planner;
 use crate::store::Consent;
 use reconciled_provider::{Delta, Hash, Observed, Resource, Shown};
 

@@ -3,7 +3,7 @@
 //! Guarantees: what is ignored is no reason to write. Where it cannot be left while the rest is written, it is part of that
 //! difference, so that the plan shows it. It deliberately leaves to [`super::kept`] what is written.
 
-use super::Planner;
+use super::planner::Planner;
 use reconciled_provider::{Delta, Error, FieldChange, Observed, Resource, Spec, is_ignored};
 use std::time::Duration;
 

@@ -2,7 +2,7 @@
 //!
 //! Kept by scope and manifest, not by row: one change of a manifest of 10,000 records is one change here.
 
-use super::{Planner, exclusive};
+use super::{exclusive, planner::Planner};
 use crate::store::Row;
 use reconciled_provider::{Hash, ManifestKey, ResourceId};
 use std::collections::{BTreeMap, BTreeSet};

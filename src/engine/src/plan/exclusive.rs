@@ -4,8 +4,8 @@
 //! That somebody agreed is remembered with the first write that follows from it, until the scope is exclusive no more; among the
 //! documents of the scope, by a key that no manifest has. It deliberately remembers nothing where nothing was to go.
 
-use super::{Change, FOREIGN_DELETE, Planner, ScopeInput, ScopePlan, Step};
-use reconciled_provider::{Hash, ManifestKey};
+use super::{Change, ScopeInput, Step, guard_words::FOREIGN_DELETE};
+use reconciled_provider::{EntryPolicy, Hash, ManifestKey};
 
 /// Source part of the key of what is remembered.
 const EXCLUSIVE: &str = "$exclusive";
@@ -22,13 +22,12 @@ pub enum Exclusive {
     Whole,
 }
 
-/// What a plan is in this respect.
-pub(super) fn of(planner: &Planner<'_>, plan: &ScopePlan) -> Exclusive {
-    let input = planner.input;
+/// What a plan of these steps is in this respect.
+pub(super) fn of(input: &ScopeInput<'_>, steps: &[Step]) -> Exclusive {
     if !input.desired.exclusive.contains_key(input.scope) || input.memory.documents.keys().any(is_mark) {
         return Exclusive::AsBefore;
     }
-    let mut goes = plan.steps.iter().filter(|step| is_foreign(step)).peekable();
+    let mut goes = steps.iter().filter(|step| is_foreign(step)).peekable();
     if goes.peek().is_none() {
         return Exclusive::AsBefore;
     }
@@ -39,20 +38,19 @@ pub(super) fn of(planner: &Planner<'_>, plan: &ScopePlan) -> Exclusive {
 }
 
 /// True for the deletion of what nobody declared, as a whole.
-fn is_foreign(step: &Step) -> bool {
+pub(super) fn is_foreign(step: &Step) -> bool {
     step.change == Change::Delete && step.work.was.is_none() && step.guard_words.contains(&FOREIGN_DELETE)
 }
 
-/// How much of what the guard counts goes so for the first time.
-pub(super) fn first(plans: &[&ScopePlan]) -> usize {
-    let first = plans.iter().filter(|plan| plan.exclusive != Exclusive::AsBefore);
-    first.flat_map(|plan| &plan.steps).filter(|step| step.is_guarded() && is_foreign(step)).count()
+/// What is to be remembered once a plan is carried out that a person agreed to, and that is this in this respect.
+pub(crate) fn agreed(exclusive: Exclusive) -> Option<(ManifestKey, Option<Hash>)> {
+    let mark = || (ManifestKey::new(EXCLUSIVE, "", "", "", ""), Some(Hash::default()));
+    (exclusive == Exclusive::Whole).then(mark)
 }
 
-/// What is to be remembered once a plan is carried out that a person agreed to.
-pub(crate) fn agreed(plan: &ScopePlan) -> Option<(ManifestKey, Option<Hash>)> {
-    let mark = || (ManifestKey::new(EXCLUSIVE, "", "", "", ""), Some(Hash::default()));
-    (plan.exclusive == Exclusive::Whole).then(mark)
+/// True where what nobody declares is deleted: the scope is exclusive, and its entry may delete.
+pub(super) fn takes_all(input: &ScopeInput<'_>) -> bool {
+    input.desired.exclusive.contains_key(input.scope) && input.policy >= EntryPolicy::Sync
 }
 
 /// True where it is known that the scope is exclusive no more.

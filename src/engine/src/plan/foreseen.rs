@@ -4,27 +4,18 @@
 //! digest is the one that the plan has by then, if nothing of it moves. It deliberately lets nothing be written: a consent to this
 //! is a consent to a plan that is not there yet.
 
-use super::{Blocked, Change, ScopeInput, ScopePlan, Step, digest, plan};
-use crate::suspension::{StoppedBy, Suspension};
+use super::{Blocked, Change, ScopePlan, Step, digest};
+use crate::suspension::{OR_ASKED_FOR, StoppedBy, Suspension};
 use reconciled_provider::Hash;
-use std::{collections::BTreeSet, sync::Arc};
-
-/// The steps as they are once nothing stops them; none where nothing that the guard would count is stopped.
-pub(super) fn resumed(input: &ScopeInput<'_>, steps: &[Step]) -> Vec<Step> {
-    if !steps.iter().any(Step::is_put_off) {
-        return Vec::new();
-    }
-    let suspensions: Vec<_> = input.suspensions.iter().filter_map(|one| over(one, input)).collect();
-    plan(&ScopeInput { suspensions: &suspensions, ..*input }).steps
-}
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 /// What is left of a suspension once it is over: of one that has its time, the doubt about what was changed by hand. Who ends one
 /// by a word consents to that, and nobody works by hand because a window is closed.
-fn over(suspension: &Arc<Suspension>, input: &ScopeInput<'_>) -> Option<Arc<Suspension>> {
+pub(super) fn over(suspension: &Arc<Suspension>, now: Duration) -> Option<Arc<Suspension>> {
     let until = suspension.until.filter(|_| suspension.stopped_by == StoppedBy::Person)?;
-    Some(match suspension.is_over(input.now) {
+    Some(match suspension.is_over(now) {
         true => suspension.clone(),
-        false => Arc::new(Suspension { until: Some(until.min(input.now)), ..(**suspension).clone() }),
+        false => Arc::new(Suspension { until: Some(until.min(now)), ..(**suspension).clone() }),
     })
 }
 
@@ -54,9 +45,6 @@ fn later(plan: &ScopePlan) -> ScopePlan {
     let nothing = ScopePlan::nothing(plan.scope.clone(), plan.base.clone());
     ScopePlan { steps, unselected, put_off, exclusive, tracked, ..nothing }
 }
-
-/// When that will be where a closed window is all that stops it, and lets a person's word pass.
-pub const OR_ASKED_FOR: &str = "once the window opens or a person asks for it";
 
 /// When that will be, in words that follow "held".
 pub fn once(plans: &[&ScopePlan]) -> &'static str {

@@ -1,8 +1,10 @@
 //! The guard: how much one revision may change in one domain without a person's consent.
 
 use super::{
-    Change, FOREIGN_DELETE, PROTECTED, Reason, ScopePlan, Step, digest::digest, exclusive,
-    place::ANOTHER_PLACE, suspended::BY_HAND,
+    Change, Exclusive, Reason, ScopePlan, Step,
+    digest::digest,
+    exclusive,
+    guard_words::{ADOPTED, ANOTHER_PLACE, BY_HAND, FOREIGN_DELETE, PROTECTED, RECOVERED},
 };
 use crate::{
     desired::{Desired, SourceState},
@@ -264,12 +266,18 @@ fn always(limits: &GuardLimits, plans: &[&ScopePlan], guarded: &[Guarded<'_>]) -
         }
     }
     // Who does without the word has not seen yet what goes.
-    let first = exclusive::first(plans);
+    let first = first_foreign(plans);
     if first > 0 && !limits.always.iter().any(|word| **word == *FOREIGN_DELETE) {
         let text = "the first here by `exclusive` or `purge`, whatever guard.always says";
         reasons.push(format!("{first} × `{FOREIGN_DELETE}`, {text}").into());
     }
     reasons
+}
+
+/// How much of what it counts goes by `exclusive` or `purge` for the first time.
+fn first_foreign(plans: &[&ScopePlan]) -> usize {
+    let first = plans.iter().filter(|plan| plan.exclusive != Exclusive::AsBefore);
+    first.flat_map(|plan| &plan.steps).filter(|step| step.is_guarded() && exclusive::is_foreign(step)).count()
 }
 
 /// What memory alone does not answer for.
@@ -402,11 +410,6 @@ pub fn let_inputs_go_on(plan: &mut ScopePlan, go_on: bool) {
         step.goes_on = go_on && is_input(step);
     }
 }
-
-/// Guard word of what a recovered memory would make or end again.
-pub(super) const RECOVERED: &str = "recovered";
-/// Guard word of what is taken over for a source every revision of which needs consent.
-pub(super) const ADOPTED: &str = "adopted";
 
 /// Has the guard count what it does not count elsewhere: what a recovered memory would make again, since it may be there by
 /// another identity that is not remembered, or end, and what it keeps at an earlier revision, since a person may have let that go on

@@ -4,16 +4,10 @@
 //! what is written, and a provider knows of no exception. It deliberately remembers nothing: a row is of the declaration, so
 //! that the next commit, and not what was ignored, is the reason of the next write.
 
-use super::Planner;
+use super::{Kept, planner::Planner};
 use crate::desired::Desired;
-use reconciled_provider::{
-    Error, Hash, Observation, Observed, Observer, Resource, ResourceId, Spec, is_ignored,
-};
-use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
-
-/// What is written in the place of declarations, by id: of those alone of which something differs that is ignored. An error where
-/// that can neither be left nor overwritten.
-pub type Kept = BTreeMap<ResourceId, Result<Resource, Error>>;
+use reconciled_provider::{Error, Hash, Observation, Observed, Observer, Resource, Spec, is_ignored};
+use std::{borrow::Cow, sync::Arc};
 
 /// Asks `provider` what is written of the `effective` resources of a scope.
 pub fn kept(provider: &dyn Observer, desired: &Desired, effective: &[Resource], seen: &Observation) -> Kept {

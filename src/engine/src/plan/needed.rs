@@ -5,7 +5,7 @@
 //! look at what goes or moves on in the same plan: there the order of steps suffices. Nor at other scopes: what these still need is
 //! known before ([`crate::ready::Facts`]).
 
-use super::{Blocked, Change, Planner, ScopePlan, Step, order};
+use super::{Blocked, Change, ScopePlan, Step, order, planner::Planner};
 use crate::store::Row;
 use reconciled_provider::{ManifestKey, Resource, ResourceId};
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,7 +1,9 @@
 //! The order of steps within a scope: what makes room first, then dependencies before dependants, deletes
 //! last and in reverse.
 
-use super::{Blocked, Change, Planner, Reason, ScopeInput, ScopePlan, Step, blocked::FILES_IN_ERROR, prune};
+use super::{
+    Blocked, Change, Reason, ScopeInput, ScopePlan, Step, blocked::FILES_IN_ERROR, planner::Planner, prune,
+};
 use crate::store::Condition;
 use reconciled_provider::{Address, ManifestKey, Resource, ResourceId, Slot, Version};
 use std::collections::{BTreeMap, BTreeSet};

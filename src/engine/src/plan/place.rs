@@ -5,12 +5,11 @@
 //! equal is where nothing is tracked, and what is missing is made. The new place is remembered once a look found nothing in doubt.
 //! It deliberately does not find out whether it is the same server under another address: what is in it says that.
 
-use super::{Change, Planner, Reason, ScopePlan, Step, difference::Difference};
+use super::{
+    Change, Reason, ScopePlan, Step, difference::Difference, guard_words::ANOTHER_PLACE, planner::Planner,
+};
 use crate::store::{Row, ScopeMemory};
 use reconciled_provider::{Focus, Hash, Observer, Owner, Scope};
-
-/// Guard word of what is not as it was left, where the entry points to another place since.
-pub(super) const ANOTHER_PLACE: &str = "another-place";
 
 /// The place that the entry of a scope points to, where its provider says.
 fn place_of(provider: &dyn Observer, scope: &Scope) -> Option<Hash> {

@@ -4,16 +4,21 @@
 //! a row of that very source. Everything else leaves the resource as it is.
 
 use super::{
-    Blocked, CLAIMS, CREATE_UNKNOWN, Change, Elsewhere, EntryPolicy, FOREIGN_DELETE, PROTECTED, Planner,
-    Reason, ScopePlan, Step, Work, blocked::WAITING_FOR_MOVE, place, reason, remains, unanswered,
+    Blocked, CLAIMS, CREATE_UNKNOWN, Change, Elsewhere, Reason, ScopePlan, Step, Work,
+    blocked::WAITING_FOR_MOVE,
+    exclusive,
+    guard_words::{FOREIGN_DELETE, PROTECTED},
+    place,
+    planner::Planner,
+    remains, step_for, unanswered,
 };
 use crate::{
     desired::SourceState,
     store::{Condition, Consent, OpenIntent, Row},
 };
 use reconciled_provider::{
-    Address, Deletion, Delta, Error, Focus, Identity, LeftAlone, Marking, Merged, Observed, Origin, Owner,
-    PolicyId, Resource, ResourceId, Spec,
+    Address, Deletion, Delta, EntryPolicy, Error, Focus, Identity, LeftAlone, Marking, Merged, Observed,
+    Origin, Owner, PolicyId, Resource, ResourceId, Spec,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -47,7 +52,7 @@ pub(super) fn tracked_and_no_longer_desired(planner: &Planner<'_>, out: &mut Sco
             }
             // It is left to others from now on.
             Some(observed) if !is_claim && is_let_go(planner, observed) => {
-                out.steps.push(step(planner, Change::Forget, row, None))
+                out.steps.push(step_for::row(planner, Change::Forget, row, None))
             }
             Some(observed) if whole => delete(planner, row, observed, out),
             // It goes once all can be read.
@@ -129,9 +134,9 @@ fn abandon(planner: &Planner<'_>, row: &Row, observed: &Observed, out: &mut Scop
         && observed.owner == Owner::Ours
         && planner.input.provider.takes_marks_away(&row.tracked.id))
     {
-        return out.steps.push(step(planner, Change::Forget, row, None));
+        return out.steps.push(step_for::row(planner, Change::Forget, row, None));
     }
-    let mut found = step(planner, Change::Abandon, row, Some(observed));
+    let mut found = step_for::row(planner, Change::Abandon, row, Some(observed));
     found.work.delta = Delta::leaving().into();
     found.fields = found.work.delta.fields.clone();
     found.work.row = None;
@@ -177,7 +182,7 @@ fn delete(planner: &Planner<'_>, row: &Row, observed: &Observed, out: &mut Scope
             return;
         }
         Some(rest) => leave(planner, row, observed, rest),
-        None => step(planner, Change::Delete, row, Some(observed)),
+        None => step_for::row(planner, Change::Delete, row, Some(observed)),
     };
     if row.deletion == Deletion::Protect {
         found.guard_words.push(PROTECTED);
@@ -252,7 +257,7 @@ fn shared_with_others(
 
 /// Takes our values out of a resource that others share; nothing of it is tracked afterwards.
 fn leave(planner: &Planner<'_>, row: &Row, observed: &Observed, rest: Resource) -> Step {
-    let mut found = step(planner, Change::Update, row, Some(observed));
+    let mut found = step_for::row(planner, Change::Update, row, Some(observed));
     if let Some(delta) = planner.input.provider.compare(&rest, observed) {
         found.fields = delta.fields.clone();
         found.work.delta = delta.into();
@@ -353,16 +358,10 @@ fn is_left(planner: &Planner<'_>, id: &ResourceId) -> bool {
         && planner.row(id).is_none()
 }
 
-/// True where what nobody declares is deleted: the scope is exclusive, and its entry may delete.
-pub(super) fn takes_all(planner: &Planner<'_>) -> bool {
-    let input = planner.input;
-    input.desired.exclusive.contains_key(input.scope) && input.policy >= EntryPolicy::Sync
-}
-
 /// True where the whole of an exclusive scope was seen, and it is not there: what is made by its name later is another thing.
 fn is_gone_from_exclusive(planner: &Planner<'_>, id: &ResourceId) -> bool {
     let input = planner.input;
-    takes_all(planner)
+    exclusive::takes_all(input)
         && planner.seen.get(id).is_none()
         && input.seen.complete
         && input.seen.covered.covers(id)
@@ -516,7 +515,7 @@ fn foreign_delete(planner: &Planner<'_>, observed: &Observed) -> Step {
         change: Change::Delete,
         id: observed.id.clone(),
         address: foreign_address(planner, observed),
-        reason: Reason::Commit(label(planner, None)),
+        reason: Reason::Commit(step_for::label(planner, None)),
         place: None,
         fields: Vec::new(),
         before: Some(observed.hash),
@@ -546,48 +545,4 @@ fn foreign_address(planner: &Planner<'_>, observed: &Observed) -> Address {
     }
     let name: Arc<str> = if part.is_some() { input.scope.name.clone() } else { observed.id.0.clone() };
     Address { namespace: None, kind: "Foreign".into(), group: None, name, part }
-}
-
-pub(super) fn step(planner: &Planner<'_>, change: Change, row: &Row, observed: Option<&Observed>) -> Step {
-    let version = planner.input.provider.info().normalizer;
-    // The same document no longer yields it: the normalizer moved, not the manifest.
-    let upgraded = row.normalizer != version
-        && planner.declared(&row.manifest).is_some_and(|m| planner.is_same_document(&row.manifest, m));
-    let reason = match row.manifest.source() == CLAIMS {
-        true => Reason::Claim,
-        false if upgraded => Reason::Upgrade,
-        false => reason::rollback(planner.input, &row.tracked.id)
-            .unwrap_or_else(|| Reason::Commit(label(planner, Some(row)))),
-    };
-    let whole = Arc::new(row.clone());
-    Step {
-        change,
-        id: ResourceId(row.tracked.id.0.clone()),
-        address: row.address.clone(),
-        reason,
-        place: None,
-        fields: Vec::new(),
-        before: observed.map(|o| o.hash),
-        after: None,
-        blocked: None,
-        guard_words: Vec::new(),
-        is_remade: false,
-        goes_on: false,
-        work: Work {
-            desired: None,
-            observed: observed.cloned().map(Arc::new),
-            row: Some(whole.clone()),
-            was: Some(whole),
-            delta: Default::default(),
-        },
-    }
-}
-
-fn label(planner: &Planner<'_>, row: Option<&Row>) -> Arc<str> {
-    let desired = planner.input.desired;
-    let source = match row {
-        Some(row) => desired.sources.get(row.manifest.source()),
-        None => desired.source_of(planner.input.scope).map(|(_, source)| source),
-    };
-    source.map(|s| s.label.clone()).unwrap_or_default()
 }

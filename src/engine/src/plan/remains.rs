@@ -3,9 +3,9 @@
 //! Guarantees: it is deleted once, by a step like any other, so that policy, suspension, selection and guard are heeded; what
 //! somebody declares there, or is tracked, is another thing. A mark that stays gives away nothing that somebody else puts there.
 
-use super::{Change, EntryPolicy, Planner, ScopePlan, Step, prune};
+use super::{Change, ScopePlan, Step, exclusive, planner::Planner, step_for};
 use crate::store::Row;
-use reconciled_provider::Observed;
+use reconciled_provider::{EntryPolicy, Observed};
 
 /// Deletes what is left of `row`, which goes with that. False where nothing is left that may be deleted, or that is deleted
 /// already: one mark may have been that of several.
@@ -15,7 +15,7 @@ pub(super) fn delete(planner: &Planner<'_>, row: &Row, out: &mut ScopePlan) -> b
     if out.steps.iter().any(deletes) {
         return false;
     }
-    let found = prune::step(planner, Change::Delete, row, Some(mark));
+    let found = step_for::row(planner, Change::Delete, row, Some(mark));
     out.conditions.extend(planner.refusal(&found.id, found.declared()).cloned());
     out.steps.push(found);
     true
@@ -25,7 +25,7 @@ pub(super) fn delete(planner: &Planner<'_>, row: &Row, out: &mut ScopePlan) -> b
 pub(super) fn let_go(planner: &Planner<'_>, row: &Row, out: &mut ScopePlan) {
     let input = planner.input;
     // What comes where all is deleted that nobody declares goes, whatever it bears.
-    if !prune::takes_all(planner) && input.provider.leaves_mark(input.scope, &row.tracked.id, input.seen) {
+    if !exclusive::takes_all(input) && input.provider.leaves_mark(input.scope, &row.tracked.id, input.seen) {
         out.let_go.push(row.tracked.id.clone());
     }
 }

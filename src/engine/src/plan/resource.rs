@@ -3,13 +3,15 @@
 //! Guarantees: only what is tracked, or taken over by consent or equality, is changed; a mark of another owner
 //! is respected everywhere. It deliberately deletes nothing: that is [`super::prune`].
 
-use super::difference::Difference;
 use super::{
-    CLAIMS, Change, FOREIGN_DELETE, PROTECTED, Planner, Reason, ScopePlan, Step,
+    CLAIMS, Change, Reason, ScopePlan, Step,
     condition::{
         differences, failed_to_plan, forgotten, management_conflict, not_ours, not_yet_visible,
         owned_elsewhere, still_there,
     },
+    difference::Difference,
+    guard_words::{FOREIGN_DELETE, PROTECTED},
+    planner::Planner,
     prune,
 };
 use crate::{

@@ -4,37 +4,14 @@
 //! and that nobody suspended it. Which manifests may have is remembered by scope, not by value: one that cannot be read keeps all
 //! that was ours in what is shared there. So does, where it is shared, one that a revision has which is not in force.
 
-use super::{Planner, ScopePlan, exclusive};
+use super::{ScopePlan, Shared, exclusive, planner::Planner};
 use crate::{
     desired::{Desired, ManifestMeta},
     store::ScopeMemory,
     suspension::{Extent, Suspension},
 };
-use reconciled_provider::{Address, ManifestKey, Resource, ResourceId, Scope, Sealed};
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-    time::Duration,
-};
-
-/// What uniting declarations, claims and the values of others came to, in one scope.
-#[derive(Clone, Debug, Default)]
-pub struct Shared {
-    /// Ids that exist only because of claims.
-    pub claimed: BTreeSet<ResourceId>,
-    /// Which values are ours.
-    pub ours: BTreeMap<ResourceId, Sealed>,
-    /// Manifests whose word is missing.
-    pub silent: BTreeSet<ManifestKey>,
-    /// Where values stay because of that.
-    pub kept: BTreeSet<ResourceId>,
-    /// Where values of ours go.
-    pub goes: BTreeSet<ResourceId>,
-    /// Those of them where all else is as it shall be.
-    pub only_goes: BTreeSet<ResourceId>,
-    /// A manifest from which the scope was planned before is known to declare nothing here any more.
-    pub has_left: bool,
-}
+use reconciled_provider::{Address, ManifestKey, Resource, ResourceId, Scope};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 /// Finds the manifests that may have declared values in `scope` and of which it is not known that they no longer do, or whose
 /// changes a person stopped.

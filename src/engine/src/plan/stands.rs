@@ -3,25 +3,12 @@
 //! Guarantees: whatever is said to stand, the table of [`super::resource`] would only count as in sync; debug builds ask it too.
 //! It deliberately gives up wherever anything is told besides, of the scope or of the resource: then the table decides.
 
-use super::{Exclusive, Planner, ScopeInput, ScopePlan};
+use super::{Exclusive, ScopePlan, planner::Planner};
 use crate::{
     desired::ManifestMeta,
     store::{Row, RowState},
 };
-use reconciled_provider::{Address, Deletion, Focus, Hash, Observed, Owner, Resource, Spec, Tracked};
-
-/// True where nothing is told of the scope besides what is declared, tracked and seen: each resource is judged by these alone.
-pub(super) fn is_plain(input: &ScopeInput<'_>) -> bool {
-    let memory = input.memory;
-    input.selection.is_all()
-        && input.seen.complete
-        && input.seen.covered == Focus::All
-        && memory.consents.is_empty()
-        && memory.open.is_empty()
-        && memory.drifts.is_empty()
-        && input.moved.is_empty()
-        && input.desired.pinned.is_empty()
-}
+use reconciled_provider::{Address, Deletion, Hash, Observed, Owner, Resource, Spec, Tracked};
 
 impl Planner<'_> {
     /// The row of what is tracked and not on its way, seen as it is declared, and tracked just as it would be once it were applied.

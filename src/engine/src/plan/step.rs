@@ -1,10 +1,8 @@
 //! One step of a plan: an action on one resource, or a change of what is remembered.
 
 use super::{
-    Blocked, PROTECTED, Reason,
-    guard::{ADOPTED, RECOVERED},
-    place::ANOTHER_PLACE,
-    suspended::BY_HAND,
+    Blocked, Reason,
+    guard_words::{ADOPTED, ANOTHER_PLACE, BY_HAND, PROTECTED, RECOVERED},
 };
 use crate::{
     store::{ConditionKind, Row},

@@ -4,13 +4,13 @@
 //! It deliberately does not choose the change: that is the table in [`super::resource`].
 
 use super::{
-    Blocked, CLAIMS, Change, EntryPolicy, MADE_IN_PART, NOT_AS_PLANNED, PROTECTED, Planner, Reason,
-    ScopePlan, Step, Work, condition::failed_to_plan, reason,
+    Blocked, CLAIMS, Change, MADE_IN_PART, NOT_AS_PLANNED, Reason, ScopePlan, Step, Work, claimed,
+    condition::failed_to_plan, guard_words::PROTECTED, planner::Planner, reason,
 };
 use crate::store::{Condition, Row, RowState};
 use reconciled_provider::{
-    Address, Deletion, Drift, Error, Hash, ManifestKey, Observed, Reference, Resource, ResourceId, Scope,
-    Spec, Tracked,
+    Address, Deletion, Drift, EntryPolicy, Error, Hash, ManifestKey, Observed, Reference, Resource,
+    ResourceId, Spec, Tracked,
 };
 use std::{sync::Arc, time::Duration};
 
@@ -215,7 +215,7 @@ impl Planner<'_> {
         let input = self.input;
         let policy = input.desired.policies.get(desired.policy);
         let manifest = self.manifest(desired);
-        let key = manifest.map_or_else(|| claim_key(input.scope, &desired.id), |m| m.key.clone());
+        let key = manifest.map_or_else(|| claimed::key(input.scope, &desired.id), |m| m.key.clone());
         let source = input.desired.sources.get(key.source());
         // A folder without a name only tries out what a source declares: the row stays that source's.
         let is_nameless = source.is_some_and(|s| !s.prunes && s.revision.is_empty());
@@ -264,12 +264,48 @@ fn was_after(step: &Step) -> &[ManifestKey] {
     step.work.was.as_ref().map_or(&[], |row| &row.tracked.after)
 }
 
-fn claim_key(scope: &Scope, id: &ResourceId) -> ManifestKey {
-    ManifestKey::new(CLAIMS, "", "Claim", "", &format!("{scope}/{id}"))
+/// The step that does something about what `row` tracks and nothing declares.
+pub(super) fn row(planner: &Planner<'_>, change: Change, row: &Row, observed: Option<&Observed>) -> Step {
+    let version = planner.input.provider.info().normalizer;
+    // The same document no longer yields it: the normalizer moved, not the manifest.
+    let upgraded = row.normalizer != version
+        && planner.declared(&row.manifest).is_some_and(|m| planner.is_same_document(&row.manifest, m));
+    let reason = match row.manifest.source() == CLAIMS {
+        true => Reason::Claim,
+        false if upgraded => Reason::Upgrade,
+        false => reason::rollback(planner.input, &row.tracked.id)
+            .unwrap_or_else(|| Reason::Commit(label(planner, Some(row)))),
+    };
+    let whole = Arc::new(row.clone());
+    Step {
+        change,
+        id: ResourceId(row.tracked.id.0.clone()),
+        address: row.address.clone(),
+        reason,
+        place: None,
+        fields: Vec::new(),
+        before: observed.map(|o| o.hash),
+        after: None,
+        blocked: None,
+        guard_words: Vec::new(),
+        is_remade: false,
+        goes_on: false,
+        work: Work {
+            desired: None,
+            observed: observed.cloned().map(Arc::new),
+            row: Some(whole.clone()),
+            was: Some(whole),
+            delta: Default::default(),
+        },
+    }
 }
 
-pub(super) fn claim_address(scope: &Scope, id: &ResourceId, part: Option<Arc<str>>) -> Address {
-    let name: Arc<str> =
-        if part.is_some() { scope.to_string().into() } else { format!("{scope}/{id}").into() };
-    Address { namespace: None, kind: "Claim".into(), group: None, name, part }
+/// What people call the revision by which it goes: of the source of `row`, or else of the scope.
+pub(super) fn label(planner: &Planner<'_>, row: Option<&Row>) -> Arc<str> {
+    let desired = planner.input.desired;
+    let source = match row {
+        Some(row) => desired.sources.get(row.manifest.source()),
+        None => desired.source_of(planner.input.scope).map(|(_, source)| source),
+    };
+    source.map(|s| s.label.clone()).unwrap_or_default()
 }

@@ -3,16 +3,15 @@
 //!
 //! Invariant: every step that writes, takes over or lets go passes here, whatever made it, so that no kind of change can be forgotten.
 
-use super::{Blocked, CLAIMS, Change, Planner, Reason, ScopePlan, Step, reason};
+use super::{
+    Blocked, CLAIMS, Change, Reason, ScopePlan, Step, guard_words::BY_HAND, planner::Planner, reason,
+};
 use crate::{
     store::{ClaimRow, Row},
     suspension::{Extent, Heals, StoppedBy, Suspension},
 };
 use reconciled_provider::{Address, Deletion, Focus, Resource};
 use std::{collections::BTreeSet, mem, sync::Arc};
-
-/// Guard word of what was changed by hand while it was suspended.
-pub(super) const BY_HAND: &str = "changed-while-suspended";
 
 /// Blocks what is suspended, marks what needs consent since a suspension is over, and notes the suspensions that
 /// this scope needs no more.

@@ -3,7 +3,7 @@
 //! Guarantees: as long as anything that exists was applied with what is no more, or may have been, it is named. It
 //! deliberately asks nobody: the inventory tells with what each was applied, and the desired state with what it was read.
 
-use super::is_as_declared;
+use super::applied::is_as_declared;
 use crate::{
     desired::{Desired, PutOut},
     store::{Row, RowState, ScopeMemory},

@@ -29,6 +29,7 @@ mod dispatch;
 mod ending;
 mod pass;
 mod queue;
+mod settings;
 mod shared;
 mod standing;
 mod state;
@@ -37,6 +38,8 @@ mod tests;
 mod watch;
 
 pub use breaker::BreakerState;
+pub use queue::Priority;
+pub use settings::{BEAT, RESYNC, Settings};
 pub use standing::{Stance, Standing};
 pub use watch::{Progress, Watch};
 
@@ -56,55 +59,6 @@ use std::{
 pub trait Spawner: Send + Sync {
     /// Runs `future` to its end. What is dropped before counts as a pass that was stopped.
     fn spawn(&self, future: Pin<Box<dyn Future<Output = ()> + Send>>);
-}
-
-/// How urgent a pass is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Priority {
-    /// A person asked.
-    Operator = 0,
-    /// A revision came into force.
-    Revision = 10,
-    /// The remote told that something changed, or a dependency moved.
-    Hint = 20,
-    /// An earlier pass failed, or something was on its way.
-    Retry = 30,
-    /// Time to look again.
-    Resync = 40,
-}
-
-/// How the loop runs.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// Passes at once, resyncs not counted; at most half of them are retries.
-    pub workers: usize,
-    /// Resyncs at once.
-    pub resync_workers: usize,
-    /// How often each entry is asked what moved, ±20 %; [`RESYNC`] where an entry has none.
-    pub resync: BTreeMap<Arc<str>, Duration>,
-    /// How long a pass may write before it is asked to stop, and how long its survey may be without an answer: a survey in
-    /// which scope after scope is answered goes on.
-    pub pass_limit: Duration,
-    /// Seed of everything that is spread by chance.
-    pub seed: u64,
-    /// Looks and records, never writes.
-    pub observe: bool,
-}
-
-/// How often an entry is asked what moved when nobody said otherwise.
-pub const RESYNC: Duration = Duration::from_secs(600);
-
-impl Default for Settings {
-    fn default() -> Settings {
-        Settings {
-            workers: 8,
-            resync_workers: 2,
-            resync: BTreeMap::new(),
-            pass_limit: Duration::from_secs(600),
-            seed: 0,
-            observe: false,
-        }
-    }
 }
 
 /// What [`Scheduler::sync`] was asked for, to wait for.
@@ -316,6 +270,3 @@ impl Scheduler {
         self.engine.surveyor.cx.clock.now()
     }
 }
-
-/// How long the loop sleeps at most. So a clock that jumped is noticed, and a watchdog is fed.
-pub const BEAT: Duration = Duration::from_secs(10);

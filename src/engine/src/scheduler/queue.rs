@@ -10,13 +10,27 @@
 //! Assumptions: every key taken is finished, whatever became of its run.
 //! It deliberately knows no clock, no lock and no scope: time comes in, keys are opaque.
 
-use super::Priority;
 use reconciled_provider::Focus;
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
     time::Duration,
 };
+
+/// How urgent a pass is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Priority {
+    /// A person asked.
+    Operator = 0,
+    /// A revision came into force.
+    Revision = 10,
+    /// The remote told that something changed, or a dependency moved.
+    Hint = 20,
+    /// An earlier pass failed, or something was on its way.
+    Retry = 30,
+    /// Time to look again.
+    Resync = 40,
+}
 
 /// What a key wants of its next run.
 #[derive(Clone, Debug, PartialEq)]

@@ -13,9 +13,9 @@
 
 use super::{Survey, SurveyOptions, Surveyor, View, Watched, twins::Remembered};
 use crate::{
-    desired::Desired,
+    desired::{Desired, following, preceding},
     plan::{Blocked, Change, Reason, Step},
-    ready::{self, Facts},
+    ready::Facts,
     store::{ScopeMemory, Store},
 };
 use reconciled_provider::{Error, ManifestKey, Resource, Scope};
@@ -109,7 +109,7 @@ impl Surveyor {
         if unready.is_empty() {
             return BTreeSet::new();
         }
-        let before = ready::preceding(desired, written);
+        let before = preceding(desired, written);
         unready.into_iter().filter(|key| before.contains_key(*key)).cloned().collect()
     }
 
@@ -165,8 +165,8 @@ fn wait(entries: &BTreeMap<Arc<str>, Watched>, desired: &Desired, before: &Befor
     if remade.is_empty() {
         return;
     }
-    let lost = ready::following(desired, lost(desired, &remade, survey, before));
-    let behind = ready::following(desired, remade);
+    let lost = following(desired, lost(desired, &remade, survey, before));
+    let behind = following(desired, remade);
     block(survey, |scope, step| {
         let key = asked_for(entries, desired, scope, step)?;
         let on = if is_restored(step) { lost.get(key) } else { behind.get(key) };
@@ -257,7 +257,7 @@ pub(super) fn end_in_order(
     if !steps.any(|step| step.change == Change::EndFormer && step.blocked.is_none()) {
         return;
     }
-    let stood_on = ready::preceding(desired, having(entries, desired, remembered));
+    let stood_on = preceding(desired, having(entries, desired, remembered));
     block(survey, |_, step| {
         let key = declaring(desired, step).filter(|_| step.change == Change::EndFormer)?;
         stood_on.get(key).map(|by| Blocked::StoodOnByFormer((*by).clone()))

@@ -3,14 +3,11 @@
 //! Reading manifests and asking remotes have nothing to wait for in each other. A verb casts the glance while it
 //! parses; the survey begins with it. It deliberately decides nothing.
 
-use super::{Room, SurveyOptions, Surveyor, beside};
-use crate::{
-    journal::Seen,
-    store::{KnownVersion, ScopeMemory, Store},
-};
+use super::{Seen, SurveyOptions, Surveyor, beside};
+use crate::store::{KnownVersion, ScopeMemory, Store};
 use futures_util::{FutureExt, future::join};
-use reconciled_provider::{Error, Focus, Observation, Scope, Version, Want};
-use std::{collections::BTreeMap, panic::AssertUnwindSafe, time::Duration};
+use reconciled_provider::{Error, Observation, Scope, Version};
+use std::{collections::BTreeMap, time::Duration};
 
 /// What a glance reads ahead of the desired state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,18 +146,5 @@ impl Surveyor {
             .boxed()
         };
         beside(scopes, |entry| self.width(entry, options), list).await.into_iter().collect()
-    }
-
-    /// Reads a scope of an entry that can list without being told what to look for.
-    pub(crate) async fn list(&self, scope: &Scope) -> Result<Observation, Error> {
-        let want = Want { scope, focus: &Focus::All, desired: &[], tracked: &[], claims: &[] };
-        let observer = &self.entries[&scope.provider].observer;
-        let what = format!("reading {scope}");
-        let _seat = self.rooms.enter(&scope.provider, Room::Reads, observer.info().concurrency).await;
-        let read = AssertUnwindSafe(self.within(observer.observe(&self.cx, &want), &what));
-        read.catch_unwind().await.unwrap_or_else(|_| {
-            Err(Error::unexpected(format!("{what} panicked"))
-                .hint("this is a bug in the provider; other scopes go on"))
-        })
     }
 }

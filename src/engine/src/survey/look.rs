@@ -4,7 +4,7 @@
 //! write, neither to the remote nor to the store.
 
 use super::{
-    SurveyOptions, Surveyor, View, claim_state,
+    SurveyOptions, Surveyor, View,
     effective::{Effective, Merger},
     focus,
     recover::recover,
@@ -15,36 +15,17 @@ use crate::{
     health::{self, Asked, Assessment},
     plan::{self, Elsewhere, Kept, ScopeInput, ScopePlan, Selection, Shared, Step, shared},
     ready,
-    store::{Row, ScopeMemory},
+    store::{ClaimRow, Row, ScopeMemory},
     suspension::Suspension,
 };
-use futures_util::future::{Either, select};
 use reconciled_provider::{
     Address, ClaimState, Deltas, Error, Focus, ManifestKey, Observation, Observer, Owner, Resource,
     ResourceId, Scope, Spec, Tracked, Version, Want,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
-    pin::pin,
     sync::Arc,
 };
-
-impl Surveyor {
-    /// Runs a read, which has an end: `cx.deadline`.
-    pub async fn within<T>(
-        &self,
-        read: impl Future<Output = Result<T, Error>>,
-        what: &str,
-    ) -> Result<T, Error> {
-        let limit = self.cx.deadline;
-        match select(pin!(read), pin!(self.cx.clock.sleep(limit))).await {
-            Either::Left((result, _)) => result,
-            Either::Right(_) => {
-                Err(Error::unavailable(format!("{what}: no answer within {} s", limit.as_secs())))
-            }
-        }
-    }
-}
 
 /// What a look at one scope is about, and what it is judged by.
 pub(super) struct Look<'a> {
@@ -135,7 +116,7 @@ impl<'a> Look<'a> {
         let merger = self.merger(&scope, &shared, memory);
         let effective = self.unite(&merger, &memory.rows, None)?;
         let needs_merge = merger.is_needed();
-        let claims = memory.claims_made.iter().map(claim_state).collect();
+        let claims = memory.claims_made.iter().map(ClaimRow::state).collect();
         let mut tracked: Vec<Tracked> = memory.rows.iter().map(|row| row.tracked.clone()).collect();
         // What may exist because of an unanswered intent must be looked for where nothing can be listed.
         tracked.extend(memory.open.iter().map(|open| open.intent.row.tracked.clone()));

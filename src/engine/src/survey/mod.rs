@@ -4,209 +4,59 @@
 //! store. `plan` is a survey that is printed; `apply` carries out the very same survey.
 
 mod behind;
+mod beside;
 mod calls;
 mod commits;
+mod domain;
 mod effective;
 mod elsewhere;
 mod focus;
 mod glance;
 mod hurry;
 mod judge;
+mod judged;
 mod look;
 mod moves;
 mod near;
+mod options;
 mod recall;
 mod recover;
+mod reread;
 mod rooms;
 mod spared;
+mod surveyor;
 mod twins;
+mod view;
 mod whole;
+
+pub(crate) use beside::beside;
+pub use calls::{Calls, UNDER_WAY};
+pub use domain::{Domain, Foreseen, Wanted};
+pub use glance::{Ahead, Glance};
+pub use hurry::{Hurry, Rush};
+pub use judged::Judged;
+pub use options::{Answered, ByPerson, SurveyOptions};
+pub use recall::Recall;
+pub(crate) use reread::{Reread, Seen};
+pub(crate) use rooms::Room;
+pub use rooms::{Line, Rooms};
+pub use surveyor::{Outside, Surveyor, Watched};
+pub use view::{Survey, View};
 
 use crate::{
     desired::Desired,
-    health::Assessment,
-    journal::Seen,
-    plan::{EntryPolicy, ScopePlan, Selection, guard::GuardLimits},
     ready,
-    store::{ClaimRow, Consent, Row, ScopeMemory, Store},
-    suspension::Suspension,
+    store::{Row, ScopeMemory, Store},
 };
-use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream};
-use reconciled_provider::{
-    ClaimState, Cx, Deltas, Error, GuardDomain, Hash, Identity, ManifestKey, Observation, Observer,
-    ResourceId, Scope,
-};
+use futures_util::FutureExt;
+use look::Look;
+use reconciled_provider::{Error, GuardDomain, Identity, Scope};
 use std::{
     collections::{BTreeMap, BTreeSet},
     panic::AssertUnwindSafe,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Arc, atomic::Ordering},
     time::Duration,
 };
-
-/// By how much fewer reads there are at once where nobody waits.
-const UNHURRIED: usize = 4;
-
-/// One configured entry, as far as looking goes.
-#[derive(Clone, Debug)]
-pub struct Watched {
-    /// Its observer.
-    pub observer: Arc<dyn Observer>,
-    /// What it may do.
-    pub policy: EntryPolicy,
-    /// Limits of its guard domains.
-    pub guard: GuardLimits,
-}
-
-/// Everything that looking needs.
-#[derive(Clone)]
-pub struct Surveyor {
-    /// Configured entries by name.
-    pub entries: BTreeMap<Arc<str>, Watched>,
-    /// Time, secrets, deadline.
-    pub cx: Cx,
-    /// What suspends besides the store: asked at the start of each survey.
-    pub outside: Option<Outside>,
-    /// What was seen of scopes whose versions stand.
-    pub recall: Recall,
-    /// Who is in a hurry.
-    pub hurry: Hurry,
-    /// How much of each entry is under way.
-    pub rooms: Rooms,
-    /// What was judged whole.
-    pub judged: Judged,
-    /// What this process waits for.
-    pub calls: Calls,
-}
-
-/// Says what suspends besides the store: a file, a window that is closed.
-pub type Outside = Arc<dyn Fn() -> Vec<Suspension> + Send + Sync>;
-
-/// How a survey is made.
-#[derive(Clone, Debug, Default)]
-pub struct SurveyOptions {
-    /// What the user selected.
-    pub selection: Selection,
-    /// Lists every scope, also those whose version stands.
-    pub refresh: bool,
-    /// Only these scopes; none means all that are desired or remembered.
-    pub only: Option<BTreeSet<Scope>>,
-    /// Asks remotes how things fare, which takes calls of its own: for a pass, not for a plan.
-    pub health: bool,
-    /// Somebody waits until what was written since then does its work.
-    pub written_since: Option<Duration>,
-    /// Scopes that somebody asks about; none means all of them. The others are left alone while they need not be looked at
-    /// ([`Version::until`](reconciled_provider::Version::until)).
-    pub asked: Option<BTreeSet<Scope>>,
-    /// Where a person asks for what it leads to, now.
-    pub by_person: ByPerson,
-    /// Where a person means just that scope: what came to nothing there is tried once more.
-    pub insisted: BTreeSet<Scope>,
-    /// Nobody waits for it: fewer reads at once, and none while somebody is in a [`Hurry`].
-    pub unhurried: bool,
-    /// How many scopes were answered so far: a survey that goes on is not late, however many there are.
-    pub answered: Answered,
-    /// Those of it who wait for a seat.
-    pub line: Line,
-}
-
-impl SurveyOptions {
-    /// True where a person asks for just this to be done, and not for whatever there is to do: by its address. Consent to
-    /// something else is no such word, and a plan that was consented to must not grow by it.
-    fn tries_again(&self, scope: &Scope) -> bool {
-        let is_target = self.by_person == ByPerson::Everything && !self.selection.targets.is_empty();
-        is_target || self.insisted.contains(scope)
-    }
-}
-
-/// How many scopes of a survey were answered; clones share it.
-#[derive(Clone, Debug, Default)]
-pub struct Answered(Arc<AtomicUsize>);
-
-impl Answered {
-    /// How many there are now.
-    pub fn count(&self) -> usize {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
-/// Where a person asks for something to be done now: a closed window may let that through.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum ByPerson {
-    /// Nowhere.
-    #[default]
-    Nothing,
-    /// In these scopes.
-    In(BTreeSet<Scope>),
-    /// Wherever it looks.
-    Everything,
-}
-
-impl ByPerson {
-    fn is_for(&self, scope: &Scope) -> bool {
-        match self {
-            ByPerson::Nothing => false,
-            ByPerson::In(scopes) => scopes.contains(scope),
-            ByPerson::Everything => true,
-        }
-    }
-}
-
-/// What was found in one scope, and the plan for it.
-#[derive(Clone, Debug)]
-pub struct View {
-    /// What is remembered, with recovered rows.
-    pub memory: ScopeMemory,
-    /// What was seen.
-    pub seen: Arc<Observation>,
-    /// The plan.
-    pub plan: ScopePlan,
-    /// How what a person may take over would be changed by that, or why it cannot be.
-    pub offered: Deltas,
-    /// The version stood and nothing was asked of the scope itself.
-    pub skipped: bool,
-    /// How its resources fare.
-    pub health: Assessment,
-    /// The manifests that declare something here, if all of it was looked at and not all was as remembered.
-    pub looked_at: BTreeSet<ManifestKey>,
-}
-
-/// What a survey found.
-#[derive(Debug, Default)]
-pub struct Survey {
-    /// Each scope's view, or why there is none.
-    pub scopes: BTreeMap<Scope, Result<View, Error>>,
-    /// Each guard domain.
-    pub domains: BTreeMap<Arc<str>, Domain>,
-    /// Remembered scopes whose entry is not configured here: left alone.
-    pub unassigned: Vec<(Scope, usize)>,
-    /// Guard domains of which not all could be read, or is frozen: what one is held for may be there.
-    pub unread: BTreeSet<Arc<str>>,
-    /// Scopes that nobody declares anything in any more and in which nothing is tracked: what kept something from being done
-    /// there is over, and nobody need look.
-    pub over: Vec<Scope>,
-    /// Entries whose scopes are run apart and were judged together here, and the desired state that this was about.
-    pub judged: BTreeMap<Arc<str>, Hash>,
-}
-
-impl Survey {
-    /// The domain a scope belongs to.
-    pub fn domain_of(&self, scope: &Scope) -> Option<&Domain> {
-        self.domains.get(&*scope.to_string()).or_else(|| self.domains.get(&scope.provider))
-    }
-}
-
-pub use calls::{Calls, UNDER_WAY};
-pub use glance::{Ahead, Glance};
-pub use hurry::{Hurry, Rush};
-pub use judge::{Domain, Foreseen, Wanted};
-use look::Look;
-pub use recall::Recall;
-pub(crate) use rooms::Room;
-pub use rooms::{Line, Rooms};
-pub use whole::Judged;
 
 impl Surveyor {
     /// Surveys all scopes that are desired or remembered.
@@ -269,18 +119,6 @@ impl Surveyor {
         let mut survey = self.whole(store, desired, survey, options).await?;
         self.wait_behind(store, desired, facts, &mut survey, options).await?;
         Ok(survey)
-    }
-
-    /// What is known of edges.
-    fn facts(&self, desired: &Desired, memories: &BTreeMap<Scope, ScopeMemory>) -> ready::Facts {
-        let mut facts = ready::facts(desired, memories);
-        facts.put_off(desired, |resource| self.only_reads(&resource.scope, &resource.id));
-        facts
-    }
-
-    /// See [`Observer::only_reads`].
-    pub(crate) fn only_reads(&self, scope: &Scope, id: &ResourceId) -> bool {
-        self.entries.get(&scope.provider).is_some_and(|entry| entry.observer.only_reads(id))
     }
 
     async fn survey_with(
@@ -392,12 +230,6 @@ impl Surveyor {
         names
     }
 
-    /// True where all scopes of the entry are looked at and judged together, or its limits could be evaded one scope at a time.
-    fn is_counted_whole(&self, scope: &Scope) -> bool {
-        let entry = self.entries.get(&scope.provider);
-        entry.is_some_and(|entry| entry.observer.info().guard == GuardDomain::Provider)
-    }
-
     /// What scopes come to together. The order counts: a scope that is refused shows nothing any more, so what looks for
     /// twins does so before; of all that keeps a step it is the first that is told; and what stays is known before the
     /// guard counts.
@@ -409,90 +241,7 @@ impl Surveyor {
         twins::refuse(desired, survey);
         behind::end_in_order(&self.entries, desired, remembered, survey);
     }
-
-    /// Reads of an entry at once, as far as this survey goes.
-    fn width(&self, entry: &str, options: &SurveyOptions) -> usize {
-        let width = self.entries.get(entry).map_or(1, |entry| entry.observer.info().concurrency);
-        let width = if options.unhurried { width.div_ceil(UNHURRIED) } else { width };
-        width.max(1)
-    }
-
-    /// What is suspended now, or was and is still in doubt.
-    async fn suspensions(&self, store: &dyn Store) -> Result<Vec<Arc<Suspension>>, Error> {
-        let known = store.suspensions().await?;
-        let outside = self.outside.as_ref().map(|outside| outside()).unwrap_or_default();
-        Ok(known.into_iter().chain(outside).map(Arc::new).collect())
-    }
-}
-
-/// Does the jobs of each entry beside those of all others, `width` of them at once: an entry that is slow, or takes one at a
-/// time, keeps no other waiting. What `work` makes of a job is made once there is room for it, so that it takes no memory and
-/// is not timed before.
-pub(crate) async fn beside<'a, J, T>(
-    jobs: impl IntoIterator<Item = (Arc<str>, J)>,
-    width: impl Fn(&str) -> usize,
-    work: impl Fn(J) -> BoxFuture<'a, T>,
-) -> Vec<T> {
-    let mut entries: BTreeMap<Arc<str>, Vec<J>> = BTreeMap::new();
-    for (entry, job) in jobs {
-        entries.entry(entry).or_default().push(job);
-    }
-    let streams = entries.into_iter().map(|(entry, jobs)| {
-        let width = width(&entry).max(1);
-        stream::iter(jobs).map(&work).buffer_unordered(width)
-    });
-    stream::select_all(streams).collect().await
-}
-
-impl ScopeMemory {
-    /// True when anything about the scope must still be looked at.
-    pub fn is_remembered(&self) -> bool {
-        !(self.rows.is_empty()
-            && self.open.is_empty()
-            && self.claims_here.is_empty()
-            // What was let go of is of nobody's concern until it is declared again.
-            && self.consents.iter().all(|(_, word)| *word == Consent::LetGo)
-            && self.drifts.is_empty())
-    }
-}
-
-pub(crate) fn claim_state(row: &ClaimRow) -> ClaimState {
-    ClaimState { owner: row.owner.clone(), key: row.claim.key.clone(), synced: row.synced, health: None }
 }
 
 /// How long a survey may wait for one read when nobody said otherwise.
 pub const READ_LIMIT: Duration = Duration::from_secs(60);
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use futures_executor::block_on;
-    use std::{future, task::Poll};
-
-    #[test]
-    fn what_a_job_takes_is_made_once_there_is_room_for_it() {
-        let (made, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        let jobs = (0..100).map(|number| (Arc::from(if number % 2 == 0 { "a" } else { "b" }), number));
-        let width = |entry: &str| if entry == "a" { 3 } else { 1 };
-        let work = |number: usize| {
-            let under_way = made.fetch_add(1, Ordering::Relaxed) + 1;
-            most.fetch_max(under_way, Ordering::Relaxed);
-            let mut turns = number % 5;
-            let made = &made;
-            future::poll_fn(move |cx| {
-                cx.waker().wake_by_ref();
-                if turns == 0 {
-                    made.fetch_sub(1, Ordering::Relaxed);
-                    return Poll::Ready(number);
-                }
-                turns -= 1;
-                Poll::Pending
-            })
-            .boxed()
-        };
-        let mut done = block_on(beside(jobs, width, work));
-        done.sort_unstable();
-        assert_eq!(done, (0..100).collect::<Vec<_>>());
-        assert_eq!(most.into_inner(), 4);
-    }
-}

@@ -11,25 +11,7 @@ use crate::{
     store::Store,
 };
 use reconciled_provider::{Error, GuardDomain, Hash, Scope};
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex, PoisonError},
-};
-
-/// The desired state of which each entry was last judged whole, with the hold that this led to recorded; clones share it.
-#[derive(Clone, Debug, Default)]
-pub struct Judged(Arc<Mutex<BTreeMap<Arc<str>, Hash>>>);
-
-impl Judged {
-    /// Remembers what a survey judged whole, once whatever is held of it is on record: a pass that trusts in this must find
-    /// that hold.
-    pub(crate) fn note(&self, survey: &Survey) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend(survey.judged.clone());
-    }
-    fn is(&self, entry: &str, state: Hash) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(entry) == Some(&state)
-    }
-}
+use std::{collections::BTreeSet, sync::Arc};
 
 impl Surveyor {
     /// The same survey with the word of the guard on whole domains.

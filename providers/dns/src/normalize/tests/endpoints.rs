@@ -1,6 +1,7 @@
 //! `DNSEndpoint` of ExternalDNS.
 
 use super::*;
+use crate::route53;
 
 fn endpoints(records: &str) -> Manifest {
     manifest(&format!(

@@ -1,6 +1,6 @@
 use super::*;
 use hickory_proto::rr::{DNSClass, RecordType};
-use reconciled_provider::{Origin, PolicyId, Resource, Spec};
+use reconciled_provider::{Origin, PolicyId, Resource, Spec, Version};
 use std::sync::Arc;
 
 fn create(id: &str, content: &[u8]) -> Op {

@@ -1,8 +1,13 @@
 //! Instances of a step, taken from the balancers before they are started anew, and given back.
 
 use super::{
-    super::{instance, kind::Deployment, memory::Stage, parts},
-    End, IDLE, STUCK, Turn, millis,
+    super::{
+        instance,
+        kind::Deployment,
+        memory::{Stage, millis},
+        parts,
+    },
+    End, IDLE, STUCK, Turn,
 };
 use crate::{
     balancer::{self, Drained, Front},

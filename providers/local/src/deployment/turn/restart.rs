@@ -4,8 +4,9 @@ use super::{
     super::{
         instance,
         jobs::Jobs,
-        look::{Group, Standing},
+        look::Group,
         memory::{Known, Stage},
+        rollout::Standing,
     },
     Turn,
 };

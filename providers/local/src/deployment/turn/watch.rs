@@ -4,10 +4,11 @@
 
 use super::{
     super::{
-        look::{Group, Standing},
-        memory::{Known, Memory, Stage},
+        look::Group,
+        memory::{Known, Memory, Stage, millis},
+        rollout::Standing,
     },
-    End, STEP, Turn, millis,
+    End, STEP, Turn,
 };
 use crate::hands::{Fault, Hands, Manager};
 use reconciled_provider::Cx;

@@ -6,7 +6,6 @@
 //! *Assumptions*: the rules of `unit_file_get_state` and of `NeedDaemonReload` in systemd, and a clock that was not set back
 //! since systemd last read its files.
 
-use super::{TICK, states::is_template};
 use crate::{hands::beneath, systemd::definition};
 use rustix::fs::CWD;
 use std::{
@@ -17,6 +16,10 @@ use std::{
     path::{Path, PathBuf},
     time::Duration,
 };
+
+/// How long files have to be older than the moment at which systemd reads them, to be known as those it read: the kernel
+/// gives files the time of its last tick.
+pub(super) const TICK: Duration = Duration::from_millis(12);
 
 /// When systemd last read its files, and the directories, first come first served.
 #[derive(Clone, Debug)]
@@ -204,6 +207,11 @@ fn is_new(meta: &Metadata, loaded: &Loaded) -> bool {
     let seconds = Duration::from_secs(u64::try_from(meta.ctime()).unwrap_or_default());
     let changed = seconds + Duration::from_nanos(u64::try_from(meta.ctime_nsec()).unwrap_or_default());
     changed + TICK > loaded.at
+}
+
+/// True for the name of a template, which is no unit.
+pub(super) fn is_template(name: &str) -> bool {
+    name.contains("@.")
 }
 
 /// `web@.service` of `web@1.service`.

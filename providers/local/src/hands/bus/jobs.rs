@@ -1,15 +1,28 @@
-//! How a job ends that systemd was asked for.
+//! What systemd is asked to do to a unit, and how such a job ends.
 
 use super::{
-    super::{Job, UnitState},
-    Bus, UNITS,
-    starts::escape,
-    states::UNIT,
+    connection::Bus,
+    objects::{UNIT, UNITS, escape},
+    states::UnitState,
 };
 use futures_core::stream::Stream;
 use reconciled_provider::Error;
+use serde::{Deserialize, Serialize};
 use std::{future::poll_fn, pin::Pin, time::Duration};
 use zbus::{MessageStream, OwnedObjectPath};
+
+/// What is to be done to a unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Job {
+    /// Start it.
+    Start,
+    /// Stop it.
+    Stop,
+    /// Stop and start it, as one job.
+    Restart,
+    /// Have it read its configuration, or restart it where it cannot.
+    Reload,
+}
 
 /// Longest time a job is waited for; systemd's own limit for a start is 90 s.
 const JOB: Duration = Duration::from_secs(120);

@@ -5,9 +5,11 @@
 //! What a call says is read again afterwards: signals and answers may be about a moment that has passed. That nobody
 //! answers, as while systemd executes itself anew, is never taken for "there is no such unit".
 
+mod connection;
 mod disk;
 mod ends;
 mod jobs;
+mod objects;
 mod runs;
 mod starts;
 mod states;
@@ -16,65 +18,34 @@ mod words;
 use super::{Draft, Fault, analyze};
 use crate::systemd::Places;
 use async_trait::async_trait;
-use disk::Opens;
+pub use connection::Bus;
+use connection::{CALL, RELOAD};
+use disk::{Opens, TICK};
 pub(crate) use ends::ended;
 use futures_core::stream::{BoxStream, Stream};
 use futures_util::stream;
+pub use jobs::Job;
 use jobs::is_about;
+use objects::{UNITS, unescape};
 use reconciled_provider::Error;
 pub use runs::Run;
 use serde::{Deserialize, Serialize};
 pub use starts::Start;
 pub use states::UnitState;
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeSet,
     fmt,
     future::poll_fn,
-    num::NonZeroUsize,
     path::{Path, PathBuf},
     pin::Pin,
-    sync::{Arc, PoisonError},
+    sync::PoisonError,
     time::Duration,
 };
-use tokio::sync::{Mutex, Semaphore};
 use words::{Trouble, Word};
-use zbus::{
-    Connection, MatchRule, Message, MessageStream, OwnedObjectPath, connection::Builder, message::Type,
-};
+use zbus::{Message, MessageStream, OwnedObjectPath};
 
-const NAME: &str = "org.freedesktop.systemd1";
-const PATH: &str = "/org/freedesktop/systemd1";
-const MANAGER: &str = "org.freedesktop.systemd1.Manager";
-/// What the paths of units begin with.
-const UNITS: &str = "/org/freedesktop/systemd1/unit/";
-
-/// Longest time a call may take, and the one that runs every generator of the machine.
-const CALL: Duration = Duration::from_secs(25);
-const RELOAD: Duration = Duration::from_secs(180);
-/// Signals that may wait to be taken. While that many wait for one listener, its connection brings nothing to anybody.
-const QUEUED: usize = 1_024;
-/// How long files have to be older than the moment at which systemd reads them, to be known as those it read: the kernel
-/// gives files the time of its last tick.
-const TICK: Duration = Duration::from_millis(12);
 /// How long a bus that is away is left alone.
 const AWAY: Duration = Duration::from_secs(2);
-/// Calls that may wait for answers at one time: a bus lets one connection wait for 128 of them, and refuses the next
-/// (`max_replies_per_connection` of dbus-daemon).
-const AT_ONCE: usize = 64;
-
-/// What is to be done to a unit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Job {
-    /// Start it.
-    Start,
-    /// Stop it.
-    Stop,
-    /// Stop and start it, as one job.
-    Restart,
-    /// Have it read its configuration, or restart it where it cannot.
-    Reload,
-}
-
 /// What is to be done to the links that enable and mask units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Link {
@@ -118,65 +89,7 @@ pub trait Manager: Send + Sync + fmt::Debug {
     fn places(&self) -> &Places;
 }
 
-/// A service manager behind a bus.
-#[derive(Clone, Debug)]
-pub struct Bus(Arc<Kept>);
-
-#[derive(Debug)]
-struct Kept {
-    address: String,
-    /// Where the root of its machine is seen.
-    root: Option<PathBuf>,
-    places: Places,
-    connection: Mutex<Option<Open>>,
-    /// Calls that may wait for their answers.
-    room: Semaphore,
-    watched: std::sync::Mutex<BTreeMap<&'static str, BTreeSet<String>>>,
-    /// Units that systemd remembers for this connection.
-    kept: std::sync::Mutex<BTreeSet<String>>,
-}
-
-/// A connection, and whether systemd sends signals to it.
-#[derive(Clone, Debug)]
-struct Open {
-    connection: Connection,
-    is_told: bool,
-}
-
 impl Bus {
-    /// The manager that is reached at `address`; nothing is called before it is needed. `root` is where its machine is
-    /// seen from here, if anywhere: what its files say need not be asked for.
-    pub fn new(address: &str, root: Option<&Path>) -> Bus {
-        Bus::of(address, root, Places::system())
-    }
-
-    /// The same, of a manager whose files are in `places`.
-    pub fn of(address: &str, root: Option<&Path>, places: Places) -> Bus {
-        let (address, root) = (address.to_owned(), root.map(Path::to_owned));
-        let (connection, room, watched) = (Mutex::default(), Semaphore::new(AT_ONCE), Default::default());
-        let kept = Default::default();
-        Bus(Arc::new(Kept { address, root, places, connection, room, watched, kept }))
-    }
-
-    /// A stream of the manager's signals that are called `member`, or of all.
-    async fn signals(&self, connection: &Connection, member: Option<&str>) -> Result<MessageStream, Error> {
-        let rule = MatchRule::builder().msg_type(Type::Signal).path_namespace(PATH).sender(NAME);
-        let rule = match member {
-            Some(member) => rule.member(member),
-            None => rule,
-        };
-        let rule = rule.build().map_err(|error| self.unreachable(error))?;
-        let stream = MessageStream::for_match_rule(rule, connection, NonZeroUsize::new(QUEUED));
-        stream.await.map_err(|error| self.unreachable(error))
-    }
-
-    /// Has systemd tell a connection what happens: without a subscriber it tells nothing. Asking twice is refused, and does
-    /// no harm.
-    async fn subscribe(&self, connection: &Connection) {
-        let subscribe = connection.call_method(Some(NAME), PATH, Some(MANAGER), "Subscribe", &());
-        let _ = tokio::time::timeout(CALL, subscribe).await;
-    }
-
     /// The unit that a signal is about, if it is one that is watched.
     fn change(&self, message: &Message) -> Option<Option<String>> {
         let header = message.header();
@@ -216,86 +129,6 @@ impl Bus {
         let is_any = move || names.iter().any(|name| disk::is_there(&root, &loaded, name));
         Ok(tokio::task::spawn_blocking(is_any).await.unwrap_or(true))
     }
-
-    fn unreachable(&self, error: zbus::Error) -> Error {
-        Error::unavailable(format!("reach systemd at {}", self.0.address))
-            .hint(
-                "is the bus there, and may this process use it? `bus` of the provider entry says where it is",
-            )
-            .caused_by(error)
-    }
-
-    async fn connect(&self) -> Result<Connection, Error> {
-        let built = Builder::address(&*self.0.address).method_timeout(RELOAD).build();
-        let built = tokio::time::timeout(CALL, built).await;
-        built.map_err(|_| late("connect to the bus"))?.map_err(|error| self.unreachable(error))
-    }
-
-    async fn listen(&self) -> Result<MessageStream, Error> {
-        let connection = self.connect().await?;
-        let signals = self.signals(&connection, None).await?;
-        self.subscribe(&connection).await;
-        Ok(signals)
-    }
-
-    async fn connection(&self) -> Result<Connection, Error> {
-        let mut kept = self.0.connection.lock().await;
-        if let Some(open) = &*kept {
-            return Ok(open.connection.clone());
-        }
-        let connection = self.connect().await?;
-        Ok(kept.insert(Open { connection, is_told: false }).connection.clone())
-    }
-
-    /// The connection of all calls, on which signals come.
-    async fn told(&self) -> Result<Connection, Error> {
-        let connection = self.connection().await?;
-        let is_told = |open: &Open| open.is_told && open.connection.unique_name() == connection.unique_name();
-        if !self.0.connection.lock().await.as_ref().is_some_and(is_told) {
-            self.subscribe(&connection).await;
-            let mut kept = self.0.connection.lock().await;
-            let same = kept.as_mut().filter(|open| open.connection.unique_name() == connection.unique_name());
-            same.into_iter().for_each(|open| open.is_told = true);
-        }
-        Ok(connection)
-    }
-
-    /// One call. A broken connection is thrown away, so that the next call makes a new one.
-    async fn call<B: Serialize + zbus::DynamicType + Sync>(
-        &self,
-        (path, interface, method): (&str, &str, &str),
-        body: &B,
-        limit: Duration,
-    ) -> Result<Message, Trouble> {
-        let _seat = self.0.room.acquire().await.expect("nobody closes it");
-        let connection = self.connection().await.map_err(Trouble::NotSent)?;
-        let call = connection.call_method(Some(NAME), path, Some(interface), method, body);
-        match tokio::time::timeout(limit, call).await {
-            Ok(Ok(message)) => Ok(message),
-            Ok(Err(error)) => match Word::of(&error) {
-                Some((word, text)) => Err(Trouble::Refused(word, text)),
-                None => Err(self.lost(self.unreachable(error)).await),
-            },
-            Err(_) => Err(self.lost(late(method)).await),
-        }
-    }
-
-    /// The next call makes a connection of its own: who is at the other end of this one may be nobody.
-    async fn lost(&self, error: Error) -> Trouble {
-        *self.0.connection.lock().await = None;
-        // It remembers them as long as that is there.
-        self.0.kept.lock().unwrap_or_else(PoisonError::into_inner).clear();
-        Trouble::Lost(error)
-    }
-
-    async fn manager<B: Serialize + zbus::DynamicType + Sync>(
-        &self,
-        method: &str,
-        body: &B,
-        limit: Duration,
-    ) -> Result<Message, Trouble> {
-        self.call((PATH, MANAGER, method), body, limit).await
-    }
 }
 
 /// systemd would wait there for ever, and with it whatever the machine starts and stops.
@@ -304,10 +137,6 @@ fn waits_at(pipe: &Path, doing: &str) -> Fault {
     let text =
         format!("{doing}: {pipe} is a pipe, and systemd would wait for ever for somebody to write into it");
     Error::unavailable(text).hint(format!("remove it: rm {pipe}")).into()
-}
-
-fn late(method: &str) -> Error {
-    Error::unavailable(format!("systemd did not answer in time ({method})"))
 }
 
 #[async_trait]
@@ -476,32 +305,5 @@ impl Manager for Bus {
 
     fn places(&self) -> &Places {
         &self.0.places
-    }
-}
-
-/// The name of a unit from the last part of its path: what is no letter or digit is `_` and two digits.
-fn unescape(part: &str) -> Option<String> {
-    let (mut out, mut bytes) = (Vec::new(), part.bytes());
-    while let Some(byte) = bytes.next() {
-        out.push(match byte {
-            b'_' => {
-                let digits = [bytes.next()?, bytes.next()?];
-                u8::from_str_radix(std::str::from_utf8(&digits).ok()?, 16).ok()?
-            }
-            byte => byte,
-        });
-    }
-    String::from_utf8(out).ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_path_on_the_bus_names_a_unit() {
-        assert_eq!(unescape("web_401_2eservice").as_deref(), Some("web@1.service"));
-        assert_eq!(unescape("a"), Some("a".into()));
-        assert_eq!((unescape("a_"), unescape("a_zz")), (None, None));
     }
 }

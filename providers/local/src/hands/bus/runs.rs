@@ -1,8 +1,9 @@
 //! How the last run of a unit went, and what it starts.
 
 use super::{
-    Bus,
-    states::{Properties, SERVICE, SOCKET, UNIT},
+    connection::Bus,
+    objects::{SERVICE, SOCKET, UNIT},
+    states::Properties,
     words::Trouble,
 };
 use data_encoding::HEXLOWER;

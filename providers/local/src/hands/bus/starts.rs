@@ -3,7 +3,11 @@
 //! systemd forgets a unit that neither runs nor is needed by another one, and with it what came of its last start. So who asks about
 //! a start or for one keeps the unit in its memory, for as long as the connection is there.
 
-use super::{AT_ONCE, Bus, CALL, UNITS, states::UNIT, words::Trouble};
+use super::{
+    connection::{AT_ONCE, Bus, CALL},
+    objects::{UNIT, UNITS, escape},
+    words::Trouble,
+};
 use futures_util::future::try_join_all;
 use reconciled_provider::Error;
 use serde::{Deserialize, Serialize};
@@ -183,18 +187,6 @@ fn holds(root: &Path, key: &str, about: &str) -> Option<bool> {
     })
 }
 
-/// The last part of the path of a unit: what is no letter or digit is `_` and two digits, and so is a digit that comes first.
-pub(super) fn escape(name: &str) -> String {
-    let mut out = String::with_capacity(name.len() * 2);
-    for (at, byte) in name.bytes().enumerate() {
-        match byte.is_ascii_alphabetic() || at > 0 && byte.is_ascii_digit() {
-            true => out.push(byte.into()),
-            false => out += &format!("_{byte:02x}"),
-        }
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -230,11 +222,5 @@ mod tests {
             let left = left(dir.path(), tests);
             assert_eq!(left.iter().map(said).collect::<Vec<_>>(), expect, "{texts:?}");
         }
-    }
-
-    #[test]
-    fn a_name_becomes_a_path_on_the_bus() {
-        assert_eq!(escape("web@1.service"), "web_401_2eservice");
-        assert_eq!(escape("1a.service"), "_31a_2eservice");
     }
 }

@@ -5,10 +5,10 @@
 //! last read its files are four calls.
 
 use super::{
-    AT_ONCE, Bus, CALL, MANAGER, PATH, UNITS,
-    disk::{self, Disk, Loaded, Said},
+    connection::{AT_ONCE, Bus, CALL},
+    disk::{self, Disk, Loaded, Said, is_template},
     ends::ended,
-    unescape,
+    objects::{MANAGER, PATH, PROPERTIES, SERVICE, UNIT, UNITS, unescape},
     words::{Trouble, Word},
 };
 use data_encoding::HEXLOWER;
@@ -21,11 +21,6 @@ use std::{
     time::Duration,
 };
 use zbus::{OwnedObjectPath, OwnedVariant};
-
-pub(super) const UNIT: &str = "org.freedesktop.systemd1.Unit";
-pub(super) const SERVICE: &str = "org.freedesktop.systemd1.Service";
-pub(super) const SOCKET: &str = "org.freedesktop.systemd1.Socket";
-const PROPERTIES: &str = "org.freedesktop.DBus.Properties";
 
 /// How a unit stands.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -91,11 +86,6 @@ impl Listed {
     pub(super) fn is_loaded(&self) -> bool {
         self.path.as_str() != PATH
     }
-}
-
-/// True for the name of a template, which is no unit.
-pub(super) fn is_template(name: &str) -> bool {
-    name.contains("@.")
 }
 
 impl Bus {

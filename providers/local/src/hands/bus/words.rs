@@ -1,6 +1,6 @@
 //! What a call came to that brought no answer: systemd's word, or nobody's.
 
-use super::Fault;
+use crate::hands::Fault;
 use reconciled_provider::Error;
 use zbus::fdo;
 

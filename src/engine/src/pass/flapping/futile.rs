@@ -14,7 +14,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 /// Writes that ended in part, by resource.
 #[derive(Debug, Default)]
-pub(super) struct Futile(BTreeMap<Scope, BTreeMap<ResourceId, Attempts>>);
+pub(in crate::pass) struct Futile(BTreeMap<Scope, BTreeMap<ResourceId, Attempts>>);
 
 #[derive(Debug)]
 struct Attempts {
@@ -25,7 +25,7 @@ struct Attempts {
 }
 
 impl Futile {
-    pub(super) fn ended(&mut self, scope: &Scope, step: &Step, outcome: &Outcome) {
+    pub(in crate::pass) fn ended(&mut self, scope: &Scope, step: &Step, outcome: &Outcome) {
         match outcome {
             Outcome::Partial(_, error) if counts(step, error.kind) => {
                 let attempts = self.0.entry(scope.clone()).or_default().entry(step.id.clone());
@@ -45,7 +45,7 @@ impl Futile {
     }
 
     /// Why a step is not taken once more, if it is not.
-    pub(super) fn condition(&self, scope: &Scope, step: &Step) -> Option<Condition> {
+    pub(in crate::pass) fn condition(&self, scope: &Scope, step: &Step) -> Option<Condition> {
         let attempts = self.0.get(scope)?.get(&step.id)?;
         if attempts.desired != hash(step) || attempts.count < LIMIT || !is_planned(step) {
             return None;
@@ -74,7 +74,7 @@ impl Futile {
         Some(Condition { declared: step.declared(), ..told.hint(hint) })
     }
 
-    pub(super) fn acquit(&mut self, scope: &Scope) {
+    pub(in crate::pass) fn acquit(&mut self, scope: &Scope) {
         self.0.remove(scope);
     }
 }

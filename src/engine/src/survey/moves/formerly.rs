@@ -6,7 +6,10 @@
 //! may, as one of the same repository does that declares it again; where it may not, the name is its own. It deliberately leaves alone
 //! who says `moved-from` of the name that a row has now.
 
-use super::{Asking, Unwanted, is_of_kind, means, names, of_manifest, refusal, rivals, was_called};
+use super::{
+    asking::{Asking, Unwanted, refusal, rivals},
+    names::{is_of_kind, means, names, of_manifest, was_called},
+};
 use crate::{
     desired::{Desired, SourceState},
     store::Row,

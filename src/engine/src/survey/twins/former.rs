@@ -7,7 +7,7 @@
 //! The race: what was replaced keeps its name until it goes. A remote that knows things by their names gives it to whoever asks
 //! for that name meanwhile, also within the same run.
 
-use super::{Place, Remembered, Unknown, has_row, place};
+use super::unknown::{Place, Remembered, Unknown, has_row, place};
 use crate::{
     desired::Desired,
     plan::{Blocked, Change, Step},

@@ -4,9 +4,9 @@
 //! a second one. An identifier proves less than an identity, so it stops nothing else: what is tracked and declared goes on.
 
 use super::{
-    Remembered, Twin,
     former::{Known, all},
-    has_row, refused,
+    refused::{Twin, refused},
+    unknown::{Remembered, has_row},
 };
 use crate::{
     desired::Desired,

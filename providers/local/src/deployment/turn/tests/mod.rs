@@ -6,8 +6,12 @@ mod surge;
 mod world;
 
 use super::*;
-use crate::{balancer::Front, deployment::instance, hands::Job};
-use reconciled_provider::{Clock, Health};
+use crate::{
+    balancer::Front,
+    deployment::{instance, kind::Canary},
+    hands::Job,
+};
+use reconciled_provider::{Clock, Health, Outcome};
 use world::{Restarts, Says, World, web};
 
 #[tokio::test]

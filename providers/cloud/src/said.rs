@@ -5,7 +5,7 @@ use reconciled_provider::{Error, ErrorKind};
 use std::{collections::BTreeSet, time::Duration};
 
 /// The errors among diagnostics as one, without `hidden`.
-pub fn said(doing: &str, diagnostics: &[Diagnostic], hidden: &Hidden) -> Option<Error> {
+pub(crate) fn said(doing: &str, diagnostics: &[Diagnostic], hidden: &Hidden) -> Option<Error> {
     let errors = diagnostics.iter().filter(|d| d.severity != WARNING);
     let errors: Vec<String> = errors.map(|diagnostic| in_words(diagnostic, hidden)).collect();
     if errors.is_empty() {

@@ -44,7 +44,7 @@ pub(crate) struct Refusal<'r> {
 
 impl Desk<'_> {
     /// Why nobody is asked now: a refusal, or a wish to be left alone.
-    pub(super) fn left_alone(
+    pub(crate) fn left_alone(
         &self,
         name: &str,
         wish: &Wish,
@@ -85,7 +85,7 @@ impl Desk<'_> {
     }
 
     /// The same, where it is waited no longer than makes sense for a certificate that is `valid` from and until these moments.
-    pub(super) fn refused_while(
+    pub(crate) fn refused_while(
         &self,
         valid: Option<(u64, u64)>,
         Refusal { name, wish, order, message, bad_key }: Refusal<'_>,
@@ -101,26 +101,6 @@ impl Desk<'_> {
         let now = self.cx.clock.now().as_secs();
         let until = now + wait_after(count, valid, now);
         self.keep.put_refusals(name, &Refusals { material, count, until, message, order, bad_key })
-    }
-
-    /// Lets go of what came and cannot be used: the next one is asked for as after a refusal.
-    pub(super) async fn unfit(
-        &self,
-        name: &str,
-        wish: &Wish,
-        records: &Records,
-        order: Option<String>,
-        error: Error,
-    ) -> Result<Step, Error> {
-        self.refused(Refusal { name, wish, order, message: error.chain(), bad_key: None })?;
-        // An order that is done gives the same certificate for ever.
-        self.end_attempt(name).await?;
-        if records.are_claimed() {
-            return Ok(Step::Waiting(Duration::ZERO, Vec::new()));
-        }
-        let until = self.keep.refusals(name)?.until;
-        let left = until.saturating_sub(self.cx.clock.now().as_secs());
-        Err(error.retry_after(Duration::from_secs(left)))
     }
 }
 

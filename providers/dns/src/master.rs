@@ -1,4 +1,4 @@
-//! Reading master files (RFC 1035 §5).
+//! Reading master files (RFC 1035 §5): those of the backend `zonefile`, those that manifests include, those of other programs.
 //!
 //! Understood: `$ORIGIN`, `$TTL`, parentheses, quoted strings, comments, class and TTL in any order, TTLs with
 //! units (`1h30m`), relative and repeated owners, types and data that are named by numbers alone (RFC 3597). Refused with their line: `$INCLUDE` and `$GENERATE`, since

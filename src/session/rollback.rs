@@ -1,0 +1,201 @@
+//! Rollbacks as a session sees them: pinned resources are put back into a desired state that was just read.
+//!
+//! Guarantees: a source with a pin that cannot be kept stays wholly as it is, never silently at the newest revision, and
+//! others go on. What is over is left out here and ended by whoever writes.
+
+use super::{
+    open::Session,
+    outlook::Outlook,
+    outputs::KnownOutputs,
+    pins::Pins,
+    sources::{Known, Snapshot},
+};
+use crate::{
+    failure::Failure,
+    manifest::{Loaded, Owners, Reported},
+    text::short_commit,
+};
+use reconciled_engine::{
+    Desired, Pin, SourceState, Store,
+    pin::{Standing, put_back},
+};
+use reconciled_provider::Problem;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, PoisonError},
+};
+
+impl Session {
+    /// Puts pinned resources back into `desired`, which was read from the newest revisions. What keeps that from being
+    /// done for a source is a problem of it, and nothing of it is desired then.
+    pub(super) async fn put_back(
+        &self,
+        outlook: &mut Outlook,
+        store: &dyn Store,
+    ) -> Result<(Pins, Vec<Reported>), Failure> {
+        let Outlook { desired, outputs, secrets, .. } = outlook;
+        let now = self.clock.now();
+        let mut pins = Pins::default();
+        for pin in store.pins().await? {
+            // Of a source that is not looked at nothing is desired here.
+            if !desired.sources.contains_key(pin.manifest.source()) {
+                continue;
+            }
+            match pin.standing(desired, now) {
+                Standing::Kept => pins.kept.push(pin),
+                Standing::Unseen => pins.unseen.push(pin),
+                Standing::Over(why) => pins.over.push((pin, why)),
+            }
+        }
+        let mut groups: BTreeMap<(&str, &str), Vec<&Pin>> = BTreeMap::new();
+        for pin in &pins.kept {
+            groups.entry((pin.manifest.source(), &pin.commit)).or_default().push(pin);
+        }
+        let mut reported = Vec::new();
+        for ((source, commit), group) in groups {
+            let Pin { address, label, .. } = group[0];
+            let problem = match self.desired_at(source, commit, outputs, store).await {
+                Ok(then) => {
+                    secrets.extend(then.secrets);
+                    put_back(desired, &then.desired, &group).err().map(|address| {
+                        let text = format!(
+                            "{address} is kept at {label}, which declares it otherwise on this host by now"
+                        );
+                        Problem::error(text).hint(format!("to let it go on: reconciled resume {address}"))
+                    })
+                }
+                Err(failure) => {
+                    let text = format!("{address} is kept at {label}, which cannot be read: {failure}");
+                    Some(Problem::error(text).hint(format!("to let it go on: reconciled resume {address}")))
+                }
+            };
+            if let Some(problem) = problem {
+                // Who has it by now has it as the newest revision declares it.
+                let newest: &Desired = desired;
+                let heirs = group.iter().filter_map(|pin| pin.heir(newest));
+                let holders: BTreeSet<Arc<str>> =
+                    heirs.map(|key| key.source().into()).chain([source.into()]).collect();
+                for source in holders {
+                    freeze(desired, &source);
+                    reported.push(Reported { source, problem: problem.clone() });
+                }
+            }
+        }
+        Ok((pins, reported))
+    }
+
+    /// What a source desired at one of its commits; from its mirror. Where that needs what other sources declare, as a
+    /// record needs its zone, these are as they are in force now.
+    ///
+    /// Errors: it cannot be read, or not all of it.
+    pub async fn desired_at(
+        &self,
+        source: &str,
+        commit: &str,
+        outputs: &KnownOutputs,
+        store: &dyn Store,
+    ) -> Result<Loaded, Failure> {
+        let has_errors = |loaded: &Loaded| {
+            loaded.problems.iter().any(|one| &*one.source == source && one.problem.is_error())
+        };
+        // What goes into what others declare is not known without them, which is no error.
+        let is_sure = |loaded: &Loaded| {
+            let is_whole = loaded.desired.sources.get(source).is_some_and(SourceState::is_whole);
+            is_whole && loaded.desired.set_aside.is_empty()
+        };
+        let mut loaded = self.read_at(source, commit, outputs, Vec::new()).await?;
+        if (has_errors(&loaded) || !is_sure(&loaded)) && self.config.sources.len() > 1 {
+            let mut others = self.in_force(store).await?;
+            others.retain(|snapshot| &*snapshot.name != source);
+            loaded = self.read_at(source, commit, outputs, others).await?;
+        }
+        // What is broken declares nothing, and that would be deleted. A file may be broken by what is told elsewhere.
+        let label = short_commit(commit);
+        let mut errors = loaded.problems.iter().filter(|one| &*one.source == source);
+        if let Some(error) = errors.find(|one| one.problem.is_error()) {
+            return Err(Failure::hinted(
+                format!("revision {label} of source {source} has errors now: {}", error.problem.message),
+                format!("to see them: reconciled plan --source {source} --rev {label}"),
+            ));
+        }
+        if loaded.desired.sources.get(source).is_none_or(|state| !state.is_whole()) {
+            return Err(Failure::plain(format!(
+                "not all of revision {label} of source {source} can be read"
+            )));
+        }
+        Ok(loaded)
+    }
+
+    /// Reads a source at one of its commits, beside `others`.
+    async fn read_at(
+        &self,
+        source: &str,
+        commit: &str,
+        outputs: &KnownOutputs,
+        others: Vec<Snapshot>,
+    ) -> Result<Loaded, Failure> {
+        let mut snapshots = vec![self.snapshot_at(source, commit, None).await?];
+        snapshots.extend(others);
+        // Each revision has a cache of its own: the one of the newest shall not be emptied by it.
+        let cache = {
+            let mut caches = self.earlier.lock().unwrap_or_else(PoisonError::into_inner);
+            let key = (Arc::from(source), Arc::from(commit));
+            if caches.len() > EARLIER && !caches.contains_key(&key) {
+                caches.clear();
+            }
+            caches.entry(key).or_default().clone()
+        };
+        let given = (Owners::new(), outputs.clone());
+        let (_, loaded) = self.parse(snapshots, &self.entries_of_then(), given, cache).await?;
+        Ok(loaded)
+    }
+
+    /// Every source at its revision in force; from the mirrors. What was never had declared nothing yet.
+    pub async fn in_force(&self, store: &dyn Store) -> Result<Vec<Snapshot>, Failure> {
+        let mut snapshots = Vec::new();
+        for source in &self.config.sources {
+            let in_force = store.in_force(&source.name).await?.map(|r| r.commit).filter(|c| c.len() == 40);
+            if let Some(commit) = in_force {
+                snapshots.push(self.snapshot_at(&source.name, &commit, None).await?);
+            }
+        }
+        Ok(snapshots)
+    }
+
+    /// One source at one of its commits, or at `rev`, which may be anything that names one; from its mirror.
+    pub async fn snapshot_at(
+        &self,
+        source: &str,
+        commit: &str,
+        rev: Option<String>,
+    ) -> Result<Snapshot, Failure> {
+        let configured = self.config.sources.iter().find(|configured| *configured.name == *source);
+        let Some(configured) = configured else {
+            return Err(Failure::plain(format!("no source is called `{source}`")));
+        };
+        let in_force = Some(commit.into());
+        let known = Known { in_force, rev, is_local: true, is_alone: true, ..Known::default() };
+        self.poll(configured, known).await
+    }
+}
+
+/// Takes out what a source declares, and has all of it stay as it is.
+fn freeze(desired: &mut Desired, source: &str) {
+    let Desired { sources, manifests, scopes, exclusive, .. } = desired;
+    let is_of = |index: u32| manifests[index as usize].key.source() == source;
+    if let Some(state) = sources.get_mut(source) {
+        state.broken.extend(manifests.iter().filter(|m| m.key.source() == source).map(|m| m.file.clone()));
+        state.prunes = false;
+    }
+    for list in scopes.values_mut() {
+        if list.iter().any(|resource| is_of(resource.origin.manifest)) {
+            Arc::make_mut(list).retain(|resource| !is_of(resource.origin.manifest));
+        }
+    }
+    scopes.retain(|_, list| !list.is_empty());
+    exclusive.values_mut().for_each(|by| by.retain(|index| !is_of(*index)));
+    exclusive.retain(|_, by| !by.is_empty());
+}
+
+/// Earlier revisions whose parsed files are kept.
+const EARLIER: usize = 4;
