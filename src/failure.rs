@@ -64,6 +64,11 @@ impl Failure {
             Failure::Other(_, hint) => hint.clone(),
         }
     }
+    /// It as text, with its hint on a line of its own.
+    pub fn with_hint(&self) -> String {
+        let hint = self.hint().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
+        format!("{self}{hint}")
+    }
 }
 
 impl fmt::Display for Failure {

@@ -16,6 +16,7 @@ mod verify;
 pub use certificates::entry_for;
 pub use host::serve_host;
 pub use known::{Type, kinds, needs_id, samples, types};
+pub use reconciled_cloud::{GivenBack, Row, TakenOver};
 pub use reconciled_dns::foreign::Taken;
 pub use terraform::serve_plugin;
 
@@ -76,8 +77,6 @@ pub fn build(entry: &ProviderEntry, config: &Config) -> Result<Arc<dyn Provider>
         problems
     })
 }
-
-pub use reconciled_cloud::{GivenBack, Row, TakenOver};
 
 /// Writes a state file of Terraform of those of `rows` that entries of `config` carry.
 ///

@@ -326,8 +326,7 @@ fn sync(Asking { daemon, actor, .. }: Asking, ask: SyncAsk, lines: mpsc::Sender<
 }
 
 fn failed(failure: Failure) -> SyncLine {
-    let hint = failure.hint().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
-    SyncLine::Message { text: format!("error: {failure}{hint}") }
+    SyncLine::Message { text: format!("error: {}", failure.with_hint()) }
 }
 
 /// What a hook must know of a repository.

@@ -99,14 +99,24 @@ pub(super) async fn run(
         }
         Host::Alone(state) => {
             let reader = state.reader_of_some().await?;
-            let copying = async { reader.backup(&backup.file).await.map_err(Failure::from) };
-            interrupt::until_signal(copying).await?;
+            let to = backup.file.clone();
+            let copying = async move { reader.backup(&to).await.map_err(Failure::from) };
+            interrupt::until_signal(copying, hung(&backup.file)).await?;
             of_here(state)
         }
     };
     out.talk(&format!("state of {whose} written to {file}"));
     out.talk(&format!("hint: keep {}", too(&beside)));
     Ok(Exit::Good)
+}
+
+/// A copy that did not go after a signal: it gets its name once it is whole, and stays beside it until then.
+fn hung(file: &Path) -> Failure {
+    let file = file.display();
+    Failure::hinted(
+        format!("ended by a signal: the disk of {file} does not answer, so that file is as it was, or whole"),
+        format!("a file {file}.XXXXXX.part is no backup; it can be removed once the disk answers"),
+    )
 }
 
 /// What of a state directory cannot be made anew, and is not in its database: the key that this is sealed with, keys of

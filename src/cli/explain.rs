@@ -99,7 +99,7 @@ async fn kinds_here(args: &Args, environment: Environment, out: &mut Out) -> Kin
         Ok(session) => session,
         Err(Failure::Config(_)) => return all,
         Err(failure) => {
-            out.talk(&format!("kinds of configured providers are not known: {failure}"));
+            out.talk(&format!("kinds of configured providers are not known: {}", failure.with_hint()));
             return all;
         }
     };
@@ -210,14 +210,11 @@ async fn alone(
         }
         Err(failure) => {
             let mut found = operation::explain(&reader, None, &outside, aside, ask).await?;
-            let said = format!("what is declared cannot be had: {failure}");
+            let said = format!("what is declared cannot be had: {}", failure.with_hint());
             // It may be declared there, for all that anybody knows.
             let is_without = matches!(&failure, Failure::Source(error) if error.is_without_revision());
             match is_without && found.is_empty() && found.near.is_none() {
-                true => {
-                    let hint = failure.hint().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
-                    found.messages.push(said + &hint);
-                }
+                true => found.messages.push(said),
                 false => out.talk(&said),
             }
             Ok(found)

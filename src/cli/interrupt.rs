@@ -1,13 +1,22 @@
 //! Signals to a verb that writes without a daemon: the first has it come to an end, the second ends it. A copy ends with the first.
 //!
 //! Guarantees: after the first nothing more begins, and what is under way is waited for, since a creation that is cut off may have to
-//! be found by hand; of a copy nothing is left. Until then, before anything is written, a signal ends the process as it ends any other.
-//! It deliberately leaves SIGHUP alone, which `nohup` has ignored.
+//! be found by hand; of a copy nothing is left, unless what it is written to hangs. Until then, before anything is written, a signal
+//! ends the process as it ends any other. It deliberately leaves SIGHUP alone, which `nohup` has ignored.
 
 use super::Out;
 use crate::{failure::Failure, session::Session};
-use std::pin::pin;
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use std::{pin::pin, time::Duration};
+use tokio::{
+    runtime::Handle,
+    signal::unix::{Signal, SignalKind, signal},
+    sync::oneshot,
+    task::spawn_blocking,
+    time::timeout,
+};
+
+/// How long a copy may take to go once a signal has come: what takes longer hangs.
+const CLEARING: Duration = Duration::from_secs(5);
 
 /// What is said after the first.
 const STOPPING: &str = "stopping: what is under way is waited for, and nothing more begins; once more ends at once, and what was being \
@@ -42,15 +51,53 @@ pub(super) async fn heard<T>(
 
 /// Does `work`, of which nothing is left where it is dropped, until a signal comes.
 ///
-/// Errors: those of `work`; a signal, before which it had not ended.
-pub(super) async fn until_signal<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+/// Errors: those of `work`; a signal, before which it had not ended; `hung`, where it does not go after a signal.
+pub(super) async fn until_signal<T: Send + 'static>(
+    work: impl Future<Output = Result<T, Failure>> + Send + 'static,
+    hung: Failure,
+) -> Result<T, Failure> {
     let (mut interrupt, mut terminate) = (caught(SignalKind::interrupt())?, caught(SignalKind::terminate())?);
-    tokio::select! {
+    let signal = async {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+    };
+    until(work, signal, CLEARING, hung).await
+}
+
+/// Does `work` on a thread of its own until `signal`, and waits no longer than `clearing` for it to go. A call on a disk that hangs does
+/// not come back, and keeps whoever made it from hearing of anything: that thread is left to end with the process.
+async fn until<T: Send + 'static>(
+    work: impl Future<Output = Result<T, Failure>> + Send + 'static,
+    signal: impl Future<Output = ()>,
+    clearing: Duration,
+    hung: Failure,
+) -> Result<T, Failure> {
+    let (end, ended) = oneshot::channel::<()>();
+    let runtime = Handle::current();
+    let mut working = spawn_blocking(move || {
+        runtime.block_on(async move {
+            tokio::select! {
+                biased;
+                result = work => result,
+                _ = ended => Err(Failure::plain("ended by a signal: nothing was written")),
+            }
+        })
+    });
+    let result = tokio::select! {
         biased;
-        result = work => result,
-        _ = interrupt.recv() => Err(Failure::plain("ended by a signal: nothing was written")),
-        _ = terminate.recv() => Err(Failure::plain("ended by a signal: nothing was written")),
-    }
+        result = &mut working => result,
+        () = signal => {
+            // An error means that it is over.
+            let _ = end.send(());
+            match timeout(clearing, working).await {
+                Ok(result) => result,
+                Err(_) => return Err(hung),
+            }
+        }
+    };
+    result.unwrap_or_else(|error| Err(Failure::plain(format!("what is written panicked: {error}"))))
 }
 
 fn caught(kind: SignalKind) -> Result<Signal, Failure> {
@@ -62,4 +109,59 @@ fn cut_off() -> Failure {
         "ended by the second signal: what was under way has no answer",
         "to see what became of it: reconciled plan",
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use reconciled_testkit::PATIENCE;
+    use std::{
+        future::{pending, ready},
+        sync::{Arc, mpsc},
+    };
+
+    fn hung() -> Failure {
+        Failure::plain("it hangs")
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn what_hangs_is_left_after_a_signal() {
+        let (lets_go, call) = mpsc::channel::<()>();
+        let work = async move {
+            // As a call on a disk that does not answer.
+            let _ = call.recv();
+            Ok(())
+        };
+        let failure = until(work, ready(()), Duration::ZERO, hung()).await.unwrap_err();
+        assert_eq!(failure.to_string(), "it hangs");
+        drop(lets_go);
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn of_what_does_not_hang_nothing_is_left_after_a_signal() {
+        let left = Arc::new(());
+        let kept = left.clone();
+        let work = async move {
+            pending::<()>().await;
+            drop(kept);
+            Ok(())
+        };
+        let failure = until(work, ready(()), PATIENCE, hung()).await.unwrap_err();
+        assert_eq!(failure.to_string(), "ended by a signal: nothing was written");
+        assert_eq!(Arc::strong_count(&left), 1);
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn what_was_done_by_the_time_of_a_signal_is_done() {
+        let (lets_go, call) = mpsc::channel::<()>();
+        let work = async move {
+            let _ = call.recv();
+            Ok(7)
+        };
+        let signal = async move { drop(lets_go) };
+        assert_eq!(until(work, signal, PATIENCE, hung()).await.unwrap(), 7);
+        assert_eq!(until(async { Ok(8) }, pending(), PATIENCE, hung()).await.unwrap(), 8);
+        let failed = until(async { Err::<(), _>(hung()) }, pending(), PATIENCE, hung()).await;
+        assert_eq!(failed.unwrap_err().to_string(), "it hangs");
+    }
 }

@@ -1,4 +1,4 @@
-//! The keys of the daemon: where it listens, what a push is told, how backups are kept.
+//! The keys `api` and `hook`: where the daemon listens, and what a push is told.
 
 use super::{
     Environment,

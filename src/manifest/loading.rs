@@ -183,7 +183,7 @@ impl Loading<'_> {
         let side = &self.sides[source];
         if side.oids.contains_key(path) {
             let read = side.request.files.read(path);
-            return read.map_err(|problem| Error::invalid(problem.message.clone()));
+            return read.map_err(|problem| Error::invalid(problem.message.clone()).hint_if(problem.hint));
         }
         let refused = side.request.files.refused().into_iter();
         let of_path = |problem: &Problem| problem.place.as_ref().is_some_and(|place| *place.file == *path);
@@ -191,7 +191,7 @@ impl Loading<'_> {
             return Err(Error::invalid(format!("there is no file `{path}` in the repository"))
                 .hint("write its path from the root of the repository"));
         };
-        Err(Error::invalid(format!("`{path}`: {}", refused.message)))
+        Err(Error::invalid(format!("`{path}`: {}", refused.message)).hint_if(refused.hint))
     }
 
     /// The same as text.

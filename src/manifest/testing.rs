@@ -221,7 +221,8 @@ impl Observer for Fake {
                 Err(error) => failures.push(error),
             }
         }
-        out.problems.extend(failures.into_iter().map(|error| manifest.error(manifest.span, error.message)));
+        let told = |error: Error| manifest.error(manifest.span, error.message).hint_if(error.hint);
+        out.problems.extend(failures.into_iter().map(told));
         out
     }
     fn part(&self, _: &Scope, id: &ResourceId) -> Option<Arc<str>> {

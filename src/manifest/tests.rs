@@ -560,8 +560,13 @@ fn what_a_manifest_is_made_from_is_part_of_its_content() {
 #[test]
 fn a_file_that_was_refused_is_told_with_the_reason() {
     let mut setup = Setup::new(&[("a.yaml", &thing("a", "{file: data.txt}"))]);
-    setup.sources[0].1.refused = vec![Problem::error("a symbolic link").in_file("data.txt")];
-    assert!(shown(&setup.once()).contains("`data.txt`: a symbolic link"), "{}", shown(&setup.once()));
+    let refused = Problem::error("a symbolic link").in_file("data.txt").hint("commit the file itself");
+    setup.sources[0].1.refused = vec![refused];
+    let told = shown(&setup.once());
+    assert!(
+        told.contains("`data.txt`: a symbolic link") && told.contains("commit the file itself"),
+        "{told}"
+    );
 }
 
 #[test]

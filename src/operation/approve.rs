@@ -70,7 +70,7 @@ pub async fn may_approve(
 }
 
 /// By which of `ways`, those of a source that bars another one, it is consented to.
-pub(super) fn barred_hint(ways: &[Approver]) -> String {
+fn barred_hint(ways: &[Approver]) -> String {
     let ways: Vec<&str> = ways
         .iter()
         .filter_map(|way| match way {

@@ -50,7 +50,6 @@ pub use read::{
     add_unknown, add_without_revision, approvals, drift, events, history, lay_over, lay_over_health,
     of_sources, status, without_revision,
 };
-
 pub use renew::{RenewAsk, Renewed, renew};
 pub(crate) use rollback::nothing_in_force;
 pub use rollback::{RollbackAsk, RolledBack, rollback};

@@ -1,4 +1,4 @@
-//! Keeping resources as an earlier revision declares them, and letting them go on.
+//! Keeping resources as an earlier revision declares them. How they go on is in [`super::pinned`].
 //!
 //! A rollback is a word of the host, not of Git: it is bound to the resources that differ now, each until a commit
 //! changes it, until somebody resumes it, or until a time.

@@ -198,7 +198,8 @@ impl Session {
         let mut outlook = self.load_newest(snapshots, store).await?;
         outlook.desired.reconfigured = reconfigured(&outlook.desired, store).await?;
         let (pins, problems) = self.put_back(&mut outlook, store).await?;
-        outlook.broken.extend(problems.iter().map(|reported| reported.source.clone()));
+        let errors = problems.iter().filter(|reported| reported.problem.is_error());
+        outlook.broken.extend(errors.map(|reported| reported.source.clone()));
         outlook.reported.extend(problems);
         outlook.pins = pins;
         Ok(outlook)

@@ -17,9 +17,10 @@ use crate::{
 };
 use reconciled_engine::{
     Desired, Pin, SourceState, Store,
+    desired::circles,
     pin::{Standing, put_back},
 };
-use reconciled_provider::Problem;
+use reconciled_provider::{ManifestKey, Problem};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{Arc, PoisonError},
@@ -81,6 +82,8 @@ impl Session {
                 }
             }
         }
+        let kept: &Desired = desired;
+        reported.extend(circles(kept).iter().flat_map(|circle| waiting(kept, &pins.kept, circle)));
         Ok((pins, reported))
     }
 
@@ -177,6 +180,27 @@ impl Session {
         let known = Known { in_force, rev, is_local: true, is_alone: true, ..Known::default() };
         self.poll(configured, known).await
     }
+}
+
+/// Tells each source of manifests that wait for each other, since something of them is kept at other revisions than the rest. No
+/// error: what is in place already waits for nothing.
+fn waiting(desired: &Desired, kept: &[Pin], circle: &[&ManifestKey]) -> Vec<Reported> {
+    let address = |key: &&ManifestKey| {
+        let manifest = desired.manifests.iter().find(|manifest| manifest.key == **key);
+        manifest.map_or_else(|| key.to_string(), |manifest| manifest.address.to_string())
+    };
+    let mut names: Vec<String> = circle.iter().map(address).collect();
+    names.extend(names.first().cloned());
+    let text = format!("what rollbacks keep waits for itself: {}", names.join(" → "));
+    let is_in = |pin: &&Pin| {
+        let mut declaring = desired.declaring(&pin.scope, &pin.id).iter();
+        declaring.any(|resource| circle.contains(&&desired.manifest(resource.origin).key))
+    };
+    let remedy = |pin: &Pin| format!("to let it go on: reconciled resume {}", pin.address);
+    let problem = Problem::warning(text).hint_if(kept.iter().find(is_in).map(remedy));
+    let sources: BTreeSet<&str> = circle.iter().map(|key| key.source()).collect();
+    let told = |source: &str| Reported { source: source.into(), problem: problem.clone() };
+    sources.into_iter().map(told).collect()
 }
 
 /// Takes out what a source declares, and has all of it stay as it is.

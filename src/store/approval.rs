@@ -13,7 +13,7 @@ use sqlx::{AssertSqlSafe, Row as _, SqliteConnection, sqlite::SqliteRow};
 use std::time::Duration;
 
 /// How long a consent may wait to be used.
-pub const APPROVAL_LIFE: Duration = Duration::from_hours(24);
+pub(super) const APPROVAL_LIFE: Duration = Duration::from_hours(24);
 
 /// Consents given at this time or before have expired; may be negative on a clock near the epoch.
 pub(super) fn oldest_valid(now: Duration) -> i64 {

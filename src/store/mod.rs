@@ -50,7 +50,6 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
-pub use approval::APPROVAL_LIFE;
 pub use backup::{Init, Restored, restore};
 pub use claim::with_claim;
 pub use db::Db;

@@ -34,7 +34,7 @@ pub const DATABASE: &str = "state.db";
 const LOCK: &str = "lock";
 
 /// "rcnd", in the header of the file: how a restore and `file` tell it from other databases.
-pub(super) const APPLICATION: i64 = 0x7263_6e64;
+const APPLICATION: i64 = 0x7263_6e64;
 
 /// The schema this program reads and writes.
 pub(super) fn newest_schema() -> i64 {

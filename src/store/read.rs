@@ -1,4 +1,5 @@
-//! The questions of the command line: status, history, events, approvals. Plain data; rendering is elsewhere.
+//! The questions of the command line: status, what is tracked, events, approvals. Plain data; rendering is elsewhere, and what
+//! happened is in [`super::history`].
 
 use super::{
     approval::{self, APPROVAL_LIFE},

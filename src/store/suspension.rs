@@ -88,6 +88,19 @@ pub(super) async fn looked(
     Ok(())
 }
 
+/// Rows went from one scope to another: what is in doubt there is so here, and no longer there once nothing is tracked there.
+pub(super) async fn moved(conn: &mut SqliteConnection, from: &Scope, to: &Scope) -> Result<()> {
+    for sql in [
+        "INSERT OR IGNORE INTO suspension_scope (suspension, scope)
+         SELECT suspension, ?2 FROM suspension_scope WHERE scope = ?1 AND ?1 <> ?2",
+        "DELETE FROM suspension_scope WHERE scope = ?1 AND ?1 <> ?2
+         AND NOT EXISTS (SELECT 1 FROM inventory WHERE scope = ?1)",
+    ] {
+        sqlx::query(sql).bind(from.to_string()).bind(to.to_string()).execute(&mut *conn).await?;
+    }
+    Ok(())
+}
+
 /// All suspensions, by id.
 pub(super) async fn all(conn: &mut SqliteConnection) -> Result<Vec<Suspension>> {
     let found = sqlx::query(

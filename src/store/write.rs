@@ -65,6 +65,7 @@ pub(super) async fn apply(tx: &mut Tx<'_>, write: &Write) -> Result<()> {
         Write::Suspend(suspension) => suspension::put(tx.conn, suspension).await,
         Write::Resume(id) => suspension::end(tx.conn, id).await,
         Write::Looked(id, since, scope) => suspension::looked(tx.conn, id, *since, scope).await,
+        Write::Moved(from, to) => suspension::moved(tx.conn, from, to).await,
         Write::Pin(pin) => pin::put(tx.conn, pin).await,
         Write::Unpin(scope, id) => pin::end(tx.conn, scope, id).await,
         Write::Drifted(list) => drift::put(tx.conn, list).await,
@@ -369,7 +370,7 @@ pub(super) async fn sweep_claims(conn: &mut SqliteConnection) -> Result<()> {
     Ok(())
 }
 
-pub(super) fn lives_word(lives: Lives) -> &'static str {
+fn lives_word(lives: Lives) -> &'static str {
     match lives {
         Lives::WhilePending => "while-pending",
         Lives::WhileTracked => "while-tracked",

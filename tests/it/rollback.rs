@@ -425,6 +425,41 @@ fn what_is_rolled_back_goes_on_where_nothing_else_comes_after_what_it_came_after
 }
 
 #[test]
+fn rollbacks_that_wait_for_each_other_are_told_with_their_path() {
+    let env = Env::zonefile();
+    let (one, other) = ("example.com", "old.example");
+    let text = |name: &str, value: &str, after: Option<&str>| {
+        let text = zone(name, "zones", &[&format!("{{name: www, type: A, values: [{value}]}}")]);
+        let waits =
+            after.map(|on| format!("name: {name}, annotations: {{reconciled/depends-on: Zone/{on}}}"));
+        waits.map_or_else(|| text.clone(), |waits| text.replace(&format!("name: {name}"), &waits))
+    };
+    let push = |value: &str, [of_one, of_other]: [Option<&str>; 2]| {
+        let both = [text(one, value, of_one), text(other, value, of_other)];
+        let revision = env.push("zone.yaml", &both.join("---\n"));
+        env.apply();
+        revision
+    };
+    let first = push("192.0.2.1", [Some(other), None]);
+    let second = push("192.0.2.2", [None, Some(one)]);
+    push("192.0.2.3", [None, None]);
+    for (revision, address) in [(first, "Zone/example.com#www/A"), (second, "Zone/old.example#www/A")] {
+        let path = "Zone/example.com → Zone/old.example → Zone/example.com";
+        env.run(&["plan"]).exits(0).hides(&[path]);
+        env.run(&["rollback", revision.trim(), "--target", address, "--reason", "it is down"]).exits(0);
+    }
+    env.run(&["plan"]).exits(0).says(&[
+        "what rollbacks keep waits for itself: Zone/example.com → Zone/old.example → Zone/example.com",
+        "hint: to let it go on: reconciled resume Zone/example.com#www/A",
+    ]);
+    env.run(&["resume", "Zone/example.com#www/A"]).exits(0);
+    env.apply().hides(&["waits for itself"]);
+    let of = |value: &str| rrsets(&[("www A", value)]);
+    let now = [one, other].map(|name| env.zone_rrsets(name));
+    assert_eq!(now, [of("300 192.0.2.3"), of("300 192.0.2.2")]);
+}
+
+#[test]
 fn a_commit_that_asks_for_more_care_with_what_is_rolled_back_is_heeded() {
     let env = Env::zonefile();
     let push = |value: &str, keys: &str| {

@@ -102,9 +102,20 @@ impl Error {
         self.retry_after = Some(wait);
         self
     }
-    /// Adds the cause. It must not hold a secret: its text is logged.
+    /// Adds the cause. It must not hold a secret: its text is logged. What a person can do about a cause of this type is
+    /// the same here, unless this says something of its own.
+    ///
+    /// ```
+    /// use reconciled_provider::Error;
+    /// let cause = Error::invalid("no").hint("yes");
+    /// assert_eq!(Error::invalid("none of it").caused_by(cause).hint.as_deref(), Some("yes"));
+    /// ```
     pub fn caused_by(mut self, source: impl std::error::Error + Send + Sync + 'static) -> Error {
-        self.source = Some(Arc::new(source));
+        let source: Arc<dyn std::error::Error + Send + Sync> = Arc::new(source);
+        if self.hint.is_none() {
+            self.hint = source.downcast_ref::<Error>().and_then(|cause| cause.hint.clone());
+        }
+        self.source = Some(source);
         self
     }
     /// The message and every cause behind it, joined by `: `.
@@ -141,5 +152,17 @@ mod tests {
         let error = Error::unavailable("list zones").caused_by(cause);
         assert_eq!(error.chain(), "list zones: connection refused");
         assert_eq!(error.to_string(), "list zones");
+    }
+
+    #[test]
+    fn the_hint_of_a_cause_goes_along_where_there_is_no_other() {
+        let cause = || Error::permission_denied("refused").hint("is the key allowed?");
+        let hint = |error: Error| error.hint.unwrap_or_default();
+        let of = |error: Error| hint(error.caused_by(cause()));
+        assert_eq!(of(Error::unavailable("write the mark")), "is the key allowed?");
+        assert_eq!(of(Error::unavailable("write the mark").hint("try again")), "try again");
+        let later = Error::unavailable("write the mark").caused_by(cause()).hint("try again");
+        assert_eq!(hint(later), "try again");
+        assert_eq!(Error::unavailable("read").caused_by(std::io::Error::other("no")).hint, None);
     }
 }

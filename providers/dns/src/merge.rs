@@ -74,8 +74,8 @@ pub fn place(entry: &str, claim: &Claim, scopes: &BTreeSet<Scope>) -> Result<(Sc
     let scope = scope.ok_or_else(|| {
         Error::invalid(format!("no zone of provider `{entry}` holds `{name}`"))
             .hint(
-                "declare the zone with a manifest of kind `Zone`, or say in the manifest that claims this that it goes elsewhere; \
-                 the page of its kind says how",
+                "declare the zone with a manifest of kind `Zone` (one that is for other hosts, or for a provider that is not configured \
+                 here, does not count), or say in the manifest that claims this that it goes elsewhere; the page of its kind says how",
             )
     })?;
     Ok((scope.clone(), record::id(name.as_str(), Type::Txt.word())))

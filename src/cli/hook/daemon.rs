@@ -94,3 +94,26 @@ pub(super) async fn within<T>(
         }
     }
 }
+
+/// True where nobody answers, or not in time.
+pub(super) fn is_unreachable(failure: &Failure) -> bool {
+    matches!(failure, Failure::Unreachable(_) | Failure::Silent(_))
+}
+
+/// What it says to whoever pushes: how a daemon is started is no hint for them.
+pub(super) fn told(failure: &Failure) -> String {
+    if is_unreachable(failure) { failure.to_string() } else { failure.with_hint() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hint_is_told_unless_it_is_how_to_start_the_daemon() {
+        assert_eq!(told(&Failure::Silent("it says nothing".into())), "it says nothing");
+        assert_eq!(told(&Failure::Unreachable("it is away".into())), "it is away");
+        assert_eq!(told(&Failure::hinted("it is refused", "ask")), "it is refused\nhint: ask");
+        assert_eq!(told(&Failure::plain("it is refused")), "it is refused");
+    }
+}

@@ -2,7 +2,7 @@
 
 use super::{
     consent::{EMPTY, ways},
-    daemon::{Daemon, within},
+    daemon::{Daemon, told, within},
     input::{Update, received},
     options::Options,
 };
@@ -152,12 +152,13 @@ async fn one(
         Ok(client) => {
             let following = follow(client, &ask, source, label, &mut at, screen);
             let Err(failure) = within(limit, following).await else { return None };
-            screen.talk(&format!("{label} is taken, and goes on without being followed: {failure}"));
+            let why = told(&failure);
+            screen.talk(&format!("{label} is taken, and goes on without being followed: {why}"));
             Unheard::Perhaps
         }
         Err(failure) => {
             screen.talk(&untold(&ask, source, label));
-            Unheard::Surely(failure.to_string())
+            Unheard::Surely(told(failure))
         }
     };
     if ask.accept_rewind && at.as_ref().is_none_or(|at| at.commit != ask.commit) {

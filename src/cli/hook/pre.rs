@@ -2,7 +2,7 @@
 
 use super::{
     consent::{line, rewinding, trailers, ways},
-    daemon::{Daemon, within},
+    daemon::{Daemon, is_unreachable, told, within},
     input::{Update, received},
     options::Options,
 };
@@ -219,10 +219,13 @@ impl Push<'_> {
                         Some(Err(why)) => why.iter().for_each(|line| self.out.talk(line)),
                         None => {}
                     },
-                    Err(failure) => self.out.talk(&format!("note: {}: {failure}", commit.short())),
+                    Err(failure) => self.out.talk(&format!("note: {}: {}", commit.short(), told(&failure))),
                 }
             }
-            Err(error) => self.out.talk(&format!("note: {}: {error}", commit.short())),
+            Err(error) => {
+                let failure = Failure::from(error);
+                self.out.talk(&format!("note: {}: {}", commit.short(), told(&failure)));
+            }
         }
         self.out.talk(&format!("not applied: no source follows {name}"));
         Verdict::Taken
@@ -504,17 +507,8 @@ async fn asked(client: &Client, ask: &PushAsk) -> Result<PushAnswer, Failure> {
 }
 
 fn without_plan(failure: &Failure, options: &Options) -> String {
-    let hint = match failure {
-        failure if is_unreachable(failure) => None,
-        failure => failure.hint(),
-    };
-    let hint = hint.map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
     let approval = if options.approve.is_empty() { "" } else { ", and nothing is approved" };
-    format!("note: no plan{approval}: {failure}{hint}")
-}
-
-fn is_unreachable(failure: &Failure) -> bool {
-    matches!(failure, Failure::Unreachable(_) | Failure::Silent(_))
+    format!("note: no plan{approval}: {}", told(failure))
 }
 
 /// The widest limits of `sources`.

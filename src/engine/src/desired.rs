@@ -2,6 +2,7 @@
 
 mod edges;
 
+pub use edges::circles;
 pub(crate) use edges::{following, preceding};
 
 use reconciled_provider::{

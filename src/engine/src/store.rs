@@ -426,6 +426,8 @@ pub enum Write {
     /// A scope was looked at since the suspension of this id that began at this time was over. It goes with the last of its scopes; one
     /// that a person put in its place since stays.
     Looked(Arc<str>, Duration, Scope),
+    /// Rows went from the first scope to the second: what suspensions left in doubt goes along.
+    Moved(Scope, Scope),
     /// A pin put or replaced, by scope and id. Raises the generation of its manifest.
     Pin(Pin),
     /// The pin of this resource is over. Raises the generation of its manifest.

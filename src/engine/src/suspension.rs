@@ -41,8 +41,8 @@ pub struct Suspension {
     pub until: Option<Duration>,
     /// Who or what stops it.
     pub stopped_by: StoppedBy,
-    /// Scopes in which something was tracked when it began, and that were not looked at since it was over: what
-    /// was changed by hand in them needs consent.
+    /// Scopes in which something was tracked when it began, or to which that was moved since, and that were not looked at since it was
+    /// over: what was changed by hand in them needs consent.
     pub scopes: BTreeSet<Scope>,
 }
 

@@ -398,7 +398,7 @@ pub struct Condition {
 /// A change that may not be what was meant.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Warning {
-    /// One word for machines: `PossibleMove`, `MayFollow`, `PlannedAgain`, `FormerToo`, `NoNameServers`.
+    /// One word for machines: `PossibleMove`, `MayFollow`, `PlannedAgain`, `FormerToo`, `NoNameServers`, `BelowDelegation`.
     pub reason: Arc<str>,
     /// What is odd.
     pub message: String,

@@ -69,6 +69,25 @@ async fn who_saw_that_a_suspension_is_over_ends_none_that_is_said_in_its_place()
 }
 
 #[tokio::test]
+async fn what_is_moved_takes_what_a_suspension_left_in_doubt_along() {
+    let (_dir, db) = new().await;
+    let (other, new) = (Scope::new("pdns", "other.example"), Scope::new("pdns", "new.example"));
+    let both = [Row { scope: other.clone(), ..row("a") }, Row { scope: other.clone(), ..row("b") }];
+    db.commit(vec![Write::Suspend(suspension("0", Some(NOW))), Write::Rows(both.to_vec().into())])
+        .await
+        .unwrap();
+    let check = async |id: &str, expect: &[&Scope]| {
+        let gone = Write::Gone(other.clone(), vec![id.into()]);
+        db.commit(vec![gone, Write::Moved(other.clone(), new.clone())]).await.unwrap();
+        let known = db.suspensions().await.unwrap();
+        assert_eq!(known[0].scopes.iter().collect::<Vec<_>>(), expect);
+    };
+    // What else is there may have been changed, too.
+    check("a", &[&zone(), &new, &other]).await;
+    check("b", &[&zone(), &new]).await;
+}
+
+#[tokio::test]
 async fn what_was_planned_from_all_that_a_source_declares_is_void_once_any_of_it_is_another() {
     let (_dir, db) = new().await;
     db.commit(vec![in_force("c1", &[("a", "1"), ("b", "1")])]).await.unwrap();

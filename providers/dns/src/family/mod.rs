@@ -4,6 +4,7 @@
 
 pub(crate) mod backend;
 pub(crate) mod bare;
+mod cut;
 mod gap;
 mod inner;
 mod options;

@@ -1,6 +1,6 @@
 //! A backend as a provider of the contract.
 
-use super::{backend::Backend, bare, gap, inner};
+use super::{backend::Backend, bare, cut, gap, inner};
 use crate::{
     dialect::Served, export, ignore, merge, normalize::normalize_for, ownership::Marker, record,
     served::Watch, strings,
@@ -76,6 +76,7 @@ impl Observer for Family {
         if self.backend.makes_bare_zones() {
             bare::tell(want, seen, &mut deltas);
         }
+        cut::tell(want, seen, &mut deltas);
         self.marker.refuse(want, seen, &mut deltas);
         if self.verifies {
             self.watch.differs(want.scope, &deltas);

@@ -15,7 +15,10 @@ use crate::{
 };
 use base64::{Engine, engine::general_purpose::STANDARD};
 use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::{
+    borrow::Cow,
+    net::{Ipv4Addr, Ipv6Addr},
+};
 
 /// Types by their number, besides those that can be declared: what is found in zones.
 const OTHERS: [(u16, &str); 16] = [
@@ -42,6 +45,13 @@ const WORDS: [&str; 28] = [
     "A6", "AMTRELAY", "ANAME", "ATMA", "DLV", "EUI48", "EUI64", "GPOS", "HIP", "IPSECKEY", "ISDN", "KX",
     "L32", "L64", "LP", "LUA", "MB", "MG", "MINFO", "MR", "NID", "NSAP", "PX", "RT", "SIG", "SPF", "WKS",
     "X25",
+];
+
+/// Types of data that cannot be declared and leave no room for a CNAME beside them (IANA). What signs a zone does, and so does KEY
+/// (RFC 4035 §2.5, RFC 2535 §2.3.5).
+const UNDECLARABLE: [u16; 34] = [
+    3, 4, 7, 8, 9, 10, 11, 13, 14, 17, 18, 19, 20, 21, 22, 26, 27, 36, 37, 38, 42, 45, 49, 55, 62, 66, 99,
+    104, 105, 106, 107, 108, 109, 260,
 ];
 
 impl Type {
@@ -89,8 +99,13 @@ pub fn number(word: &str) -> Option<u16> {
     known.or_else(other).or_else(|| word.strip_prefix("TYPE")?.parse().ok())
 }
 
+/// The words of types that cannot be declared, beside which no CNAME can stand.
+pub(crate) fn undeclarable() -> impl Iterator<Item = Cow<'static, str>> {
+    UNDECLARABLE.into_iter().map(word)
+}
+
 /// The word for a type number.
-pub fn word(number: u16) -> std::borrow::Cow<'static, str> {
+pub fn word(number: u16) -> Cow<'static, str> {
     let known = TYPES.iter().find(|(_, kind)| kind.number() == Some(number)).map(|(word, _)| *word);
     let word = known.or_else(|| OTHERS.iter().find(|(known, _)| *known == number).map(|(_, word)| *word));
     word.map_or_else(|| format!("TYPE{number}").into(), Into::into)

@@ -40,7 +40,7 @@ use super::{
 use crate::{
     batch::{self, Answer, Chunk, Delivery, Item, Sender, Together, Unit, Work, items},
     merge, name,
-    rdata::Type,
+    rdata::{Type, octets},
     record::{self, RrSet},
 };
 use async_trait::async_trait;
@@ -50,6 +50,7 @@ use reconciled_provider::{
     Scope,
 };
 use std::{
+    borrow::Cow,
     collections::{HashMap, HashSet, VecDeque},
     time::Duration,
 };
@@ -151,8 +152,9 @@ fn need_room(unit: &mut Unit<'_, Changes>) {
             }
             continue;
         }
-        for kind in Type::all().map(Type::word).filter(|kind| !touched.contains(kind)) {
-            if let Some(set) = Set::new(name, kind) {
+        let kinds = Type::all().map(|kind| Cow::Borrowed(kind.word())).chain(octets::undeclarable());
+        for kind in kinds.filter(|kind| !touched.contains(&&**kind)) {
+            if let Some(set) = Set::new(name, &kind) {
                 set.need_any(false, &mut item.takes);
             }
         }
@@ -360,9 +362,25 @@ impl Update<'_> {
         if let Some(keeps) = self.keeps_signatures {
             return Ok(keeps);
         }
-        let keeps = self.connection.keeps_signatures(&self.zone, &self.text, self.doing).await?;
+        let keeps = self.ask_for_signatures().await?;
         self.keeps_signatures = Some(keeps);
         Ok(keeps)
+    }
+
+    /// Whether the server keeps signatures, asked once more where the connection is lost at it. One that is lost each time may be
+    /// so by something before the server that cannot carry them, and would be for ever: none are taken to be kept then.
+    async fn ask_for_signatures(&mut self) -> Result<bool, Error> {
+        for _ in 0..2 {
+            match self.connection.keeps_signatures(&self.zone, &self.text, self.doing).await {
+                Err(error) if error.kind == ErrorKind::Unavailable => {
+                    let (backend, cx) = (self.backend, self.connection.cx());
+                    self.connection =
+                        Connection::open(&backend.config, &backend.keys, cx, self.doing).await?;
+                }
+                told => return told,
+            }
+        }
+        Ok(false)
     }
 
     /// Asks whether the CNAMEs of a message are there that came in the place of what it deleted.

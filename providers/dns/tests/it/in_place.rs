@@ -66,7 +66,8 @@ async fn an_address_stays_where_something_came_beside_it_in_a_zone_that_is_compa
     let cnames = wanted(&*provider, &list);
     let seen = observe(&*provider, &cx, ZONE).await.unwrap();
     let batch = plan(&*provider, &cx, ZONE, &cnames, &["x.example.com./A"], &seen).await;
-    server.change(ZONE, "update add x.example.com. 60 TXT b\nupdate add y.example.com. 60 TXT b");
+    // No manifest declares the first of these.
+    server.change(ZONE, "update add x.example.com. 60 HINFO a b\nupdate add y.example.com. 60 TXT b");
     let notes = Notes::default();
     let error = provider.apply(&cx, &batch, &notes).await.unwrap_err();
     assert_eq!((error.kind, notes.counts()), (ErrorKind::Conflict, [("failed", 3)].into()), "{error}");
@@ -75,7 +76,7 @@ async fn an_address_stays_where_something_came_beside_it_in_a_zone_that_is_compa
     let seen = observe(&*provider, &cx, ZONE).await.unwrap();
     assert!(seen.get(&"x.example.com./A".into()).is_some(), "{seen:#?}");
     // Where only what goes is there, it goes.
-    server.change(ZONE, "update delete x.example.com. TXT");
+    server.change(ZONE, "update delete x.example.com. HINFO");
     settle(&*provider, &cx, &cnames[..1], &["x.example.com./A"]).await;
 }
 
@@ -153,6 +154,26 @@ async fn a_cname_that_is_not_there_right_behind_its_message_is_not_said_to_be_do
         let seen = observe(&*through, &cx, ZONE).await.unwrap();
         assert!(diff(&*through, &cx, ZONE, &cname, &seen).await.is_empty(), "{kind:?}");
         converge(&*through, &cx, ZONE, &cname, &[]).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_that_is_lost_at_the_question_for_signatures_keeps_nothing_from_being_written() {
+    // Asked once more it tells, and who never does is taken to keep none.
+    for (kind, losses) in [(Kind::KnotSigned, 1), (Kind::Bind, 2)] {
+        let server = Dnsd::with_example(kind).await;
+        let (provider, cx) = (server.provider(), server.cx());
+        converge(&*provider, &cx, ZONE, &wanted(&*provider, &records(&[ADDRESS])), &[]).await;
+        let relay = Relay::to(server.port, vec![Fault::LoseAnswer; losses]);
+        let through = provider_with(&relay.address, |_, _| {});
+        let cname = wanted(&*through, &records(&[CNAME]));
+        let seen = observe(&*provider, &cx, ZONE).await.unwrap();
+        let batch = plan(&*provider, &cx, ZONE, &cname, &["x.example.com./A"], &seen).await;
+        let notes = Notes::default();
+        through.apply(&cx, &batch, &notes).await.unwrap();
+        assert_eq!(notes.outcome(&batch, "x.example.com./CNAME"), "done", "{kind:?}");
+        let (_, connections, _) = relay.counts.all();
+        assert_eq!(connections, losses + 1, "{kind:?}: another one for each that was lost");
     }
 }
 

@@ -1,5 +1,5 @@
-//! Instances that are declared no longer while others are to come in their place, as where `firstInstance` changed: as many
-//! serve meanwhile as a rolling update leaves, whichever they are.
+//! Instances that are declared no longer: what they still do for others, as a look hands it on to the change that follows it. While
+//! others are to come in their place, as where `firstInstance` changed, as many serve as a rolling update leaves, whichever they are.
 
 use super::{
     instance,

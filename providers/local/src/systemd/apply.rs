@@ -124,8 +124,8 @@ struct Work<'a> {
     is_unread: bool,
     /// It runs as other files say.
     is_stale: bool,
-    /// That is about the options of a mount alone.
-    is_options: bool,
+    /// That is about nothing but what is taken over while it runs.
+    is_taken_over: bool,
     /// It was stopped for its change, and is to be started whatever is declared of its state.
     is_stopped: bool,
     /// What files mean that it has not read.
@@ -165,7 +165,7 @@ impl<'a> Work<'a> {
             is_changed: false,
             is_unread: false,
             is_stale: false,
-            is_options: false,
+            is_taken_over: false,
             is_stopped: false,
             due: None,
             read: BTreeMap::new(),
@@ -300,7 +300,7 @@ impl<'a> Work<'a> {
         let kept: Vec<String> = beside.filter_map(text).collect();
         let texts = || unit.content.iter().chain(unit.drop_ins.values()).chain(&kept).map(String::as_str);
         self.is_stale = self.before.effective != definition::effective(texts());
-        self.is_options = self.before.fixed == definition::fixed(texts());
+        self.is_taken_over = self.before.fixed == definition::fixed(texts());
     }
 
     /// True where it is to be stopped before its files change.
@@ -449,7 +449,9 @@ impl<'a> Work<'a> {
             // systemd takes these over from the files while they are active.
             (OnChange::None, _) | (_, "target" | "slice" | "path") => None,
             (OnChange::Reload, "service") => Some(Then::Reload),
-            (_, "mount") if self.is_options => Some(Then::Reload),
+            // With the files that systemd has read by now.
+            (_, "service") if self.is_taken_over => None,
+            (_, "mount") if self.is_taken_over => Some(Then::Reload),
             _ => Some(Then::Restart),
         };
         of_its_files.max(self.due).map(|then| match then {

@@ -31,6 +31,10 @@ const LIMITS: &[&str] = &[
     "TasksMax",
 ];
 
+/// Settings, with their sections, that are taken over while a unit runs: a service was not started with its command for a reload, which
+/// systemd has from the files it read last, and a mount can be given its options anew.
+const TAKEN_OVER: &[(&str, &str)] = &[("Service", "ExecReload"), ("Mount", "Options")];
+
 /// A section that systemd does not read: what an instance reads besides its unit file.
 const READS: &str = "X-Reconciled";
 
@@ -50,10 +54,10 @@ pub(crate) fn effective<'a>(files: impl IntoIterator<Item = &'a str>) -> String 
     hash(settings(files))
 }
 
-/// The same of a mount without what it can take over while it is mounted.
+/// The same without what is taken over while it runs.
 pub(crate) fn fixed<'a>(files: impl IntoIterator<Item = &'a str>) -> String {
     let mut settings = settings(files);
-    settings.remove(&("Mount".to_owned(), "Options".to_owned()));
+    settings.retain(|(section, key), _| !TAKEN_OVER.contains(&(section.as_str(), key.as_str())));
     hash(settings)
 }
 
@@ -224,6 +228,14 @@ mod tests {
         let (other, elsewhere) = (mount.replace("1m", "2m"), mount.replace("What=tmpfs", "What=x"));
         assert!(effective([mount]) != effective([&*other]) && fixed([mount]) == fixed([&*other]));
         assert_ne!(fixed([mount]), fixed([&*elsewhere]));
+    }
+
+    #[test]
+    fn how_a_service_is_told_to_read_its_configuration_is_nothing_it_was_started_with() {
+        let told = format!("{UNIT}ExecReload=/bin/kill -HUP $MAINPID\n");
+        assert!(effective([UNIT]) != effective([&*told]) && fixed([UNIT]) == fixed([&*told]));
+        let stopped = format!("{UNIT}ExecStop=/bin/kill -HUP $MAINPID\n");
+        assert_ne!(fixed([UNIT]), fixed([&*stopped]));
     }
 
     #[test]

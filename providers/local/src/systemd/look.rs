@@ -34,7 +34,7 @@ impl Look {
     pub(crate) fn effective(&self) -> String {
         definition::effective(self.texts().iter().map(String::as_str))
     }
-    /// The same without what a mount takes over while it is mounted.
+    /// The same without what is taken over while it runs.
     pub(crate) fn fixed(&self) -> String {
         definition::fixed(self.texts().iter().map(String::as_str))
     }
@@ -173,7 +173,7 @@ pub(crate) async fn look(
 
 /// What systemd said once and has forgotten counts for as long as it is seen to be so: it remembers a unit that nothing refers to no
 /// longer than whoever had it started is there.
-pub(crate) fn believed(start: Start, memory: Option<&Memory>) -> Start {
+pub(super) fn believed(start: Start, memory: Option<&Memory>) -> Start {
     match memory.is_some_and(|memory| memory.is_passed) && start.unmet.is_empty() {
         true => Start { unmet: start.unasked.clone(), ..start },
         false => start,

@@ -14,7 +14,7 @@ pub(crate) struct Memory {
     pub(crate) drop_ins: BTreeSet<String>,
     /// What the files mean that it was last started with.
     pub(crate) effective: String,
-    /// The same without what a mount can take over while it is mounted; empty where it is not known.
+    /// The same without what is taken over while it runs; empty where it is not known.
     #[serde(skip_serializing_if = "String::is_empty", default)]
     pub(crate) fixed: String,
     /// The run that was started with them.

@@ -91,10 +91,12 @@ fn wanted(name: &str, unit: &Unit, was: &Unit) -> Option<Wanted> {
         _ => {}
     }
     let takes_over = ["target", "slice", "path"].iter().any(|kind| name.ends_with(&format!(".{kind}")));
-    let is_to_run_anew = unit.on_change != OnChange::None
-        && !takes_over
-        && definition::effective(texts(unit)) != definition::effective(texts(was));
-    is_to_run_anew.then_some(Wanted::Again)
+    let is_other = match name.ends_with(".service") {
+        true => definition::fixed(texts(unit)) != definition::fixed(texts(was)),
+        // What a mount takes over it has to be told, which is a job as well.
+        false => definition::effective(texts(unit)) != definition::effective(texts(was)),
+    };
+    (unit.on_change != OnChange::None && !takes_over && is_other).then_some(Wanted::Again)
 }
 
 /// What a unit is made of, drop-ins of others among them.
@@ -106,6 +108,16 @@ fn texts(unit: &Unit) -> impl Iterator<Item = &str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_service_takes_over_as_it_runs_restarts_nothing() {
+        let unit = |more: &str| Unit {
+            content: Some(format!("[Service]\nExecStart=/bin/a\n{more}")),
+            ..Unit::default()
+        };
+        let is_restarted = |more: &str| wanted("a.service", &unit(more), &unit("")) == Some(Wanted::Again);
+        assert!(!is_restarted("ExecReload=/bin/b\n") && is_restarted("Nice=5\n"));
+    }
 
     #[test]
     fn what_comes_from_elsewhere_stays_and_what_the_old_file_said_does_not() {

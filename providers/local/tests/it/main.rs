@@ -18,6 +18,7 @@ mod imports;
 mod limits;
 mod manifests;
 mod passed_over;
+mod reads;
 mod refusals;
 mod rollouts;
 mod sandbox;

@@ -8,7 +8,7 @@ use crate::{
     drift,
     health::HealthState,
     plan::{Blocked, Change, Step, exclusive},
-    store::{Ailment, Consent, Ending, Event, OpenIntent, Row, RowState, Write},
+    store::{Ailment, Consent, Ending, Event, MovedAway, OpenIntent, Row, RowState, Write},
     survey::View,
 };
 use reconciled_provider::{ActionId, Address, Owner, ResourceId, Scope};
@@ -238,7 +238,14 @@ fn moved_away(view: &View) -> Vec<Write> {
     let moves = view.plan.steps.iter().filter(|step| matches!(step.change, Change::Move { .. }));
     let moved: BTreeSet<&ResourceId> = moves.map(|step| &step.id).collect();
     let away = view.memory.moved_away.iter().filter(|away| moved.contains(&away.id));
-    away.map(|away| Write::Gone(away.scope.clone(), vec![away.was.clone()])).collect()
+    let mut writes = Vec::new();
+    for MovedAway { scope: from, was, .. } in away {
+        writes.push(Write::Gone(from.clone(), vec![was.clone()]));
+        if *from != view.plan.scope {
+            writes.push(Write::Moved(from.clone(), view.plan.scope.clone()));
+        }
+    }
+    writes
 }
 
 /// A claim is synced when the resource that carries it is in sync and no longer on its way, such as to every name server.

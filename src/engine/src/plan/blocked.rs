@@ -52,6 +52,8 @@ pub enum Blocked {
         on: ManifestKey,
         /// One that depends on it.
         by: ManifestKey,
+        /// What that one waits for by now: it may be what has no room beside this.
+        awaits: Option<ManifestKey>,
         /// That one is to depend on it, and it declares other things by now, perhaps the same one at another entry, which are not
         /// ready yet.
         is_declared: bool,

@@ -29,7 +29,8 @@ fn keep_once(planner: &Planner<'_>, out: &mut ScopePlan) -> bool {
     for step in out.steps.iter_mut().filter(|step| goes(step) && !is_replaced(planner, &step.id)) {
         let Some(on) = step.work.was.as_ref().map(|row| row.manifest.clone()) else { continue };
         let Some(by) = needed.get(&on) else { continue };
-        let blocked = Blocked::Dependant { on, by: ManifestKey::clone(by), is_declared: false };
+        let awaits = planner.awaited(by, &on);
+        let blocked = Blocked::Dependant { on, by: ManifestKey::clone(by), awaits, is_declared: false };
         out.conditions.push(blocked.condition(step));
         step.blocked = Some(blocked);
         is_kept = true;

@@ -136,6 +136,11 @@ impl<'a> Planner<'a> {
         });
         index.get(key).map(|index| &manifests[*index])
     }
+    /// What `by`, which stands on `on`, comes after by now and is not ready; none where all of it is.
+    pub(super) fn awaited(&self, by: &ManifestKey, on: &ManifestKey) -> Option<ManifestKey> {
+        let after = &self.declared(by)?.after;
+        after.iter().find(|key| *key != on && !self.input.ready.contains(*key)).cloned()
+    }
     /// The file of all that is tracked of a manifest here, if it is one.
     pub(super) fn only_file(&self, key: &ManifestKey) -> Option<&'a Arc<str>> {
         let rows: &'a [Row] = &self.input.memory.rows;

@@ -223,7 +223,8 @@ fn still_needed(planner: &Planner<'_>, row: &Row) -> Option<Blocked> {
     }
     let depends = planner.declared(by).is_some_and(|manifest| manifest.after.contains(on));
     let is_declared = depends && planner.declared(on).is_some();
-    Some(Blocked::Dependant { on: on.clone(), by: by.clone(), is_declared })
+    let awaits = planner.awaited(by, on);
+    Some(Blocked::Dependant { on: on.clone(), by: by.clone(), awaits, is_declared })
 }
 
 /// Where it is declared and not settled yet, or not seen, so that its name would mean nothing without what is here. What takes its

@@ -10,7 +10,7 @@ use crate::{
     store::{ClaimRow, Row},
     suspension::{Extent, Heals, StoppedBy, Suspension},
 };
-use reconciled_provider::{Address, Deletion, Focus, Resource};
+use reconciled_provider::{Address, Deletion, Focus, Resource, ResourceId};
 use std::{collections::BTreeSet, mem, sync::Arc};
 
 /// Blocks what is suspended, marks what needs consent since a suspension is over, and notes the suspensions that
@@ -27,7 +27,6 @@ pub(super) fn suspend(planner: &Planner<'_>, out: &mut ScopePlan) {
     if input.suspensions.is_empty() {
         return;
     }
-    keep_names(planner, out);
     let mut in_doubt: BTreeSet<&str> = BTreeSet::new();
     // Letting go and taking over is what a commit asks for, too: done meanwhile, taking the commit back would make a second one,
     // or delete what was never ours.
@@ -49,7 +48,7 @@ pub(super) fn suspend(planner: &Planner<'_>, out: &mut ScopePlan) {
             }
             continue;
         }
-        let over = mine.iter().filter(|suspension| suspension.scopes.contains(input.scope));
+        let over = mine.iter().filter(|suspension| was_within(planner, suspension, &step.id));
         let over: Vec<&str> = over.map(|suspension| &*suspension.id).collect();
         if !over.is_empty() && step.change.writes() && is_by_hand(step) {
             step.guard_words.push(BY_HAND);
@@ -57,12 +56,22 @@ pub(super) fn suspend(planner: &Planner<'_>, out: &mut ScopePlan) {
         }
     }
     let seen = input.seen.complete && input.seen.covered == Focus::All && input.selection.is_all();
+    let is_clear = |suspension: &Suspension| seen && !in_doubt.contains(&*suspension.id);
     let looked = input.suspensions.iter().filter(|suspension| {
-        seen && suspension.is_over(input.now)
-            && suspension.scopes.contains(input.scope)
-            && !in_doubt.contains(&*suspension.id)
+        suspension.is_over(input.now) && suspension.scopes.contains(input.scope) && is_clear(suspension)
     });
     out.looked = looked.map(|suspension| (suspension.id.clone(), suspension.since)).collect();
+    keep_names(planner, out, |suspension, id| {
+        !suspension.is_over(input.now) || was_within(planner, suspension, id) && !is_clear(suspension)
+    });
+}
+
+/// True where something was tracked when the suspension began, and that was not looked at since it was over: here, or where this was
+/// moved from. Another name makes it no other thing.
+fn was_within(planner: &Planner<'_>, suspension: &Suspension, id: &ResourceId) -> bool {
+    let mut moved = planner.input.memory.moved_away.iter().filter(|away| away.id == *id);
+    suspension.scopes.contains(planner.input.scope)
+        || moved.any(|away| suspension.scopes.contains(&away.scope))
 }
 
 /// True where the manifest of what is written on the way says `suspend`.
@@ -107,19 +116,22 @@ fn is_by_row(suspension: &Suspension) -> bool {
     matches!(suspension.extent, Extent::Address(_) | Extent::Source(_))
 }
 
-/// Has what is suspended by its address keep that in the inventory, whatever it is called by now: the next commit must not be free to
-/// change it. It is known by its new name all the same: the next one may move that.
+/// Has what is suspended by its address keep that in the inventory for as long as a suspension `counts`, whatever it is called by now:
+/// the next commit must not be free to change it, nor the first look since it is over to heal it. It is known by its new name all the
+/// same: the next one may move that.
 ///
 /// A source keeps nothing so. What another one declares as it is goes to that one: by the source of its row are its outputs found, and
 /// by that it stays while a file cannot be read.
-fn keep_names(planner: &Planner<'_>, out: &mut ScopePlan) {
-    let input = planner.input;
+fn keep_names(planner: &Planner<'_>, out: &mut ScopePlan, counts: impl Fn(&Suspension, &ResourceId) -> bool) {
     let is_by_name = |one: &&Arc<Suspension>| matches!(one.extent, Extent::Address(_));
-    let by_name = input.suspensions.iter().filter(is_by_name).filter(|one| !one.is_over(input.now));
+    let by_name = planner.input.suspensions.iter().filter(is_by_name);
     let keep = |row: &mut Row| {
         let Some(was) = planner.row(&row.tracked.id) else { return };
         let mut by_name = by_name.clone();
-        if row.address != was.address && by_name.any(|suspension| meant(suspension, was, &row.address)) {
+        let is_kept = |suspension: &Arc<Suspension>| {
+            meant(suspension, was, &row.address) && counts(suspension, &was.tracked.id)
+        };
+        if row.address != was.address && by_name.any(is_kept) {
             let now = mem::replace(&mut row.address, was.address.clone());
             if !was.formerly.is_empty() {
                 row.know_as(&now);

@@ -81,12 +81,18 @@ impl Surveyor {
         let now = self.facts(desired, &glance.memories);
         let moving = moving(&targets, &glance.memories, (facts, &now));
         let mut survey = self.survey_with(store, desired, glance, &now, &options).await?;
-        // Of what is run apart only a part was looked at: the word on all of it is on record.
+        // Of what is run apart only a part was looked at: the word on all of it is on record, and so is a person's on that.
         for hold in store.holds().await?.iter().filter(|hold| hold.once.is_none()) {
-            let apart = survey
-                .scopes
-                .iter_mut()
-                .filter(|(scope, _)| scope.provider == hold.domain && !self.is_counted_whole(scope));
+            let is_apart = |scope: &Scope| scope.provider == hold.domain && !self.is_counted_whole(scope);
+            if !survey.scopes.keys().any(is_apart) {
+                continue;
+            }
+            // What was consented to is about to happen, whatever would be said of the part alone.
+            if store.approval(hold.digest).await?.is_some() {
+                survey.domains.remove(&hold.domain);
+                continue;
+            }
+            let apart = survey.scopes.iter_mut().filter(|(scope, _)| is_apart(scope));
             let views = apart.filter_map(|(_, view)| view.as_mut().ok());
             views.for_each(|view| view.plan.steps.retain(|step| !step.waits_for_consent()));
         }

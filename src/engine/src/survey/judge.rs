@@ -109,6 +109,7 @@ impl Surveyor {
         survey: &mut Survey,
     ) -> Result<(), Error> {
         moves.put_off(survey, self.cx.clock.now());
+        moves.leave_in_doubt(survey);
         let lost = moves.lost(survey);
         let mut groups: BTreeMap<Arc<str>, Vec<Scope>> = BTreeMap::new();
         for scope in survey.scopes.keys() {

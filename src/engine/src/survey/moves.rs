@@ -45,6 +45,8 @@ pub(super) struct Moves {
     lost: BTreeMap<(Scope, ResourceId), Lost>,
     /// What is moved once it is known what became of the calls to it.
     waiting: Vec<Waiting>,
+    /// Scopes that rows were moved from, to other ones.
+    left: BTreeSet<Scope>,
 }
 
 /// A move that is not made.
@@ -87,6 +89,15 @@ impl Moves {
             let told = Condition::waiting("MoveWaits", why.clone()).about(to.1.clone(), address.clone());
             view.plan.conditions.push(told.next_try(now + AGAIN));
             view.plan.conditions.sort_by(|a, b| (&a.id, &a.reason).cmp(&(&b.id, &b.reason)));
+        }
+    }
+
+    /// Has no suspension be over in a scope that was looked at without what was moved away from it.
+    pub(super) fn leave_in_doubt(&self, survey: &mut Survey) {
+        for scope in &self.left {
+            if let Some(Ok(view)) = survey.scopes.get_mut(scope) {
+                view.plan.looked.clear();
+            }
         }
     }
 
@@ -145,6 +156,9 @@ impl Moves {
             row.know_as(&row.address.clone());
         }
         self.moved.insert((scope.clone(), resource.id.clone()), row.address.clone());
+        if old_scope != *scope {
+            self.left.insert(old_scope.clone());
+        }
         let target = memories.entry(scope.clone()).or_default();
         let rows = Arc::make_mut(&mut target.rows);
         rows.push(row);

@@ -20,7 +20,7 @@
 //! consent ID barred | let-go | adopt=CONTENT from=NAME
 //! document MANIFEST NAME (planned from before)          reconfigured MANIFEST NAME (as it came into force)
 //! ailing         (the entry of the scope)       aside ID (declared where something else is wrong)
-//! exclusive [M]  rule PATTERN     target PATTERN      label K=V      only-source S      ready M      there M      needed M BY   moved ID ADDRESS
+//! exclusive [M]  rule PATTERN     target PATTERN      label K=V      only-source S      ready M      there M      needed M BY   moved ID ADDRESS at=SCOPE
 //! suspended all | source=S | provider=P | address=PATTERN | labels=K:V   until=SECONDS except=PATTERN window manual
 //!                 heal=protected|all rollback           (what the window lets through)
 //! gone-before ID ignored                                (an earlier look found it gone: drift, or ignored)
@@ -54,7 +54,7 @@ use reconciled_engine::{
         guard::{self, GuardLimits, Unread, Verdict},
         kept, plan, written,
     },
-    store::{Ailment, ClaimRow, Condition, Consent, Intent, OpenIntent, ScopeMemory},
+    store::{Ailment, ClaimRow, Condition, Consent, Intent, MovedAway, OpenIntent, ScopeMemory},
     suspension::{Extent, Heals, Passes, StoppedBy, Suspension},
 };
 use reconciled_provider::{
@@ -357,8 +357,12 @@ impl Case {
             }
             "tries-again" => self.tries_again = true,
             "moved" => {
-                let from = line.at(2).parse().unwrap();
-                self.place(scope).moved.insert(line.at(1).into(), from);
+                let (id, place): (ResourceId, _) = (line.at(1).into(), self.place(scope));
+                if let Some(before) = line.get("at") {
+                    let (scope, was) = (Scope::new(&*scope.provider, before), id.clone());
+                    place.memory.moved_away.push(MovedAway { id: id.clone(), scope, was });
+                }
+                place.moved.insert(id, line.at(2).parse().unwrap());
             }
             "also" => drop(self.observer.also.insert(line.at(1).into(), line.at(2).into())),
             "remains" => drop(self.observer.remains.insert(line.at(1).into(), line.at(2).into())),

@@ -99,6 +99,9 @@ impl House {
                 (info.lists, info.marking, info.guard) =
                     (false, Marking::InventoryOnly, GuardDomain::Provider);
             }
+            if entry == "host" && rig.is_apart {
+                info.guard = GuardDomain::Apart;
+            }
             let provider: Arc<dyn Provider> = Arc::new(Rigged { inner, info, entry, rig: rig.clone() });
             entries.insert(Arc::from(entry), watched(&provider, EntryPolicy::Sync, limits.clone()));
             writers.insert(Arc::from(entry), provider);

@@ -275,6 +275,15 @@ impl Disk {
                 }
                 self.suspensions.retain(|_, one| !is_meant(one) || !one.scopes.is_empty());
             }
+            Write::Moved(from, to) => {
+                let is_empty = self.memory(&from).rows.is_empty();
+                for one in self.suspensions.values_mut().filter(|one| one.scopes.contains(&from)) {
+                    one.scopes.insert(to.clone());
+                    if is_empty {
+                        one.scopes.remove(&from);
+                    }
+                }
+            }
             Write::Drifted(list) => {
                 for drift in list {
                     let open = &mut self.memory(&drift.scope.clone()).drifts;

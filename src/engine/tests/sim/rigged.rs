@@ -19,6 +19,8 @@ use std::{
 pub(crate) struct Rig {
     /// There is an entry `cloud`, too.
     pub(crate) has_cloud: bool,
+    /// The scopes of `host` are judged together and run apart.
+    pub(crate) is_apart: bool,
     /// What every entry takes at once, where that matters.
     pub(crate) concurrency: Option<usize>,
     /// Reads and writes under way, and how many there were at most: of each entry.

@@ -105,7 +105,7 @@ impl Build {
     pub(crate) fn abandoned(self) -> Build {
         Build { deletion: Deletion::Abandon, ..self }
     }
-    fn moved(mut self, to: &'static str, from: &'static str) -> Build {
+    pub(crate) fn moved(mut self, to: &'static str, from: &'static str) -> Build {
         self.moved_from.push((to, from));
         self
     }

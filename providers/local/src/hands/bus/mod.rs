@@ -46,6 +46,7 @@ use zbus::{Message, MessageStream, OwnedObjectPath};
 
 /// How long a bus that is away is left alone.
 const AWAY: Duration = Duration::from_secs(2);
+
 /// What is to be done to the links that enable and mask units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Link {

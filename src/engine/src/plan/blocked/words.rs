@@ -36,12 +36,23 @@ impl Blocked {
                 let message = format!("waits until {} is ready", name(key));
                 Condition::waiting("WaitingForDependency", message).hint(why(key))
             }
-            Blocked::Dependant { on, by, is_declared: false } => {
+            Blocked::Dependant { on, by, awaits: None, is_declared: false } => {
                 let (on, by_name) = (name(on), name(by));
                 let message = format!("is deleted once nothing depends on {on} any more, as {by_name} does");
                 Condition::waiting(STILL_NEEDED, message).hint(why(by))
             }
-            Blocked::Dependant { on, by, is_declared: true } => {
+            Blocked::Dependant { on, by, awaits: Some(awaited), is_declared: false } => {
+                let (on, by_name, awaited) = (name(on), name(by), name(awaited));
+                let message = format!(
+                    "is deleted once nothing depends on {on} any more, as {by_name} does, which waits for {awaited}"
+                );
+                let hint = format!(
+                    "{}; if {awaited} cannot work while this is there, let {by_name} depend on neither for one commit",
+                    why(by)
+                );
+                Condition::waiting(STILL_NEEDED, message).hint(hint)
+            }
+            Blocked::Dependant { on, by, is_declared: true, .. } => {
                 let (on_name, by) = (name(on), name(by));
                 let message =
                     format!("is deleted once what {on_name} declares now is ready, since {by} depends on it");

@@ -118,6 +118,44 @@ fn what_was_changed_by_hand_is_held_once_the_time_is_over_and_the_rest_goes_on()
 }
 
 #[test]
+fn what_was_changed_by_hand_is_held_under_another_name_in_another_scope() {
+    // Renamed while it is suspended, and before anybody looked since.
+    for meanwhile in [true, false] {
+        let rig = Rig { has_cloud: true, ..Rig::default() };
+        let sim = Sim::new(None, Plan::At(Vec::new()), false);
+        let mut house = House::on(sim, Arc::default(), Arc::default(), rig.into(), Settings::default());
+        let [old, new]: [Scope; 2] = ["cloud/q", "cloud/r"].map(|text| text.parse().unwrap());
+        house.desire(desired("r1", &["cloud/q|old|x"]).done(), [old.clone()].into());
+        house.pass(HOUR);
+        assert_eq!(house.stance(&old), Stance::InSync);
+        house.suspend(Extent::Address("Thing/old".parse().unwrap()), Some(house.sim.now() + HOUR));
+        house.pass(MINUTE);
+        house.world.by_hand(&old, "old", Some("by hand"), Owner::Unmarked, house.sim.now());
+        if !meanwhile {
+            house.sim.jump(house.sim.now() + 2 * HOUR);
+        }
+        let renamed = desired("r2", &["cloud/r|new|x"]).moved("new", "old").done();
+        house.desire(renamed, [old.clone(), new.clone()].into());
+        house.pass(30 * MINUTE);
+        house.pass(2 * HOUR);
+        let there = |house: &House| [&old, &new].map(|scope| snapshot(&house.world, scope).into_values());
+        let contents = |house: &House| there(house).into_iter().flatten().flatten().collect::<Vec<_>>();
+        assert_eq!(contents(&house), ["by hand"], "healed unasked, renamed meanwhile: {meanwhile}");
+        assert_eq!(house.stance(&new), Stance::Held);
+        let hold = house.disk.lock().unwrap().holds.values().next().cloned().unwrap();
+        assert_eq!(hold.reasons, ["1 changed by hand while suspended".into()]);
+        assert_eq!(house.disk.lock().unwrap().suspensions["4f2a9c"].scopes, [new.clone()].into());
+        assert!(approve(&house.disk, &house.wanted, house.sim.now(), false));
+        house.scheduler.wake([new.clone()], Priority::Operator, Focus::All);
+        house.pass(HOUR);
+        assert_eq!((contents(&house), house.stance(&new)), (vec!["x".to_string()], Stance::InSync));
+        assert!(house.disk.lock().unwrap().suspensions.is_empty(), "it has come to its end");
+        let rows = house.disk.lock().unwrap().scopes[&new].rows.clone();
+        assert_eq!(rows[0].address.name.to_string(), "new");
+    }
+}
+
+#[test]
 fn a_person_who_resumes_has_what_was_changed_by_hand_healed() {
     let (mut house, zones) = (House::new(Settings::default()), zones(2));
     house.commit("r1", &zones, "x@g1");

@@ -71,6 +71,42 @@ fn who_comes_after_what_another_entry_holds_back_or_has_as_declared_waits_for_no
 }
 
 #[test]
+fn who_comes_after_what_is_held_apart_waits_for_it_once_that_was_consented_to() {
+    let sim = Sim::new(None, Plan::At(Vec::new()), false);
+    let rig = Rig { is_apart: true, ..Rig::default() };
+    let mut house = House::on(sim, Arc::default(), Arc::default(), rig.into(), Settings::default());
+    let [a, b, d] = ["a", "b", "d"].map(|name| Scope::new("host", name));
+    let [c, e] = ["c", "e"].map(|name| Scope::new("zone", name));
+    let wanted = |revision: &'static str, leader: &str, more: &[&str]| {
+        let both = ["a", "d"].map(|name| format!("host/{name}|{name}|{leader}"));
+        let items = [&[both[0].as_str(), both[1].as_str(), "host/b|b|x|a"][..], more].concat();
+        // What is to be abandoned is not replaced without a person's word.
+        Arc::new(referring(desired(revision, &items).abandoned()))
+    };
+    let first = [a.clone(), b, d.clone()];
+    house.desire(wanted("r1", "!one", &[]), first.into());
+    house.pass(MINUTE);
+    assert!(house.is_as_declared(&a) && house.is_as_declared(&d));
+    house.desire(wanted("r2", "!two", &[]), [a.clone(), d.clone()].into());
+    house.pass(MINUTE);
+    assert_eq!((house.stance(&a), house.stance(&d)), (Stance::Held, Stance::Held));
+
+    house.desire(wanted("r3", "!two", &["zone/c|c|x|b"]), [c.clone()].into());
+    house.pass(SECOND);
+    assert!(house.is_as_declared(&c), "what is held may be so for long");
+    // Nobody has looked at what is held since a person consented to it.
+    assert!(approve(&house.disk, &house.wanted, house.sim.now(), false));
+    house.desire(wanted("r4", "!two", &["zone/c|c|x|b", "zone/e|e|x|b"]), [e.clone()].into());
+    house.pass(SECOND);
+    assert!(!house.is_as_declared(&a), "its pass came too early for this");
+    assert!(!house.is_as_declared(&e), "what it would be made in is about to be another one");
+    house.scheduler.wake([a.clone(), d.clone()], Priority::Operator, Focus::All);
+    house.pass(MINUTE);
+    assert!(house.is_as_declared(&a) && house.is_as_declared(&d));
+    assert!(house.is_as_declared(&e), "{:?}", house.scheduler.standing()[&e]);
+}
+
+#[test]
 fn an_input_waits_for_nothing_that_is_held_by_way_of_what_is_as_declared() {
     let mut house = House::new(Settings::default());
     let [a, b, c] = ["a", "b", "c"].map(|name| Scope::new("host", name));
