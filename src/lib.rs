@@ -1,5 +1,6 @@
 //! The reconciler as a library: everything `main` and the integration tests call.
 
+pub mod access;
 pub mod api;
 pub mod cli;
 pub mod client;
@@ -17,6 +18,7 @@ pub mod notify;
 pub mod operation;
 pub mod registry;
 pub mod render;
+pub mod run;
 pub mod session;
 pub mod sops;
 pub mod source;

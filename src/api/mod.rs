@@ -13,7 +13,6 @@ mod accounts;
 mod answer;
 mod caller;
 mod connections;
-mod hook;
 mod metrics;
 mod open;
 mod openapi;
@@ -23,12 +22,9 @@ mod routes;
 mod signature;
 mod socket;
 mod takes;
-mod token;
 
 pub use accounts::{group_id, no_group, user};
-pub use hook::{Hooks, path_of, secret_of};
 pub use socket::{BARRED, Found, Socket, barred, look_at};
-pub use token::{TokenHash, Tokens, hash_of, new_token};
 
 use crate::daemon::Daemon;
 use connections::Limits;

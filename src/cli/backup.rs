@@ -114,7 +114,9 @@ pub(super) async fn run(
 fn hung(file: &Path) -> Failure {
     let file = file.display();
     Failure::hinted(
-        format!("ended by a signal: the disk of {file} does not answer, so that file is as it was, or whole"),
+        format!(
+            "ended by a signal: the disk of {file}, or of the state, does not answer, so that file is as it was, or whole"
+        ),
         format!("a file {file}.XXXXXX.part is no backup; it can be removed once the disk answers"),
     )
 }

@@ -15,7 +15,7 @@ use super::{
     settings,
 };
 use crate::{
-    api,
+    access, api,
     client::{Client, Identity},
     config::{
         self, Config, Environment, HostSecrets, Place, ProviderEntry, SecretPlace, Way, describe_secret,
@@ -212,7 +212,7 @@ fn reach(config: &Config, environment: &Environment, report: &mut Report<'_>) {
     let is_readable = |reference| secrets.reveal(reference).is_ok();
     for token in config.tokens.iter().filter(|token| is_readable(&token.hash)) {
         let what = format!("token {}", token.name);
-        match api::hash_of(token, &secrets) {
+        match access::hash_of(token, &secrets) {
             Ok(_) => report.ok(&what, &format!("role {}", token.role)),
             Err(failure) => report.failure(&what, &failure),
         }
@@ -232,9 +232,9 @@ fn reach(config: &Config, environment: &Environment, report: &mut Report<'_>) {
             continue;
         };
         let what = format!("webhook {}", source.name);
-        match api::secret_of(webhook, &secrets) {
+        match access::secret_of(webhook, &secrets) {
             Ok(secret) => {
-                let path = api::path_of(&source.name, &secret);
+                let path = access::path_of(&source.name, &secret);
                 report.ok(&what, &format!("give the forge this address: https://HOST{path}"));
             }
             Err(failure) => report.failure(&what, &failure),

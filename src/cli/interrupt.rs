@@ -12,7 +12,7 @@ use tokio::{
     signal::unix::{Signal, SignalKind, signal},
     sync::oneshot,
     task::spawn_blocking,
-    time::timeout,
+    time::sleep,
 };
 
 /// How long a copy may take to go once a signal has come: what takes longer hangs.
@@ -57,20 +57,20 @@ pub(super) async fn until_signal<T: Send + 'static>(
     hung: Failure,
 ) -> Result<T, Failure> {
     let (mut interrupt, mut terminate) = (caught(SignalKind::interrupt())?, caught(SignalKind::terminate())?);
-    let signal = async {
+    let mut signal = async || {
         tokio::select! {
             _ = interrupt.recv() => {}
             _ = terminate.recv() => {}
         }
     };
-    until(work, signal, CLEARING, hung).await
+    until(work, &mut signal, CLEARING, hung).await
 }
 
-/// Does `work` on a thread of its own until `signal`, and waits no longer than `clearing` for it to go. A call on a disk that hangs does
+/// Does `work` on a thread of its own until `signal`, and waits no longer than `clearing`, or than for a second one, for it to go. A call on a disk that hangs does
 /// not come back, and keeps whoever made it from hearing of anything: that thread is left to end with the process.
 async fn until<T: Send + 'static>(
     work: impl Future<Output = Result<T, Failure>> + Send + 'static,
-    signal: impl Future<Output = ()>,
+    mut signal: impl AsyncFnMut(),
     clearing: Duration,
     hung: Failure,
 ) -> Result<T, Failure> {
@@ -88,12 +88,14 @@ async fn until<T: Send + 'static>(
     let result = tokio::select! {
         biased;
         result = &mut working => result,
-        () = signal => {
+        () = signal() => {
             // An error means that it is over.
             let _ = end.send(());
-            match timeout(clearing, working).await {
-                Ok(result) => result,
-                Err(_) => return Err(hung),
+            tokio::select! {
+                biased;
+                result = working => result,
+                () = signal() => return Err(hung),
+                () = sleep(clearing) => return Err(hung),
             }
         }
     };
@@ -116,12 +118,23 @@ mod tests {
     use super::*;
     use reconciled_testkit::PATIENCE;
     use std::{
-        future::{pending, ready},
+        future::pending,
+        mem,
         sync::{Arc, mpsc},
     };
 
     fn hung() -> Failure {
         Failure::plain("it hangs")
+    }
+
+    /// A signal, and no second one.
+    fn once() -> impl AsyncFnMut() {
+        let mut has_come = false;
+        async move || {
+            if mem::replace(&mut has_come, true) {
+                pending::<()>().await;
+            }
+        }
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -132,7 +145,19 @@ mod tests {
             let _ = call.recv();
             Ok(())
         };
-        let failure = until(work, ready(()), Duration::ZERO, hung()).await.unwrap_err();
+        let failure = until(work, once(), Duration::ZERO, hung()).await.unwrap_err();
+        assert_eq!(failure.to_string(), "it hangs");
+        drop(lets_go);
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn what_hangs_is_left_at_once_after_a_second_signal() {
+        let (lets_go, call) = mpsc::channel::<()>();
+        let work = async move {
+            let _ = call.recv();
+            Ok(())
+        };
+        let failure = until(work, async || {}, Duration::MAX, hung()).await.unwrap_err();
         assert_eq!(failure.to_string(), "it hangs");
         drop(lets_go);
     }
@@ -146,7 +171,7 @@ mod tests {
             drop(kept);
             Ok(())
         };
-        let failure = until(work, ready(()), PATIENCE, hung()).await.unwrap_err();
+        let failure = until(work, once(), PATIENCE, hung()).await.unwrap_err();
         assert_eq!(failure.to_string(), "ended by a signal: nothing was written");
         assert_eq!(Arc::strong_count(&left), 1);
     }
@@ -158,10 +183,14 @@ mod tests {
             let _ = call.recv();
             Ok(7)
         };
-        let signal = async move { drop(lets_go) };
+        let mut lets_go = Some(lets_go);
+        let signal = async || match lets_go.take() {
+            Some(lets_go) => drop(lets_go),
+            None => pending().await,
+        };
         assert_eq!(until(work, signal, PATIENCE, hung()).await.unwrap(), 7);
-        assert_eq!(until(async { Ok(8) }, pending(), PATIENCE, hung()).await.unwrap(), 8);
-        let failed = until(async { Err::<(), _>(hung()) }, pending(), PATIENCE, hung()).await;
+        assert_eq!(until(async { Ok(8) }, async || pending().await, PATIENCE, hung()).await.unwrap(), 8);
+        let failed = until(async { Err::<(), _>(hung()) }, async || pending().await, PATIENCE, hung()).await;
         assert_eq!(failed.unwrap_err().to_string(), "it hangs");
     }
 }

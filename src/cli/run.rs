@@ -3,8 +3,8 @@
 use super::{Args, Exit};
 use crate::{
     config::Environment,
-    daemon::{self, Run},
     failure::Failure,
+    run::{self, Run},
     telemetry::Telemetry,
 };
 use clap::Args as ClapArgs;
@@ -20,11 +20,11 @@ pub struct RunArgs {
 /// Runs the verb.
 pub(super) async fn run(
     args: &Args,
-    run: &RunArgs,
+    arguments: &RunArgs,
     environment: Environment,
     telemetry: Telemetry,
 ) -> Result<Exit, Failure> {
-    let run = Run { config: args.config.clone(), observe: run.observe, telemetry };
-    daemon::run(&run, environment).await?;
+    let how = Run { config: args.config.clone(), observe: arguments.observe, telemetry };
+    run::run(&how, environment).await?;
     Ok(Exit::Good)
 }

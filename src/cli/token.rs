@@ -2,7 +2,7 @@
 
 use super::{Exit, Out};
 use crate::{
-    api::{TokenHash, new_token},
+    access::{TokenHash, new_token},
     config::Role,
     failure::Failure,
 };

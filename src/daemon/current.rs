@@ -14,7 +14,7 @@ pub struct Daemon {
 }
 
 impl Daemon {
-    pub(super) fn new(first: Arc<Instance>) -> Daemon {
+    pub(crate) fn new(first: Arc<Instance>) -> Daemon {
         Daemon { current: watch::Sender::new(first), stop: Stop::default() }
     }
 
@@ -23,7 +23,7 @@ impl Daemon {
         self.current.borrow().clone()
     }
 
-    pub(super) fn replace(&self, next: Arc<Instance>) {
+    pub(crate) fn replace(&self, next: Arc<Instance>) {
         self.current.send_replace(next);
     }
 

@@ -10,14 +10,14 @@
 //! force after the backup would be taken back.
 
 mod in_force;
-mod loop_;
 mod polls;
 mod recorded;
 mod source;
+mod state;
 mod together;
 
 pub(super) use in_force::held;
-pub(super) use loop_::Bids;
+pub(super) use state::Bids;
 
 use super::{
     follower::{About, Follower, Hints, News, Question, Shown},
@@ -30,7 +30,6 @@ use crate::{
     source::SourceError,
 };
 use futures_util::future::BoxFuture;
-use loop_::{Asker, InForce, Loaded, Loop};
 use polls::{Polled, Polls, has_rotated};
 use reconciled_engine::{
     Store,
@@ -38,6 +37,7 @@ use reconciled_engine::{
 };
 use reconciled_provider::Scope;
 use source::{Back, Source, after_hint, longest, spread};
+use state::{Asker, InForce, Loaded, Loop};
 use std::{
     collections::BTreeSet,
     sync::{Arc, Mutex, PoisonError},

@@ -1,11 +1,11 @@
 //! Everything that is at work under one configuration.
 
 use super::{
-    fate::Fates, follower::Follower, gathered::Gathered, given::Pending, requests::Requests, upkeep::Upkeep,
-    wishes::Wishes,
+    fate::Fates, follower::Follower, gathered::Gathered, given::Pending, requests::Requests,
+    upkeep::record::Upkeep, wishes::Wishes,
 };
 use crate::{
-    api::{Hooks, Tokens},
+    access::{Hooks, Tokens},
     session::{Session, Writing},
 };
 use reconciled_engine::scheduler::{Scheduler, Stance};
@@ -15,9 +15,13 @@ use std::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
+    time::Duration,
 };
 use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
+
+/// A scheduler whose loop did not go round for so long hangs.
+const HANGS: Duration = Duration::from_secs(60);
 
 /// One configuration at work.
 pub struct Instance {
@@ -55,7 +59,7 @@ pub struct Instance {
 
 impl Instance {
     /// Says that it shall end: no new pass begins.
-    pub(super) fn stop(&self) {
+    pub(crate) fn stop(&self) {
         self.session.surveyor.cx.stop.end();
         self.tasks.close();
     }
@@ -66,13 +70,18 @@ impl Instance {
     }
 
     /// Returns once nothing of it runs any more.
-    pub(super) async fn ended(&self) {
+    pub(crate) async fn ended(&self) {
         self.tasks.wait().await;
     }
 
     /// True once each source was read or cannot be, and everything that is desired was looked at.
     pub fn is_ready(&self) -> bool {
         self.waits_for().is_none()
+    }
+
+    /// Whether its loop is vouched for at `now`: it went round not long ago.
+    pub(crate) fn goes_round(&self, now: Duration) -> bool {
+        now.saturating_sub(self.scheduler.tick()) < HANGS
     }
 
     /// What it waits for before it [is ready](Instance::is_ready); names nothing that is managed.

@@ -3,7 +3,7 @@
 use super::{
     Daemon, Instance, Options,
     hour::{Hand, Place, git, until},
-    pushed, service, sync,
+    pushed, sync,
 };
 use crate::{
     config::Environment,
@@ -317,7 +317,7 @@ async fn who_waits_while_the_daemon_stops_is_told_so() {
 async fn a_loop_that_does_not_go_round_is_not_vouched_for_and_one_without_work_is() {
     let between = Between::new().await;
     let next = between.goes_on().await;
-    let is_fed = |instance: &Instance| service::goes_round(instance.scheduler.tick(), between.clock.now());
+    let is_fed = |instance: &Instance| instance.goes_round(between.clock.now());
     between.clock.advance(Duration::from_secs(60));
     until("the loop goes round", || is_fed(&next)).await;
     // Nothing but the loop itself counts as its turn.

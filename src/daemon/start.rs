@@ -7,10 +7,10 @@ use super::{
     hints,
     instance::Instance,
     requests::Requests,
-    upkeep::{self, Upkeep},
+    upkeep::{self, record::Upkeep},
 };
 use crate::{
-    api::{Hooks, Tokens},
+    access::{Hooks, Tokens},
     failpoint,
     failure::Failure,
     notify,
@@ -52,7 +52,7 @@ impl Instance {
     /// Begins: the loops run from here on, as part of `all`.
     ///
     /// Takes over the open state from the one `before`, and what was said and is not done.
-    pub(super) async fn start(
+    pub(crate) async fn start(
         mut session: Session,
         before: Option<&Instance>,
         options: &Options,
@@ -137,6 +137,6 @@ impl Instance {
 }
 
 /// Runs `task` as one of `tasks`.
-pub(super) fn tracked(tasks: &TaskTracker, task: impl Future<Output = ()> + Send + 'static) {
+pub(crate) fn tracked(tasks: &TaskTracker, task: impl Future<Output = ()> + Send + 'static) {
     drop(tasks.spawn(task));
 }

@@ -9,12 +9,11 @@
 
 mod backups;
 mod export;
-mod record;
+pub(super) mod record;
 mod turn;
 
 pub(crate) use export::look_at as look_at_export;
 pub(crate) use record::UPKEEP;
-pub(super) use record::Upkeep;
 
 use super::instance::Instance;
 use crate::{failure::Failure, store::ConditionEntry};

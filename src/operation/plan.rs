@@ -5,7 +5,7 @@
 
 mod blocked;
 mod build;
-mod document;
+pub(super) mod document;
 #[cfg(test)]
 pub(crate) mod fixture;
 mod former;

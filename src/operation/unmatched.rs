@@ -1,6 +1,6 @@
 //! What of a selection means nothing at all: a name that is misspelt must not look like one that is in sync.
 
-use super::plan::Document;
+use super::plan::document::Document;
 use crate::{failure::Failure, session::Session, store::Reader};
 use reconciled_engine::{Desired, plan::Selection};
 use reconciled_provider::{Address, ManifestKey, Pattern, problem::did_you_mean};

@@ -121,7 +121,7 @@ impl Writer {
         self.queue.recv().await
     }
 
-    /// Puts rows into a transaction that is not committed, unless they are few or somebody comes meanwhile.
+    /// Puts rows into a transaction that is not committed, unless somebody comes meanwhile.
     pub(super) async fn foresee(&mut self, rows: Arc<Vec<Row>>) {
         self.abandon().await;
         self.forget();

@@ -64,6 +64,8 @@ fn a_conflict_that_no_pass_has_met_yet() {
     env.push("zone.yaml", &zone(ZONE, "zones", &[WWW, MAIL]));
     explain(&env, ADDRESS, &conflict);
     let daemon = Daemon::ready(&env);
+    // It begins with the commit that was in force.
+    wait_for("the newer commit", || env.run(&["explain", ADDRESS]).code == Some(0));
     explain(&env, ADDRESS, &conflict);
     daemon.stop();
 }

@@ -137,7 +137,7 @@ fn a_reload_changes_the_form_of_the_log_and_where_spans_go() {
     configure(&env, &format!("{{log: text, otlp: \"{}\"}}", sink.url));
     daemon.signal("HUP");
     wait_for("the log is text", || {
-        daemon.log().lines().any(|line| line.contains("INFO reconciled::daemon: configuration is reloaded"))
+        daemon.log().lines().any(|line| line.contains("INFO reconciled::run: configuration is reloaded"))
     });
     env.push("zone.yaml", &zone(ZONE, "zones", &[OTHER]));
     sync(&env);

@@ -89,7 +89,7 @@ fn only_the_registry_names_provider_crates() {
 
 #[test]
 fn calls_of_grpc_are_made_in_one_place() {
-    let others = rust().into_iter().filter(|f| !f.starts_with("src/grpc/"));
+    let others = rust().into_iter().filter(|f| !f.starts_with("providers/grpc/"));
     assert_eq!(places(others, &[concat!("h2::", "client")]), [""; 0]);
     let names = needed_by("reconciled-grpc");
     let ours: Vec<_> = names.iter().filter(|name| name.starts_with("reconciled")).collect();
@@ -98,7 +98,7 @@ fn calls_of_grpc_are_made_in_one_place() {
 
 #[test]
 fn commands_are_run_in_one_place_that_both_sides_may_depend_on() {
-    let others = rust().into_iter().filter(|f| !f.starts_with("src/command/"));
+    let others = rust().into_iter().filter(|f| !f.starts_with("providers/command/"));
     assert_eq!(places(others, &[concat!("tokio::process", "::Command")]), [""; 0]);
     let names = needed_by("reconciled-command");
     let ours: Vec<_> = names.iter().filter(|name| name.starts_with("reconciled")).collect();

@@ -29,7 +29,7 @@ use check::{Check, Stop};
 use futures_util::{FutureExt, future::LocalBoxFuture};
 use play::Play;
 use std::{any::Any, fmt, panic::AssertUnwindSafe};
-pub use subject::{INSTANCE, Sample, Subject};
+pub use subject::{Sample, Subject};
 
 /// How one law fared.
 #[derive(Clone, Debug, PartialEq, Eq)]

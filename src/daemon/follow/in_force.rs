@@ -4,8 +4,8 @@
 //! next poll, and said once.
 
 use super::{
-    loop_::{Bids, InForce, Loaded, Loop},
     source::AGAIN,
+    state::{Bids, InForce, Loaded, Loop},
 };
 use crate::{
     daemon::follower::{Following, Left, NotInForce, Told},

@@ -4,7 +4,7 @@
 //! push that the trail could not take is kept until it can. Consent to a rewind is kept for the poll that was given it, whatever comes
 //! into force meanwhile.
 
-use super::{loop_::Loop, source::Source};
+use super::{source::Source, state::Loop};
 use crate::{
     daemon::wishes::{What, Wish},
     operation::Pushed,

@@ -26,7 +26,7 @@ pub(super) struct Source {
     pub(super) is_hinted: bool,
     /// When the last poll began, since the epoch.
     pub(super) began: Duration,
-    /// The [round](super::loop_::Loop::round) of the last poll, and of the last that was told what the ref is at and is concluded.
+    /// The [round](super::state::Loop::round) of the last poll, and of the last that was told what the ref is at and is concluded.
     pub(super) asked: u64,
     pub(super) answered: u64,
     /// The first round that began after another commit was found.
@@ -55,7 +55,7 @@ pub(super) struct Back {
     pub(super) is_final: bool,
     /// There is something to load.
     pub(super) is_loaded: bool,
-    /// Its [round](super::loop_::Loop::round), where it was told what the ref is at.
+    /// Its [round](super::state::Loop::round), where it was told what the ref is at.
     pub(super) answered: Option<u64>,
     /// When it found another commit, since the epoch.
     pub(super) moved_at: Option<Duration>,

@@ -7,8 +7,8 @@
 //! Whoever waits for a poll is answered once it is concluded, whatever others move to.
 
 use super::{
-    loop_::Loop,
     source::{Back, Source},
+    state::Loop,
 };
 use crate::session::Snapshot;
 use std::{

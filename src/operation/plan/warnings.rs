@@ -230,9 +230,8 @@ fn following(
 pub(super) fn cautions(survey: &Survey) -> Vec<Warning> {
     let views = survey.scopes.values().filter_map(|view| view.as_ref().ok());
     let steps = views.flat_map(|view| &view.plan.steps).filter(|step| step.can_happen());
-    let mut all: Vec<Warning> = steps
-        .flat_map(|step| step.work.delta.cautions.iter().map(move |caution| (step, caution)))
-        .map(|(step, caution)| {
+    let all = steps.flat_map(|step| step.work.delta.cautions.iter().map(move |caution| (step, caution))).map(
+        |(step, caution)| {
             let place = step.place.as_ref();
             let place = place.map(|(file, line)| format!(", {file}:{line}")).unwrap_or_default();
             Warning {
@@ -241,19 +240,28 @@ pub(super) fn cautions(survey: &Survey) -> Vec<Warning> {
                 hint: caution.hint.clone(),
                 addresses: vec![step.address.to_string()],
             }
-        })
-        .collect();
-    let rest = all.len().saturating_sub(WARNINGS);
+        },
+    );
+    let mut kinds: BTreeMap<_, Vec<Warning>> = BTreeMap::new();
+    for warning in all {
+        kinds.entry(warning.reason.clone()).or_default().push(warning);
+    }
+    kinds.into_values().flat_map(some).collect()
+}
+
+/// The first of one kind, and how many more there are.
+fn some(mut of_kind: Vec<Warning>) -> Vec<Warning> {
+    let rest = of_kind.len().saturating_sub(WARNINGS);
     if rest > 0 {
-        all.truncate(WARNINGS);
-        all.push(Warning {
-            reason: all[0].reason.clone(),
+        of_kind.truncate(WARNINGS);
+        of_kind.push(Warning {
+            reason: of_kind[0].reason.clone(),
             message: format!("{rest} more warnings of this kind"),
             hint: None,
             addresses: Vec::new(),
         });
     }
-    all
+    of_kind
 }
 
 /// The first key of a path: of a field, and of an output.

@@ -129,10 +129,7 @@ impl Desk<'_> {
         let Some((directory, error)) = failed else { return Ok(()) };
         let message =
             format!("it is in its new place and in use there; take away what it left in {directory}");
-        let (kind, hint) = (error.kind, error.hint.clone());
-        let mut error = Error::new(kind, message).caused_by(error);
-        error.hint = hint;
-        Err(error)
+        Err(Error::new(error.kind, message).caused_by(error))
     }
 
     /// Makes the PKCS #12 file that is wanted, unless it is kept; kept when this returns.

@@ -5,8 +5,8 @@
 
 mod answered;
 mod changes;
-mod identities;
 mod identity;
+mod identity_calls;
 mod list;
 mod pace;
 mod reads;

@@ -367,8 +367,9 @@ impl Update<'_> {
         Ok(keeps)
     }
 
-    /// Whether the server keeps signatures, asked once more where the connection is lost at it. One that is lost each time may be
-    /// so by something before the server that cannot carry them, and would be for ever: none are taken to be kept then.
+    /// Whether the server keeps signatures, asked once more where the connection is lost at it. One that is lost each time, though
+    /// the server answers what else it is asked, may be so by something before it that cannot carry them, and would be for
+    /// ever: none are taken to be kept then.
     async fn ask_for_signatures(&mut self) -> Result<bool, Error> {
         for _ in 0..2 {
             match self.connection.keeps_signatures(&self.zone, &self.text, self.doing).await {
@@ -380,7 +381,7 @@ impl Update<'_> {
                 told => return told,
             }
         }
-        Ok(false)
+        self.connection.soa(&self.zone, &self.text, self.doing).await.map(|_| false)
     }
 
     /// Asks whether the CNAMEs of a message are there that came in the place of what it deleted.

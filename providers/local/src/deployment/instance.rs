@@ -1,11 +1,10 @@
 //! Single instances: kept running, and taken away.
 
 use super::{
-    instance,
     jobs::Jobs,
     kind::{Declared, Instance},
     look::{Group, Looked, group},
-    parts,
+    names::{instance, parts},
 };
 use crate::{
     hands::{Asked, Check, Fault, Hands, Job, Link, Manager, Start, Unwell},

@@ -2,11 +2,10 @@
 //! others are to come in their place, as where `firstInstance` changed, as many serve as a rolling update leaves, whichever they are.
 
 use super::{
-    instance,
     kind::Deployment,
     look::{Group, group},
     memory::Memory,
-    parts,
+    names::{instance, parts},
     rollout::Standing,
 };
 use crate::{

@@ -1,12 +1,11 @@
 //! A deployment as it stands: its template, the files of single instances, and their units.
 
 use super::{
-    instance,
     jobs::Jobs,
     kind::Deployment,
     memory::{Known, Memory},
+    names::{instance, template},
     rollout::Standing,
-    template,
 };
 use crate::{
     hands::{Asked, Check, Fault, Hands, Job, Manager, Seen, Start, UnitState, Unwell},

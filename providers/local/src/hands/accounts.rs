@@ -3,10 +3,36 @@
 //! They are read as text, so that they may be those of another root, and because the C library's answer may come over a
 //! network. An account that is elsewhere is declared by its number.
 
-use super::{Account, LARGEST};
+use super::beneath::LARGEST;
 use reconciled_provider::Error;
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, openat2};
+use serde::{Deserialize, Serialize};
 use std::{fs::File, io::Read, path::Path, sync::Arc};
+
+/// Someone who files belong to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Account {
+    /// The number.
+    pub id: u32,
+    /// Its names in the machine's own list, the first one first: one number may have several.
+    pub names: Vec<Arc<str>>,
+    /// True for the one that the hands run as: what is declared without a name.
+    pub is_own: bool,
+}
+
+impl Account {
+    /// True when `declared` means this one.
+    pub fn is(&self, declared: Option<&str>) -> bool {
+        match declared {
+            None => self.is_own,
+            Some(text) => self.names.iter().any(|name| &**name == text) || text.parse() == Ok(self.id),
+        }
+    }
+    /// The name, or the number where it has none.
+    pub fn named(&self) -> Arc<str> {
+        self.names.first().cloned().unwrap_or_else(|| self.id.to_string().into())
+    }
+}
 
 /// The names of one machine.
 #[derive(Debug, Default)]

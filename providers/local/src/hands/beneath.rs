@@ -3,7 +3,6 @@
 //!
 //! The kernel does the checking (`openat2`, Linux 5.6): a text that looks right can lead anywhere by the time it is used.
 
-use super::LARGEST;
 use crate::{path::FilePath, state::Refusal};
 use reconciled_provider::{Error, ErrorKind};
 use rustix::{
@@ -12,6 +11,9 @@ use rustix::{
     io::Errno,
 };
 use std::{fs::File, io::Read, path::Path};
+
+/// Largest file that is read.
+pub const LARGEST: u64 = 16 * 1024 * 1024;
 
 /// Opens the directory that `path` stands in, for reading.
 ///

@@ -21,9 +21,11 @@ mod replace;
 mod watch;
 pub mod wire;
 
+pub use accounts::Account;
 pub(crate) use accounts::{Accounts, home};
 pub use afar::Afar;
 pub use analyze::Draft;
+pub use beneath::LARGEST;
 pub(crate) use bus::ended;
 pub use bus::{Bus, Job, Link, Manager, Run, Start, UnitState};
 pub use check::{Asked, Check};
@@ -41,36 +43,8 @@ use reconciled_provider::{Error, Hash, Outcome, Secret};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeSet, fmt, sync::Arc};
 
-/// Largest file that is read.
-pub const LARGEST: u64 = 16 * 1024 * 1024;
-
 /// Most entries of a directory, those below it included, that are listed.
 pub const MOST_ENTRIES: usize = 10_000;
-
-/// Someone who files belong to.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Account {
-    /// The number.
-    pub id: u32,
-    /// Its names in the machine's own list, the first one first: one number may have several.
-    pub names: Vec<Arc<str>>,
-    /// True for the one that the hands run as: what is declared without a name.
-    pub is_own: bool,
-}
-
-impl Account {
-    /// True when `declared` means this one.
-    pub fn is(&self, declared: Option<&str>) -> bool {
-        match declared {
-            None => self.is_own,
-            Some(text) => self.names.iter().any(|name| &**name == text) || text.parse() == Ok(self.id),
-        }
-    }
-    /// The name, or the number where it has none.
-    pub fn named(&self) -> Arc<str> {
-        self.names.first().cloned().unwrap_or_else(|| self.id.to_string().into())
-    }
-}
 
 /// Owner, group and permissions of what is there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

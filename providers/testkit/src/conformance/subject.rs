@@ -5,7 +5,7 @@ use reconciled_provider::{Claim, Cx, Provider, ResourceId, Scope};
 use std::sync::Arc;
 
 /// The instance whose marks the suite writes.
-pub const INSTANCE: &str = "conformance";
+pub(super) const INSTANCE: &str = "conformance";
 
 /// A desired state of one scope. The first law checks that the manifests of a subject are what they should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

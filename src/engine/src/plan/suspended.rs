@@ -11,7 +11,7 @@ use crate::{
     suspension::{Extent, Heals, StoppedBy, Suspension},
 };
 use reconciled_provider::{Address, Deletion, Focus, Resource, ResourceId};
-use std::{collections::BTreeSet, mem, sync::Arc};
+use std::{collections::BTreeSet, iter, mem, sync::Arc};
 
 /// Blocks what is suspended, marks what needs consent since a suspension is over, and notes the suspensions that
 /// this scope needs no more.
@@ -57,9 +57,15 @@ pub(super) fn suspend(planner: &Planner<'_>, out: &mut ScopePlan) {
     }
     let seen = input.seen.complete && input.seen.covered == Focus::All && input.selection.is_all();
     let is_clear = |suspension: &Suspension| seen && !in_doubt.contains(&*suspension.id);
-    let looked = input.suspensions.iter().filter(|suspension| {
-        suspension.is_over(input.now) && suspension.scopes.contains(input.scope) && is_clear(suspension)
-    });
+    // What was moved here takes the doubt along, and is looked at with the rest.
+    let origins = || input.memory.moved_away.iter().map(|away| &away.scope);
+    let is_of = |suspension: &Suspension| {
+        iter::once(input.scope).chain(origins()).any(|scope| suspension.scopes.contains(scope))
+    };
+    let looked = input
+        .suspensions
+        .iter()
+        .filter(|suspension| suspension.is_over(input.now) && is_of(suspension) && is_clear(suspension));
     out.looked = looked.map(|suspension| (suspension.id.clone(), suspension.since)).collect();
     keep_names(planner, out, |suspension, id| {
         !suspension.is_over(input.now) || was_within(planner, suspension, id) && !is_clear(suspension)

@@ -17,6 +17,7 @@ impl Judged {
     pub(crate) fn note(&self, survey: &Survey) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).extend(survey.judged.clone());
     }
+
     /// True where this entry was judged whole of this state.
     pub(super) fn is(&self, entry: &str, state: Hash) -> bool {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get(entry) == Some(&state)

@@ -44,7 +44,8 @@ impl Blocked {
             Blocked::Dependant { on, by, awaits: Some(awaited), is_declared: false } => {
                 let (on, by_name, awaited) = (name(on), name(by), name(awaited));
                 let message = format!(
-                    "is deleted once nothing depends on {on} any more, as {by_name} does, which waits for {awaited}"
+                    "is deleted once nothing depends on {on} any more, as {by_name} does, which comes after {awaited} by now, and \
+                     that is not ready"
                 );
                 let hint = format!(
                     "{}; if {awaited} cannot work while this is there, let {by_name} depend on neither for one commit",

@@ -7,17 +7,10 @@ use std::{
     time::Duration,
 };
 
-/// A scheduler whose loop did not go round for so long hangs.
-const HANGS: Duration = Duration::from_secs(60);
 /// How often the state is told while there is no watchdog.
 const PAUSE: Duration = Duration::from_secs(10);
 /// What is asked for while it starts: longer than the loop may be still, and than it takes to be told again.
 const MORE_TIME: Duration = Duration::from_secs(90);
-
-/// Whether the loop of a scheduler that last went round at `turn` is vouched for.
-pub(super) fn goes_round(turn: Duration, now: Duration) -> bool {
-    now.saturating_sub(turn) < HANGS
-}
 
 /// The service manager, if one wants to be told.
 pub(super) struct Service {

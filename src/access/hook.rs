@@ -39,11 +39,11 @@ pub fn path_of(source: &str, secret: &Secret) -> String {
 }
 
 /// One webhook.
-pub(super) struct Hook {
-    pub(super) source: Arc<str>,
-    pub(super) forge: Forge,
+pub(crate) struct Hook {
+    pub(crate) source: Arc<str>,
+    pub(crate) forge: Forge,
     path: String,
-    pub(super) secret: Secret,
+    pub(crate) secret: Secret,
 }
 
 /// The webhooks of one configuration.
@@ -71,7 +71,7 @@ impl Hooks {
     }
 
     /// The webhook of this path, compared in constant time.
-    pub(super) fn at(&self, path: &str) -> Option<&Hook> {
+    pub(crate) fn at(&self, path: &str) -> Option<&Hook> {
         let asked = blake3::hash(path.as_bytes());
         self.0.iter().find(|hook| blake3::hash(hook.path.as_bytes()) == asked)
     }
