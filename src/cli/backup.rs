@@ -117,7 +117,7 @@ fn hung(file: &Path) -> Failure {
         format!(
             "ended by a signal: the disk of {file}, or of the state, does not answer, so that file is as it was, or whole"
         ),
-        format!("a file {file}.XXXXXX.part is no backup; it can be removed once the disk answers"),
+        format!("what is called {file}.*.part is no backup; it can be removed once the disk answers"),
     )
 }
 

@@ -360,3 +360,13 @@ pub struct ManifestMeta {
     /// Where it came from, if it says so.
     pub moved_from: Option<Address>,
 }
+
+#[cfg(test)]
+impl ManifestMeta {
+    /// One of a file of its own that comes after others, and says nothing else.
+    pub(crate) fn of_test(key: ManifestKey, after: Arc<[ManifestKey]>) -> ManifestMeta {
+        let address = format!("Thing/{}", key.name()).parse().unwrap();
+        let (file, content, labels) = ("a.yaml".into(), Hash::default(), BTreeMap::new());
+        ManifestMeta { key, address, file, line: 1, content, labels, after, moved_from: None }
+    }
+}

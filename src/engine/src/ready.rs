@@ -142,7 +142,7 @@ mod tests {
         health::HealthState,
         store::Ailment,
     };
-    use reconciled_provider::{Hash, Origin, PolicyId, Resource, ResourceId, Sealed, Spec, Tracked};
+    use reconciled_provider::{Origin, PolicyId, Resource, ResourceId, Sealed, Spec, Tracked};
     use serde_json::{Map, Value as Json};
     use std::{sync::Arc, time::Duration};
 
@@ -151,16 +151,7 @@ mod tests {
     }
 
     fn manifest(name: &str, after: &[ManifestKey]) -> ManifestMeta {
-        ManifestMeta {
-            key: key(name),
-            address: format!("Thing/{name}").parse().unwrap(),
-            file: "a.yaml".into(),
-            line: 1,
-            content: Hash::default(),
-            labels: BTreeMap::new(),
-            after: after.into(),
-            moved_from: None,
-        }
+        ManifestMeta::of_test(key(name), after.into())
     }
 
     /// Whether the manifest `a`, as declared and with this health, is ready.

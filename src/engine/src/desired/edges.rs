@@ -131,7 +131,7 @@ fn way_back<'d>(next: &Waits<'d>, first: &'d ManifestKey) -> Option<Vec<&'d Mani
 mod tests {
     use super::*;
     use crate::desired::{ManifestMeta, Pinned};
-    use reconciled_provider::{Hash, Origin, PolicyId, Reference, Resource, ResourceId, Scope};
+    use reconciled_provider::{Origin, PolicyId, Reference, Resource, ResourceId, Scope};
     use std::sync::Arc;
 
     fn key(name: &str) -> ManifestKey {
@@ -139,16 +139,7 @@ mod tests {
     }
 
     fn manifest(name: &str, after: &[ManifestKey]) -> ManifestMeta {
-        ManifestMeta {
-            key: key(name),
-            address: format!("Thing/{name}").parse().unwrap(),
-            file: "a.yaml".into(),
-            line: 1,
-            content: Hash::default(),
-            labels: BTreeMap::new(),
-            after: after.into(),
-            moved_from: None,
-        }
+        ManifestMeta::of_test(key(name), after.into())
     }
 
     #[test]

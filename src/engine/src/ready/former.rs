@@ -162,16 +162,7 @@ mod tests {
             };
             (scope(name), Arc::new(vec![resource]))
         };
-        let manifest = |(name, _): &(&str, &str)| ManifestMeta {
-            key: key(name),
-            address: format!("Thing/{name}").parse().unwrap(),
-            file: "a.yaml".into(),
-            line: 1,
-            content: Hash::default(),
-            labels: BTreeMap::new(),
-            after: after(name),
-            moved_from: None,
-        };
+        let manifest = |(name, _): &(&str, &str)| ManifestMeta::of_test(key(name), after(name));
         let read = Map::from_iter([("id".to_string(), Json::from(read))]);
         let read = PutOut { hash: hash_of_outputs(&read), declared_in: [scope("a")].into() };
         let desired = Desired {
