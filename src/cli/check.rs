@@ -435,7 +435,7 @@ async fn sources(session: &Session, limit: Duration, report: &mut Report<'_>) ->
             Ok(Ok(snapshot)) => snapshot,
         };
         let misplaced =
-            manifest::misplaced(&TreeFiles(&*snapshot.tree), &snapshot.rules, &session.config.host);
+            manifest::misplaced(&TreeFiles::new(&*snapshot.tree), &snapshot.rules, &session.config.host);
         match &snapshot.behind {
             Some(error) => {
                 report.failure(&what, &Failure::Other(error.to_string(), Some(error.hint())));

@@ -88,7 +88,7 @@ pub(super) fn check(tree: &dyn Tree, name: &str, rules: SourceRules) -> Loaded {
         Some(EntryView { name: name.into(), observer, kinds })
     };
     let views: Vec<EntryView> = registry::samples().into_iter().filter_map(view).collect();
-    manifest::validate(&TreeFiles(tree), name, &views, rules)
+    manifest::validate(&TreeFiles::new(tree), name, &views, rules)
 }
 
 pub(super) fn summary(loaded: &Loaded) -> String {
@@ -157,7 +157,7 @@ mod tests {
         };
         let views: Vec<EntryView> = config.providers.iter().map(view).collect();
         let tree = FolderTree::open(&examples().join(example), &Paths::all(), Limits::default()).unwrap();
-        let files = TreeFiles(&tree);
+        let files = TreeFiles::new(&tree);
         let source = manifest::SourceRequest {
             name: "infra".into(),
             revision: "".into(),

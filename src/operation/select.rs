@@ -136,8 +136,9 @@ impl Upload {
     }
 
     fn without(tree: &dyn Tree, is_known: impl Fn(&Entry) -> bool) -> Result<Upload, Failure> {
+        let contents = tree.contents();
         let file = |entry: &Entry| {
-            let content = tree.read(entry).map_err(Failure::from)?;
+            let content = contents.read(entry).map_err(Failure::from)?;
             Ok(UploadFile { path: entry.path.to_string(), content: STANDARD.encode(content) })
         };
         let files = tree.entries().iter().filter(|entry| !is_known(entry)).map(file);

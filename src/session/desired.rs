@@ -320,7 +320,7 @@ impl Session {
     ) -> Result<(Vec<Snapshot>, Loaded), Failure> {
         let (entries, config, secrets) = (entries.clone(), self.config.clone(), self.secrets.clone());
         blocking(move || {
-            let files: Vec<TreeFiles<'_>> = snapshots.iter().map(|s| TreeFiles(&*s.tree)).collect();
+            let files: Vec<TreeFiles<'_>> = snapshots.iter().map(|s| TreeFiles::new(&*s.tree)).collect();
             let request = |(snapshot, files): (&Snapshot, _)| SourceRequest {
                 name: snapshot.name.clone(),
                 revision: snapshot.revision.clone(),

@@ -6,8 +6,9 @@ use crate::{
     failure::Failure,
     manifest::{Files, SourceRules},
     source::{
-        APPROVE, CommitInfo, CommitTree, Credentials, Limits, Listings, Mirror, Oid, Paths, Polled, Reach,
-        Reference, RemoteSpec, RemoteUrl, SecretSource, SourceError, SshKey, Tree, Verify, pushed_objects,
+        APPROVE, CommitInfo, CommitTree, Contents, Credentials, Limits, Listings, Mirror, Oid, Paths, Polled,
+        Reach, Reference, RemoteSpec, RemoteUrl, SecretSource, SourceError, SshKey, Tree, Verify,
+        pushed_objects,
     },
     trust::Signer,
 };
@@ -492,16 +493,26 @@ pub(super) fn files(tree: Box<dyn Tree>, name: Option<&SourceConfig>) -> Snapsho
 }
 
 /// A tree as the manifest loader reads it.
-pub struct TreeFiles<'a>(pub &'a dyn Tree);
+pub struct TreeFiles<'a> {
+    tree: &'a dyn Tree,
+    contents: Box<dyn Contents + 'a>,
+}
+
+impl<'a> TreeFiles<'a> {
+    /// Reads `tree`.
+    pub fn new(tree: &'a dyn Tree) -> Self {
+        Self { tree, contents: tree.contents() }
+    }
+}
 
 impl Files for TreeFiles<'_> {
     fn entries(&self) -> Vec<(Arc<str>, [u8; 20])> {
-        self.0.entries().iter().map(|entry| (entry.path.clone(), *entry.oid.as_bytes())).collect()
+        self.tree.entries().iter().map(|entry| (entry.path.clone(), *entry.oid.as_bytes())).collect()
     }
     fn read(&self, path: &str) -> Result<Bytes, Box<Problem>> {
         let missing = || Box::new(Problem::error("no such file in this revision").in_file(path));
-        let entry = self.0.find(path).ok_or_else(missing)?;
-        self.0
+        let entry = self.tree.find(path).ok_or_else(missing)?;
+        self.contents
             .read(entry)
             .map_err(|error| Box::new(Problem::error(error.to_string()).in_file(path).hint(error.hint())))
     }
@@ -509,7 +520,7 @@ impl Files for TreeFiles<'_> {
         let told = |refused: &crate::source::Refused| {
             Problem::error(refused.reason.to_string()).in_file(&refused.path)
         };
-        self.0.refused().iter().map(told).collect()
+        self.tree.refused().iter().map(told).collect()
     }
 }
 

@@ -1,6 +1,6 @@
 //! What somebody sent of a tree, upon the commit that has the rest of it.
 
-use super::tree::{self, Entry, Limits, Refused, Tree};
+use super::tree::{self, Contents, Entry, Limits, Refused, Tree};
 use super::{CommitInfo, CommitTree, FolderTree, SourceError};
 use bytes::Bytes;
 
@@ -51,17 +51,29 @@ impl Tree for AmendedTree {
         self.sent.refused()
     }
 
-    fn read(&self, entry: &Entry) -> Result<Bytes, SourceError> {
-        if tree::find(&self.entries, &entry.path) != Some(entry) {
-            return Err(SourceError::NotListed { path: entry.path.to_string() });
-        }
-        match tree::find(self.sent.entries(), &entry.path) {
-            Some(_) => self.sent.read(entry),
-            None => self.base.read(entry),
-        }
+    fn contents(&self) -> Box<dyn Contents + '_> {
+        Box::new(Amended { tree: self, base: self.base.contents() })
     }
 
     fn revision(&self) -> Option<&CommitInfo> {
         None
+    }
+}
+
+struct Amended<'a> {
+    tree: &'a AmendedTree,
+    base: Box<dyn Contents + 'a>,
+}
+
+impl Contents for Amended<'_> {
+    fn read(&self, entry: &Entry) -> Result<Bytes, SourceError> {
+        let AmendedTree { sent, entries, .. } = self.tree;
+        if tree::find(entries, &entry.path) != Some(entry) {
+            return Err(SourceError::NotListed { path: entry.path.to_string() });
+        }
+        match tree::find(sent.entries(), &entry.path) {
+            Some(_) => sent.read(entry),
+            None => self.base.read(entry),
+        }
     }
 }

@@ -2,21 +2,26 @@
 //!
 //! Blobs are read by name; no work tree exists, so a symbolic link or `..` in a repository leads nowhere.
 
+use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
 use git2::{ErrorClass, ErrorCode, ObjectType, Repository};
 
 use super::error::disk;
 use super::revision::CommitInfo;
-use super::tree::{self, Entry, Limits, Listing, Paths, Reason, Refused, Relation, Tree};
+use super::tree::{self, Contents, Entry, Limits, Listing, Paths, Reason, Refused, Relation, Tree};
 use super::{Oid, SourceError};
 
+/// Opens the repository that a commit is in.
+pub(super) type Open = Box<dyn Fn() -> Result<Repository, SourceError> + Send + Sync>;
+
 /// The files of one commit.
+///
+/// It holds no repository: libgit2 keeps up to 16 MiB of unpacked objects for each pack, as long as anybody has the
+/// pack open, and a daemon holds the tree that is in force for as long as it runs.
 pub struct CommitTree {
-    /// libgit2 lets one thread at a time use a repository.
-    repository: Mutex<Repository>,
+    open: Open,
     path: PathBuf,
     /// Created when an object turns out to be damaged, so that the next poll clones the repository again.
     marker: Option<PathBuf>,
@@ -32,16 +37,17 @@ impl CommitTree {
     /// [`SourceError::CommitNotFound`], [`SourceError::PathNotFound`], a passed limit, or
     /// [`SourceError::Corrupt`] where an object of the commit is missing or damaged.
     pub(super) fn new(
-        repository: Repository,
+        open: Open,
         commit: Oid,
         paths: &Paths,
         limits: Limits,
         marker: Option<PathBuf>,
     ) -> Result<Self, SourceError> {
+        let repository = open()?;
         let path = repository.path().to_owned();
         let listed = list(&repository, commit, paths, limits);
         let (commit, entries, refused) = listed.inspect_err(|error| mark(error, marker.as_deref()))?;
-        Ok(Self { repository: Mutex::new(repository), path, marker, commit, entries, refused })
+        Ok(Self { open, path, marker, commit, entries, refused })
     }
 }
 
@@ -65,23 +71,46 @@ impl Tree for CommitTree {
         &self.refused
     }
 
-    fn read(&self, entry: &Entry) -> Result<Bytes, SourceError> {
-        // An entry of another tree may name an object that is here but was never admitted.
-        if tree::find(&self.entries, &entry.path) != Some(entry) {
-            return Err(SourceError::NotListed { path: entry.path.to_string() });
-        }
-        let repository = self.repository.lock().unwrap_or_else(PoisonError::into_inner);
-        let content = repository.odb().and_then(|odb| {
-            let object = odb.read(entry.oid.into())?;
-            Ok(Bytes::copy_from_slice(object.data()))
-        });
-        content
-            .map_err(|error| broken(&self.path, error))
-            .inspect_err(|error| mark(error, self.marker.as_deref()))
+    fn contents(&self) -> Box<dyn Contents + '_> {
+        Box::new(Blobs { tree: self, repository: OnceCell::new() })
     }
 
     fn revision(&self) -> Option<&CommitInfo> {
         Some(&self.commit)
+    }
+}
+
+struct Blobs<'a> {
+    tree: &'a CommitTree,
+    /// Open since the first file was read: most loads read none, having parsed all before.
+    repository: OnceCell<Repository>,
+}
+
+impl Blobs<'_> {
+    fn repository(&self) -> Result<&Repository, SourceError> {
+        if let Some(repository) = self.repository.get() {
+            return Ok(repository);
+        }
+        let opened = (self.tree.open)()?;
+        Ok(self.repository.get_or_init(|| opened))
+    }
+
+    fn blob(&self, entry: &Entry) -> Result<Bytes, SourceError> {
+        let content = self.repository()?.odb().and_then(|odb| {
+            let object = odb.read(entry.oid.into())?;
+            Ok(Bytes::copy_from_slice(object.data()))
+        });
+        content.map_err(|error| broken(&self.tree.path, error))
+    }
+}
+
+impl Contents for Blobs<'_> {
+    fn read(&self, entry: &Entry) -> Result<Bytes, SourceError> {
+        // An entry of another tree may name an object that is here but was never admitted.
+        if tree::find(&self.tree.entries, &entry.path) != Some(entry) {
+            return Err(SourceError::NotListed { path: entry.path.to_string() });
+        }
+        self.blob(entry).inspect_err(|error| mark(error, self.tree.marker.as_deref()))
     }
 }
 

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::error::io_error;
-use super::tree::{Entry, Limits, Listing, Paths, Reason, Refused, Relation, Tree};
+use super::tree::{Contents, Entry, Limits, Listing, Paths, Reason, Refused, Relation, Tree};
 use super::{CommitInfo, Oid, SourceError};
 
 /// The path under which standard input is listed.
@@ -94,13 +94,19 @@ impl Tree for FolderTree {
         &self.refused
     }
 
-    fn read(&self, entry: &Entry) -> Result<Bytes, SourceError> {
-        let content = self.contents.get(&entry.path).cloned();
-        content.ok_or_else(|| SourceError::NotListed { path: entry.path.to_string() })
+    fn contents(&self) -> Box<dyn Contents + '_> {
+        Box::new(self)
     }
 
     fn revision(&self) -> Option<&CommitInfo> {
         None
+    }
+}
+
+impl Contents for &FolderTree {
+    fn read(&self, entry: &Entry) -> Result<Bytes, SourceError> {
+        let content = self.contents.get(&entry.path).cloned();
+        content.ok_or_else(|| SourceError::NotListed { path: entry.path.to_string() })
     }
 }
 
@@ -225,7 +231,7 @@ mod tests {
         assert_eq!(names(&tree), [".hidden/x", "a.yaml", "b/c.yaml"]);
         let entry = (&tree as &dyn Tree).find("b/c.yaml").unwrap();
         assert_eq!(entry.oid.to_string(), "ce013625030ba8dba906f756967f9e9ca394464a");
-        assert_eq!(tree.read(entry).unwrap(), "hello\n");
+        assert_eq!((&tree).read(entry).unwrap(), "hello\n");
         assert_eq!(tree.revision(), None);
     }
 
@@ -317,7 +323,7 @@ mod tests {
     fn standard_input_is_one_file_with_a_limit() {
         let tree = FolderTree::from_stream(&b"hello\n"[..], LIMITS).unwrap();
         assert_eq!(names(&tree), [STDIN]);
-        assert_eq!(tree.read(&tree.entries()[0]).unwrap(), "hello\n");
+        assert_eq!((&tree).read(&tree.entries()[0]).unwrap(), "hello\n");
         let large = FolderTree::from_stream(io::repeat(b'x'), LIMITS);
         assert!(matches!(large, Err(SourceError::FileTooLarge { limit: 16, .. })));
     }

@@ -16,7 +16,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Instant;
 
 use git2::{ErrorClass, ErrorCode, Oid as GitOid, Repository};
@@ -95,7 +95,7 @@ pub struct Mirror {
     /// Held for a whole poll.
     polling: Mutex<()>,
     /// Held shared while the repository is opened, exclusively while it is replaced.
-    replacing: RwLock<()>,
+    replacing: Arc<RwLock<()>>,
 }
 
 /// Keeps what was offered last, and what is in force, from being collected by a `git gc`.
@@ -126,7 +126,7 @@ impl Mirror {
             directory: state_dir.join("git").join(format!("{}.git", spec.name)),
             spec,
             polling: Mutex::new(()),
-            replacing: RwLock::new(()),
+            replacing: Arc::default(),
         };
         mirror.prepare()?;
         Ok(mirror)
@@ -195,9 +195,10 @@ impl Mirror {
     /// # Errors
     /// [`SourceError::CommitNotFound`], [`SourceError::PathNotFound`], a passed limit, [`SourceError::Corrupt`].
     pub fn tree_at(&self, commit: Oid, paths: &Paths) -> Result<CommitTree, SourceError> {
-        let repository = self.repository()?;
         let marker = self.directory.join(MARKER);
-        CommitTree::new(repository, commit, paths, self.spec.limits, Some(marker))
+        let (directory, replacing) = (self.directory.clone(), self.replacing.clone());
+        let open = Box::new(move || open_beside(&replacing, &directory));
+        CommitTree::new(open, commit, paths, self.spec.limits, Some(marker))
     }
 
     /// Returns the commit a person means by `rev`: a branch or tag, a commit that is in the mirror, `main~1`. A name that
@@ -333,8 +334,7 @@ impl Mirror {
     }
 
     fn repository(&self) -> Result<Repository, SourceError> {
-        let _replacing = self.replacing.read().unwrap_or_else(PoisonError::into_inner);
-        open(&self.directory)
+        open_beside(&self.replacing, &self.directory)
     }
 
     fn poll_in(
@@ -553,6 +553,12 @@ impl Mirror {
         drop(replacing);
         remove(&old)
     }
+}
+
+/// Opens a mirror when none is just taking its place.
+fn open_beside(replacing: &RwLock<()>, directory: &Path) -> Result<Repository, SourceError> {
+    let _replacing = replacing.read().unwrap_or_else(PoisonError::into_inner);
+    open(directory)
 }
 
 fn check_name(name: &str) -> Result<(), SourceError> {

@@ -1,6 +1,6 @@
 //! Where desired state comes from: a commit of a mirrored repository, a folder, standard input.
 //!
-//! All of them are a [`Tree`]: a sorted list of files with content names, what was refused, and a way to read one.
+//! All of them are a [`Tree`]: a sorted list of files with content names, what was refused, and a way to read them.
 //! This is the only module that names git2. Everything in it blocks.
 //!
 //! # Guarantees
@@ -60,6 +60,6 @@ pub use remote::FetchLimits;
 pub use revision::{APPROVE, CommitInfo};
 pub use target::{Found, Target, Work};
 pub(crate) use tree::is_below;
-pub use tree::{Entry, Limits, Paths, Reason, Refused, Tree};
+pub use tree::{Contents, Entry, Limits, Paths, Reason, Refused, Tree};
 pub use url::RemoteUrl;
 pub use verify::{History, RawObjects, Verify};

@@ -16,7 +16,7 @@ use super::tree::{Limits, Paths};
 use super::{CommitInfo, CommitTree, Oid, RawObjects, SourceError, bare, process, verify};
 
 /// A repository with what a push has brought and not yet handed over.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Received {
     directory: PathBuf,
     /// Where objects are besides the repository's own: the quarantine, and what it borrows from.
@@ -103,7 +103,8 @@ impl Received {
     /// # Errors
     /// A passed limit, [`SourceError::Corrupt`].
     pub fn tree(&self, commit: Oid, limits: Limits) -> Result<CommitTree, SourceError> {
-        CommitTree::new(self.repository()?, commit, &Paths::all(), limits, None)
+        let received = self.clone();
+        CommitTree::new(Box::new(move || received.repository()), commit, &Paths::all(), limits, None)
     }
 
     fn repository(&self) -> Result<Repository, SourceError> {

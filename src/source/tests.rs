@@ -32,7 +32,7 @@ fn refused(tree: &dyn Tree) -> Vec<(&str, Reason)> {
 }
 
 fn read(tree: &dyn Tree, path: &str) -> String {
-    let content = tree.read(tree.find(path).unwrap()).unwrap();
+    let content = tree.contents().read(tree.find(path).unwrap()).unwrap();
     String::from_utf8(content.to_vec()).unwrap()
 }
 

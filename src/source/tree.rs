@@ -62,14 +62,21 @@ pub trait Tree: Send + Sync {
     /// Returns what was left out, sorted by path.
     fn refused(&self) -> &[Refused];
 
-    /// Returns the content of an entry of this tree.
+    /// Returns what reads the files. What that takes of memory and descriptors goes when it is dropped; a tree alone
+    /// holds none.
+    fn contents(&self) -> Box<dyn Contents + '_>;
+
+    /// Returns the commit this tree belongs to, if it belongs to one.
+    fn revision(&self) -> Option<&CommitInfo>;
+}
+
+/// What the files of one [`Tree`] contain.
+pub trait Contents {
+    /// Returns the content of an entry of the tree.
     ///
     /// # Errors
     /// [`SourceError::Corrupt`] where an object is damaged, [`SourceError::NotListed`] for a foreign entry.
     fn read(&self, entry: &Entry) -> Result<Bytes, SourceError>;
-
-    /// Returns the commit this tree belongs to, if it belongs to one.
-    fn revision(&self) -> Option<&CommitInfo>;
 }
 
 impl<T: Tree + ?Sized> Tree for Arc<T> {
@@ -81,8 +88,8 @@ impl<T: Tree + ?Sized> Tree for Arc<T> {
         (**self).refused()
     }
 
-    fn read(&self, entry: &Entry) -> Result<Bytes, SourceError> {
-        (**self).read(entry)
+    fn contents(&self) -> Box<dyn Contents + '_> {
+        (**self).contents()
     }
 
     fn revision(&self) -> Option<&CommitInfo> {

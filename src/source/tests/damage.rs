@@ -15,7 +15,7 @@ fn heals(damage: impl Fn(&Path)) {
     let mirror = host.mirror(&upstream.url());
     // Only reading finds damage below the root; it leaves a mark for the poll.
     if let Ok(tree) = mirror.tree_at(commit, &Paths::all()) {
-        let _ = tree.entries().iter().try_for_each(|entry| tree.read(entry).map(drop));
+        let _ = tree.entries().iter().try_for_each(|entry| tree.contents().read(entry).map(drop));
     }
     let polled = mirror.poll(Some(commit), None);
     assert!(matches!(polled, Ok(Polled::Unchanged(_))), "{polled:?}");

@@ -117,7 +117,7 @@ fn an_entry_of_another_tree_is_not_read() {
     first(&mirror);
     let one = mirror.tree_at(one, &Paths::all()).unwrap();
     let two = mirror.tree_at(two, &Paths::all()).unwrap();
-    assert!(matches!(two.read(&one.entries()[0]), Err(SourceError::NotListed { .. })));
+    assert!(matches!(two.contents().read(&one.entries()[0]), Err(SourceError::NotListed { .. })));
 }
 
 #[test]
@@ -139,10 +139,32 @@ fn what_was_sent_of_a_tree_stands_upon_the_commit_that_has_the_rest() {
     assert_eq!(refused(&tree), [("link", Reason::Told("it is one".into()))]);
     let foreign = base();
     let foreign = (&foreign as &dyn Tree).find("gone.yaml").unwrap();
-    assert!(matches!(tree.read(foreign), Err(SourceError::NotListed { .. })), "nobody said it is there");
+    assert!(
+        matches!(tree.contents().read(foreign), Err(SourceError::NotListed { .. })),
+        "nobody said it is there"
+    );
 
     let missing = AmendedTree::new(base(), &["d.yaml".into()], sent(""), limits);
     assert!(matches!(missing, Err(SourceError::NotListed { path }) if path == "d.yaml"));
     let large = AmendedTree::new(base(), &same, sent("123456789\n"), limits);
     assert!(matches!(large, Err(SourceError::TreeTooLarge { limit: 12 })), "{large:?}");
+}
+
+#[test]
+fn a_tree_that_nobody_reads_holds_no_pack() {
+    let (upstream, host) = (Upstream::new(), Host::new());
+    let commit = upstream.commit("main", &[("a.yaml", "a\n")]);
+    let mirror = host.mirror(&upstream.url());
+    first(&mirror);
+    let place = mirror.directory().to_str().unwrap().to_owned();
+    // Of libgit2, its cache of unpacked objects is seen by nothing but the packs it belongs to.
+    let is_mapped = || fs::read_to_string("/proc/self/maps").unwrap().contains(&place);
+    let tree = mirror.tree_at(commit, &Paths::all()).unwrap();
+    assert!(!is_mapped(), "listed");
+    let contents = tree.contents();
+    assert_eq!(contents.read(&tree.entries()[0]).unwrap(), "a\n");
+    assert!(is_mapped(), "being read");
+    drop(contents);
+    assert!(!is_mapped(), "read");
+    assert_eq!(read(&tree, "a.yaml"), "a\n");
 }
