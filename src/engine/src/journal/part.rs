@@ -3,15 +3,29 @@
 use crate::{plan::Step, store::Row};
 use reconciled_provider::{Hash, Tracked};
 
+/// Stands for what is there once another value was written in part: no resource is this text.
+const IN_PART: &[u8] = b"(in part)";
+
 /// What was written in part was not applied: the row keeps what was, so that going on has the same reason. Of another declaration
-/// than before it keeps none: what is there is neither of them, so going back to the one before is asked for by who declares it,
-/// and is no drift.
+/// than before it keeps none, and of another value in the same one, as a rotated secret is, no content: what is there is neither
+/// of them, so going back to the one before is asked for by who declares it, or rotates it, and is no drift.
 pub(super) fn half(step: &Step, row: Row) -> Row {
     let was = step.work.was.as_ref();
-    let applied = was.map_or_else(Hash::default, |w| w.tracked.applied);
+    let applied = was.map_or_else(Hash::default, |was| applied(was, &row));
     let template = was.map(|w| w.template).filter(|template| *template == row.template);
     let tracked = Tracked { applied, ..row.tracked };
     Row { tracked, template: template.unwrap_or_default(), ..row }
+}
+
+/// What counts as applied of what was `was`, and of which `row` was written in part.
+fn applied(was: &Row, row: &Row) -> Hash {
+    let before = was.tracked.applied;
+    let is_another_value = was.template == row.template && before != row.tracked.applied;
+    // What was never applied as a whole is still told by that: it may bear the mark of who had it before.
+    match is_another_value && before != Hash::default() {
+        true => Hash::of(IN_PART),
+        false => before,
+    }
 }
 
 /// Where nothing was written, the row stands and is as old as it was.
@@ -34,7 +48,9 @@ mod tests {
 
     fn row((template, content): (&str, &str)) -> Row {
         let manifest = ManifestKey::new("s", "toy", "Thing", "", "a");
-        let tracked = Tracked::new("a".into(), hash(content));
+        // Without content it was never applied as a whole.
+        let applied = if content.is_empty() { Hash::default() } else { hash(content) };
+        let tracked = Tracked::new("a".into(), applied);
         Row { tracked, template: hash(template), ..Row::settled(Scope::new("toy", "a"), "a", manifest) }
     }
 
@@ -71,9 +87,19 @@ mod tests {
         let none = Hash::default();
         let before = [hash("t"), hash("one")];
         check(Some(("t", "one")), ("u", "two"), [none, hash("one")], before);
-        // A repair, and another value in the same declaration.
+        // A repair.
         check(Some(("t", "one")), ("t", "one"), before, before);
-        check(Some(("t", "one")), ("t", "two"), before, before);
         check(None, ("t", "one"), [none, none], [none, none]);
+    }
+
+    #[test]
+    fn another_value_that_was_written_in_part_is_neither_of_both_until_one_is_written() {
+        let in_part = [hash("t"), Hash::of(IN_PART)];
+        check(Some(("t", "one")), ("t", "two"), in_part, [hash("t"), hash("one")]);
+        for value in ["one", "two", "three"] {
+            check(Some(("t", "(in part)")), ("t", value), in_part, in_part);
+        }
+        let never = [hash("t"), Hash::default()];
+        check(Some(("t", "")), ("t", "two"), never, never);
     }
 }

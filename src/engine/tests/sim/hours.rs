@@ -102,7 +102,8 @@ impl House {
             if entry == "host" && rig.is_apart {
                 info.guard = GuardDomain::Apart;
             }
-            let provider: Arc<dyn Provider> = Arc::new(Rigged { inner, info, entry, rig: rig.clone() });
+            let provider: Arc<dyn Provider> =
+                Arc::new(Rigged { inner, info, entry, world: world.clone(), rig: rig.clone() });
             entries.insert(Arc::from(entry), watched(&provider, EntryPolicy::Sync, limits.clone()));
             writers.insert(Arc::from(entry), provider);
         }

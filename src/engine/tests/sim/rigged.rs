@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::stream::BoxStream;
 use reconciled_provider::*;
-use reconciled_testkit::Reference;
+use reconciled_testkit::{Reference, World};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{
@@ -13,6 +13,9 @@ use std::{
     },
     time::Duration,
 };
+
+/// What is there once an update took effect in part.
+pub(crate) const HALF: &str = "neither of both";
 
 /// What a test switches and counts.
 #[derive(Debug, Default)]
@@ -33,6 +36,8 @@ pub(crate) struct Rig {
     pub(crate) panics: Mutex<BTreeSet<Scope>>,
     /// Scopes where updates fail before they write anything, and after what is begun was put down.
     pub(crate) full: Mutex<BTreeSet<Scope>>,
+    /// Scopes where updates take effect in part: [`HALF`] is there then.
+    pub(crate) halves: Mutex<BTreeSet<Scope>>,
     /// Scopes where nothing may be written, and what is said to who tries.
     pub(crate) denied: Mutex<BTreeMap<Scope, Error>>,
     /// How long every read takes.
@@ -90,6 +95,7 @@ pub(crate) struct Rigged {
     pub(crate) inner: Reference,
     pub(crate) info: ProviderInfo,
     pub(crate) entry: &'static str,
+    pub(crate) world: Arc<World>,
     pub(crate) rig: Arc<Rig>,
 }
 
@@ -103,6 +109,24 @@ impl Rigged {
         if away || scope.is_some_and(|scope| self.rig.silent.lock().unwrap().contains(scope)) {
             cx.clock.sleep(Duration::from_secs(30)).await;
             return Err(Error::unavailable(format!("{} does not answer", self.entry)));
+        }
+        Ok(())
+    }
+
+    /// Writes a part of each update, and no more.
+    async fn half(&self, cx: &Cx, batch: &Batch, journal: &dyn Journal) -> Result<(), Error> {
+        for action in &batch.actions {
+            journal.started(&[action.id]).await?;
+            let error = Error::unexpected("the second step failed");
+            let outcome = match &action.op {
+                Op::Update { desired, tracked: Some(row), .. } => {
+                    let (id, now) = (&desired.id.0, cx.clock.now());
+                    self.world.by_hand(&batch.scope, id, Some(HALF), Owner::Unmarked, now);
+                    Outcome::Partial(row.clone(), error)
+                }
+                _ => Outcome::Failed(error),
+            };
+            journal.finished(vec![(action.id, outcome)]).await?;
         }
         Ok(())
     }
@@ -260,6 +284,9 @@ impl Provider for Rigged {
         }
         if self.rig.full.lock().unwrap().contains(&batch.scope) {
             return full(batch, journal).await;
+        }
+        if self.rig.halves.lock().unwrap().contains(&batch.scope) {
+            return self.half(cx, batch, journal).await;
         }
         let denied = self.rig.denied.lock().unwrap().get(&batch.scope).cloned();
         if let Some(error) = denied {
