@@ -112,7 +112,7 @@ pub enum SyncLine {
         outcome: SyncOutcome,
         /// What ended altogether, as `CHANGE OUTCOME`.
         outcomes: BTreeMap<String, usize>,
-        /// Scopes that are not in sync, and how they stand: a word, and the error if there is one.
+        /// Scopes that are not in sync, and how they stand: a word, the error if there is one, and on a line of its own what to do about it.
         left: BTreeMap<String, String>,
         /// It failed by errors of manifests alone: nothing of that is tried again before they are mended.
         #[serde(default)]

@@ -41,7 +41,34 @@ impl KnownOutputs {
             desired.sources.contains_key(pin.manifest.source())
                 && pin.standing(desired, now) == Standing::Kept
         });
-        let declared = places(manifests, desired, &pins);
+        KnownOutputs::read_with(manifests, desired, &pins, store).await
+    }
+
+    /// Reads those of more `manifests` as well, which only what is pinned refers to; true when they say anything. `kept` is all that is
+    /// pinned, whether it was put back into `desired` already or not.
+    pub(super) async fn read_more(
+        &mut self,
+        manifests: &BTreeSet<ManifestKey>,
+        desired: &Desired,
+        kept: &[Pin],
+        store: &dyn Store,
+    ) -> Result<bool, Failure> {
+        let more = KnownOutputs::read_with(manifests, desired, kept, store).await?;
+        let says_something = more.says_something();
+        self.all.extend(more.all);
+        self.settled.extend(more.settled);
+        self.declared.extend(more.declared);
+        self.tracked_for.extend(more.tracked_for);
+        Ok(says_something)
+    }
+
+    async fn read_with(
+        manifests: &BTreeSet<ManifestKey>,
+        desired: &Desired,
+        pins: &[Pin],
+        store: &dyn Store,
+    ) -> Result<KnownOutputs, Failure> {
+        let declared = places(manifests, desired, pins);
         let tracked_for = tracked_for(&declared, desired, store).await?;
         KnownOutputs::read_of(declared, tracked_for, store).await
     }

@@ -20,7 +20,7 @@ use reconciled_engine::{
     desired::circles,
     pin::{Standing, put_back},
 };
-use reconciled_provider::{ManifestKey, Problem};
+use reconciled_provider::{Address, ManifestKey, Problem, Reference, Resource, Spec};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{Arc, PoisonError},
@@ -55,9 +55,13 @@ impl Session {
         let mut reported = Vec::new();
         for ((source, commit), group) in groups {
             let Pin { address, label, .. } = group[0];
-            let problem = match self.desired_at(source, commit, outputs, store).await {
-                Ok(then) => {
+            let so_far = (&mut *desired, &mut *outputs);
+            let then = self.kept_at((source, commit), &group, &pins.kept, so_far, store).await;
+            let problem = match then {
+                Ok(mut then) => {
                     secrets.extend(then.secrets);
+                    // What is put back, too, waits for nothing that is never put out without a word.
+                    desired.vain.append(&mut then.desired.vain);
                     put_back(desired, &then.desired, &group).err().map(|address| {
                         let text = format!(
                             "{address} is kept at {label}, which declares it otherwise on this host by now"
@@ -85,6 +89,37 @@ impl Session {
         let kept: &Desired = desired;
         reported.extend(circles(kept).iter().flat_map(|circle| waiting(kept, &pins.kept, circle)));
         Ok((pins, reported))
+    }
+
+    /// What a source desired at the commit that `group` is kept at, with the outputs that go into that: by now nobody else may refer to
+    /// them. So `desired` and `outputs` take them in beside those that the newest revisions refer to.
+    async fn kept_at(
+        &self,
+        (source, commit): (&str, &str),
+        group: &[&Pin],
+        kept: &[Pin],
+        (desired, outputs): (&mut Desired, &mut KnownOutputs),
+        store: &dyn Store,
+    ) -> Result<Loaded, Failure> {
+        loop {
+            let then = self.desired_at(source, commit, outputs, store).await?;
+            let on = awaited(&then.desired, group);
+            let more: BTreeSet<ManifestKey> = {
+                let known = outputs.manifests();
+                let targets = on.iter().map(|reference| &reference.target);
+                targets.filter(|target| !known.contains(*target)).cloned().collect()
+            };
+            desired.referred.extend(on);
+            if more.is_empty() {
+                return Ok(then);
+            }
+            let says_something = outputs.read_more(&more, desired, kept, store).await?;
+            desired.outputs = outputs.put_out();
+            if !says_something {
+                return Ok(then);
+            }
+            // Once more, since of a text with several that are not known only one is named.
+        }
     }
 
     /// What a source desired at one of its commits; from its mirror. Where that needs what other sources declare, as a
@@ -192,15 +227,50 @@ fn waiting(desired: &Desired, kept: &[Pin], circle: &[&ManifestKey]) -> Vec<Repo
     let mut names: Vec<String> = circle.iter().map(address).collect();
     names.extend(names.first().cloned());
     let text = format!("what rollbacks keep waits for itself: {}", names.join(" → "));
-    let is_in = |pin: &&Pin| {
-        let mut declaring = desired.declaring(&pin.scope, &pin.id).iter();
-        declaring.any(|resource| circle.contains(&&desired.manifest(resource.origin).key))
-    };
-    let remedy = |pin: &Pin| format!("to let it go on: reconciled resume {}", pin.address);
-    let problem = Problem::warning(text).hint_if(kept.iter().find(is_in).map(remedy));
+    let problem = Problem::warning(text).hint_if(remedy(desired, kept, circle));
     let sources: BTreeSet<&str> = circle.iter().map(|key| key.source()).collect();
     let told = |source: &str| Reported { source: source.into(), problem: problem.clone() };
     sources.into_iter().map(told).collect()
+}
+
+/// What lets a circle go on: the end of any rollback in it. Where several parts of a manifest are in it, all of that has to go on.
+fn remedy(desired: &Desired, kept: &[Pin], circle: &[&ManifestKey]) -> Option<String> {
+    let waits = |resource: &Resource| {
+        let on = match &resource.spec {
+            Spec::Waiting { on, .. } => &**on,
+            Spec::Known { .. } => &[],
+        };
+        let after = desired.after(resource).into_iter().flat_map(|after| after.iter());
+        after.chain(on.iter().map(|reference| &reference.target)).any(|key| circle.contains(&key))
+    };
+    let is_in = |pin: &&Pin| {
+        let mut declaring = desired.declaring(&pin.scope, &pin.id).iter();
+        declaring.any(|one| circle.contains(&&desired.manifest(one.origin).key) && waits(one))
+    };
+    let mut found: BTreeMap<Address, Vec<&Address>> = BTreeMap::new();
+    for pin in kept.iter().filter(is_in) {
+        let whole = Address { part: None, ..pin.address.clone() };
+        found.entry(whole).or_default().push(&pin.address);
+    }
+    let names = found.iter().map(|(whole, parts)| match parts[..] {
+        [one] => one.to_string(),
+        _ => whole.to_string(),
+    });
+    let names: Vec<String> = names.collect();
+    (!names.is_empty()).then(|| format!("to let it go on: reconciled resume {}", names.join(" or ")))
+}
+
+/// What outputs of others the `pinned` resources lack, as `then` declares them.
+fn awaited(then: &Desired, pinned: &[&Pin]) -> BTreeSet<Reference> {
+    let declared = pinned.iter().flat_map(|pin| {
+        let declaring = then.declaring(&pin.scope, &pin.id).iter();
+        declaring.filter(move |one| then.manifest(one.origin).key.source() == pin.manifest.source())
+    });
+    let lacking = declared.filter_map(|resource| match &resource.spec {
+        Spec::Waiting { on, .. } => Some(on),
+        Spec::Known { .. } => None,
+    });
+    lacking.flat_map(|on| on.iter().cloned()).collect()
 }
 
 /// Takes out what a source declares, and has all of it stay as it is.

@@ -111,7 +111,7 @@ fn what_is_never_put_out_is_not_waited_for_without_a_word() {
         )
     };
     env.write("work/motd.yaml", &file("motd", "hello"));
-    env.push("other.yaml", &file("other", "{{ ref('File/motd:status.serial') }}"));
+    let first = env.push("other.yaml", &file("other", "{{ ref('File/motd:status.serial') }}"));
     let told =
         ["File/motd is in sync and puts out no `serial`", "what its manifest says is ${File/motd:spec.NAME}"];
     // Until it is made, nobody knows.
@@ -126,6 +126,9 @@ fn what_is_never_put_out_is_not_waited_for_without_a_word() {
     env.push("other.yaml", &file("other", "{{ ref('File/motd:spec.content') }}"));
     env.apply();
     env.in_sync();
+    // Nor where it is rolled back to that, and nobody else refers to it.
+    env.run(&["rollback", first.trim(), "--reason", "it is down"]).exits(0);
+    env.run(&["plan"]).exits(3).says(&told);
 }
 
 #[test]

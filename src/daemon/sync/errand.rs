@@ -494,7 +494,7 @@ fn worst(scopes: &BTreeSet<Scope>, standing: &BTreeMap<Scope, Standing>) -> Sync
     }
 }
 
-/// Scopes that are not in sync, and how they stand.
+/// Scopes that are not in sync, and how they stand: what to do about an error is on a line of its own.
 fn left(scopes: &BTreeSet<Scope>, standing: &BTreeMap<Scope, Standing>) -> BTreeMap<String, String> {
     scopes
         .iter()
@@ -502,7 +502,8 @@ fn left(scopes: &BTreeSet<Scope>, standing: &BTreeMap<Scope, Standing>) -> BTree
         .filter(|(_, s)| s.stance != Stance::InSync)
         .map(|(scope, s)| {
             let why = s.error.as_ref().map(|error| format!(": {error}")).unwrap_or_default();
-            (scope.to_string(), format!("{}{why}", s.stance.word()))
+            let hint = s.hint.as_ref().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
+            (scope.to_string(), format!("{}{why}{hint}", s.stance.word()))
         })
         .collect()
 }
@@ -564,4 +565,26 @@ async fn ended(
 
 fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_can_be_done_about_an_error_is_told_with_the_scope_that_it_keeps() {
+        let failed = |hint: Option<&str>| {
+            let mut standing = Standing::default();
+            standing.stance = Stance::Failed;
+            standing.error = Some("answered 403".into());
+            standing.hint = hint.map(Arc::from);
+            standing
+        };
+        let scope = |name: &str| Scope::new("pdns", name);
+        let standing =
+            BTreeMap::from([(scope("a"), failed(Some("give it the right key"))), (scope("b"), failed(None))]);
+        let told = left(&standing.keys().cloned().collect(), &standing);
+        let expect = ["failed: answered 403\nhint: give it the right key", "failed: answered 403"];
+        assert_eq!(told.into_values().collect::<Vec<_>>(), expect);
+    }
 }

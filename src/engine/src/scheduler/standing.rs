@@ -76,6 +76,8 @@ pub struct Standing {
     pub stance: Stance,
     /// The error chain of the last pass, if it failed.
     pub error: Option<Arc<str>>,
+    /// What a person can do about it, where that is known.
+    pub hint: Option<Arc<str>>,
     /// What keeps the scope as a whole, where the last pass could not write that down.
     pub unwritten: Option<Condition>,
     /// Failures in a row.
@@ -134,6 +136,7 @@ impl Standing {
         *self = Standing {
             stance: Stance::of(report),
             error: report.error.as_ref().map(|error| error.chain().into()),
+            hint: report.error.as_ref().and_then(|error| error.hint.as_deref()).map(Arc::from),
             unwritten: unwritten.map(|condition| Condition { since, ..condition.clone() }),
             failures,
             ended_at: Some(now),

@@ -329,4 +329,5 @@ fn what_would_be_carried_in_a_scope_of_other_hosts_has_no_place_and_says_whose_i
     let standing = house.scheduler.standing()[&issuer].clone();
     let told = "zone/claims is not declared; Thing/claims is for other hosts: role=b";
     assert_eq!((standing.stance, standing.error.as_deref()), (Stance::Stalled, Some(told)));
+    assert!(standing.hint.is_some_and(|hint| hint.starts_with("let both be for one host")));
 }
