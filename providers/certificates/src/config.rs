@@ -35,7 +35,7 @@ pub struct Config {
     #[schemars(with = "String")]
     pub listen_tls: SocketAddr,
     /// Whose limits on orders and certificates are kept here too: `letsencrypt` or `none`. Default: those of Let's Encrypt
-    /// for its own servers, and none for others.
+    /// for its production server, and none for others.
     pub limits: Option<Limits>,
     /// Where keys, certificates and accounts are kept; handed over apart.
     #[serde(skip)]
@@ -273,6 +273,23 @@ mod tests {
             let config = Config { restart: Some(reload(program)), ..Config::new("/state", &["/etc"]) };
             assert!(refused(config).contains("restart of a certificates entry names no program"));
         }
+    }
+
+    #[test]
+    fn limits_are_counted_for_the_production_server_of_lets_encrypt_unless_the_host_says_whose() {
+        let servers = [
+            "https://acme-v02.api.letsencrypt.org/directory",
+            "https://acme-staging-v02.api.letsencrypt.org/directory",
+            "https://acme-v02.api.letsencrypt.org.example/directory",
+            "https://acme.zerossl.com/v2/DV90",
+        ];
+        let check = |limits, expect: [bool; 4]| {
+            let config = Config { limits, ..Config::new("/state", &["/etc"]) };
+            assert_eq!(servers.map(|server| config.counts(server)), expect, "{limits:?}");
+        };
+        check(None, [true, false, false, false]);
+        check(Some(Limits::LetsEncrypt), [true; 4]);
+        check(Some(Limits::None), [false; 4]);
     }
 
     #[test]

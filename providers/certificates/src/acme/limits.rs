@@ -5,7 +5,8 @@
 //! `renew` makes it less. The limits are those of Let's Encrypt: 300 orders of an account in 3 hours, 50 certificates for a
 //! registered domain and 5 for exactly the same names in 7 days, 5 failures for a name in an hour; a renewal that says which
 //! certificate it replaces counts for none of them but the last, and one that is only for exactly the same names as before
-//! neither as an order nor for a domain. Each is a bucket that fills up again all the time.
+//! neither as an order nor for a domain. An address is a name among these, and a domain of its own; of IPv6 all of a /64 are one
+//! (letsencrypt.org/docs/rate-limits). Each is a bucket that fills up again all the time.
 //!
 //! It deliberately knows no whole list of public suffixes: below the second level of a country that has one (`co.uk`, a list of
 //! the larger ones) a domain has three labels, else two. Where one is missing, domains are counted together, and it is too careful.
@@ -17,6 +18,7 @@ use crate::{
 use reconciled_provider::{Error, Hash};
 use std::{
     collections::{BTreeMap, BTreeSet},
+    net::{IpAddr, Ipv6Addr},
     sync::{Mutex, PoisonError},
     time::Duration,
 };
@@ -69,7 +71,9 @@ impl Limits {
         if counts == Counts::First {
             taken.push(("orders".into(), ORDERS));
         }
-        let mut needed: Vec<Bucket> = wish.names.iter().map(|name| (failures(name), FAILURES)).collect();
+        let addresses = wish.addresses.iter().map(IpAddr::to_string);
+        let all = wish.names.iter().cloned().chain(addresses);
+        let mut needed: Vec<Bucket> = all.map(|name| (failures(&name), FAILURES)).collect();
         needed.extend(taken.iter().cloned());
         self.change(keep, server, now, |full| {
             let wait = |(name, limit): &Bucket| limit.wait(full.get(name).copied().unwrap_or(now), now);
@@ -104,7 +108,7 @@ impl Limits {
         })
     }
 
-    /// Counts a name that could not be proven.
+    /// Counts a name or an address that could not be proven, as the authority spells it.
     pub(super) fn failure(&self, keep: &Keep, server: &str, name: &str, now: u64) -> Result<(), Error> {
         self.change(keep, server, now, |full| {
             take(full, &(failures(name), FAILURES), now);
@@ -137,13 +141,20 @@ fn take(full: &mut BTreeMap<String, u64>, (name, limit): &Bucket, now: u64) {
 }
 
 fn failures(name: &str) -> String {
-    format!("failures for {}", name.trim_start_matches("*."))
+    match name.parse::<IpAddr>() {
+        // There are many ways to write one of IPv6.
+        Ok(address) => format!("failures for {address}"),
+        Err(_) => format!("failures for {}", name.trim_start_matches("*.")),
+    }
 }
 
 /// The buckets of certificates that an order counts for.
 fn certificates(wish: &Wish, counts: Counts) -> Vec<Bucket> {
     let domains: BTreeSet<String> = match counts {
-        Counts::First => wish.names.iter().map(|name| registered(name)).collect(),
+        Counts::First => {
+            let networks = wish.addresses.iter().map(|address| network(*address));
+            wish.names.iter().map(|name| registered(name)).chain(networks).collect()
+        }
         Counts::Again => BTreeSet::new(),
         Counts::Replacing => return Vec::new(),
     };
@@ -227,9 +238,54 @@ fn registered(name: &str) -> String {
     kept.join(".")
 }
 
+/// The addresses that count as one registered domain.
+fn network(address: IpAddr) -> String {
+    match address {
+        IpAddr::V4(address) => address.to_string(),
+        IpAddr::V6(address) => {
+            let first = u128::from(address) & !u128::from(u64::MAX);
+            format!("{}/64", Ipv6Addr::from(first))
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wish::{Issue, KeyKind, Output, Renew};
+    use reconciled_provider::ErrorKind;
+
+    const SERVER: &str = "https://ca.example/dir";
+    const NOW: u64 = 1_800_000_000;
+
+    fn wish(names: &[&str], addresses: &[&str]) -> Wish {
+        Wish {
+            issuer: Issue::SelfSigned,
+            others: Vec::new(),
+            issuer_names: Vec::new(),
+            names: names.iter().map(|name| (*name).to_owned()).collect(),
+            addresses: addresses.iter().map(|address| address.parse().unwrap()).collect(),
+            common_name: None,
+            key: KeyKind::Ecdsa(256),
+            keep_key: false,
+            usages: [].into(),
+            is_ca: false,
+            duration: 0,
+            renew: Renew::Usual,
+            output: Output::default(),
+            reload: [].into(),
+            escalate: false,
+            serve: [].into(),
+        }
+    }
+
+    /// What is kept where all but one of a bucket are used up.
+    fn all_but_one(dir: &tempfile::TempDir, bucket: &str, limit: Limit) -> Keep {
+        let (keep, mut full) = (Keep::new("cert", dir.path()), BTreeMap::new());
+        (1..limit.0).for_each(|_| take(&mut full, &(bucket.to_owned(), limit), NOW));
+        keep.put_limits(SERVER, &full).unwrap();
+        keep
+    }
 
     #[test]
     fn a_bucket_is_full_at_first_and_fills_up_again() {
@@ -245,6 +301,69 @@ mod tests {
         assert!((WEEK / 5 - 10..=WEEK / 5).contains(&left), "{left}");
         assert_eq!(wait(&full, 1_005 + left), 0);
         assert!(wait(&full, 0) <= WEEK / 5, "a clock that went back");
+    }
+
+    #[test]
+    fn the_last_order_and_the_last_certificate_for_a_domain_are_given_and_the_next_one_waits() {
+        for (bucket, limit, said) in [
+            ("orders", ORDERS, "gives 300 orders in 3h,"),
+            ("certificates for a.example", DOMAIN, "gives 50 certificates for a.example in 7d,"),
+            ("certificates for 192.0.2.1", DOMAIN, "gives 50 certificates for 192.0.2.1 in 7d,"),
+            ("certificates for 2001:db8::/64", DOMAIN, "gives 50 certificates for 2001:db8::/64 in 7d,"),
+        ] {
+            let dir = tempfile::tempdir().unwrap();
+            let (keep, limits) = (all_but_one(&dir, bucket, limit), Limits::default());
+            let order = |number: u64, now, counts| {
+                let name = format!("{number}.a.example");
+                let wish = wish(&[&name], &["192.0.2.1", &format!("2001:db8::{number}")]);
+                limits.order(&keep, SERVER, &wish, now, counts)
+            };
+            order(1, NOW, Counts::First).unwrap();
+            let error = order(2, NOW, Counts::First).unwrap_err();
+            assert!(error.message.contains(said), "{}", error.message);
+            let wait = Some(Duration::from_secs(limit.cost()));
+            assert_eq!((error.kind, error.retry_after), (ErrorKind::RateLimited, wait), "{bucket}");
+            // What renews one counts for neither.
+            order(3, NOW, Counts::Again).unwrap();
+            order(4, NOW, Counts::Replacing).unwrap();
+            assert!(order(2, NOW + limit.cost() - 1, Counts::First).is_err(), "{bucket}");
+            order(2, NOW + limit.cost(), Counts::First).unwrap();
+            assert!(order(5, NOW + limit.cost(), Counts::First).is_err(), "{bucket}");
+        }
+    }
+
+    #[test]
+    fn an_address_counts_as_a_domain_of_its_own_and_one_of_ipv6_with_its_network() {
+        let all = ["192.0.2.1", "192.0.2.2", "2001:db8::1", "2001:db8::ffff:0:0:2", "2001:db8:0:1::1"];
+        let expect = ["192.0.2.1", "192.0.2.2", "2001:db8::/64", "2001:db8::/64", "2001:db8:0:1::/64"];
+        assert_eq!(all.map(|text| network(text.parse().unwrap())), expect);
+        let count = |counts| certificates(&wish(&["www.a.example", "a.example"], &all), counts).len();
+        // For the domain, two addresses, two networks, and all of them together.
+        assert_eq!([Counts::First, Counts::Again, Counts::Replacing].map(count), [6, 1, 0]);
+        let together = |addresses: &[&str]| certificates(&wish(&["a.example"], addresses), Counts::Again);
+        assert_ne!(together(&["192.0.2.1"]).remove(0).0, together(&["192.0.2.2"]).remove(0).0);
+    }
+
+    #[test]
+    fn failures_for_an_address_are_counted_however_it_is_spelled_and_for_no_other_one() {
+        let all =
+            [("192.0.2.1", "192.0.2.1", "192.0.2.2"), ("2001:DB8:0:0:0:0:0:1", "2001:db8::1", "2001:db8::2")];
+        for (spelled, address, next) in all {
+            let dir = tempfile::tempdir().unwrap();
+            let (keep, limits) = (Keep::new("cert", dir.path()), Limits::default());
+            let order = |address: &str| {
+                let wish = wish(&["a.example"], &[address]);
+                limits.order(&keep, SERVER, &wish, NOW, Counts::Replacing)
+            };
+            for _ in 0..FAILURES.0 {
+                order(address).unwrap();
+                limits.failure(&keep, SERVER, spelled, NOW).unwrap();
+            }
+            let error = order(address).unwrap_err();
+            let said = format!("gives 5 failures for {address} in 1h,");
+            assert!(error.message.contains(&said), "{}", error.message);
+            order(next).unwrap();
+        }
     }
 
     #[test]

@@ -5,7 +5,11 @@ use crate::{
     world::Desk,
 };
 use futures_util::StreamExt;
-use reconciled_certificates::wish::{Issue, Renew, Solver, Wish};
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa};
+use reconciled_certificates::{
+    wish::{Issue, Renew, Solver, Wish},
+    x509::Facts,
+};
 use reconciled_provider::{ErrorKind, Outcome, Renewal};
 use std::{
     fs,
@@ -58,6 +62,70 @@ async fn what_is_declared_anew_is_taken_over_and_only_units_that_are_new_are_tol
         desk.restart();
     }
     assert_eq!(reloaded(&desk), "a.service\nb.service\nbad.service\nbad.service\n");
+}
+
+/// What an authority decides by itself, and an issuer of our own does not.
+type Own = fn(&mut Wish);
+const OWN: [(&str, Own); 3] = [
+    ("usages", |wish| wish.usages = ["client auth".to_owned()].into()),
+    ("duration", |wish| wish.duration = 2 * 86_400),
+    ("commonName", |wish| wish.common_name = Some("a.example".into())),
+];
+
+fn facts(desk: &Desk) -> Facts {
+    desk.keep().issued("web").unwrap().unwrap().facts().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_issuers_of_our_own_decide_is_issued_anew_once_it_is_declared_otherwise() {
+    let may_sign: (&str, Own) = ("isCA", |wish| wish.is_ca = true);
+    for is_signed in [false, true] {
+        let authority = Authority::start();
+        let mut desk = Desk::new(&authority);
+        (desk.wish.issuer, desk.wish.duration) = (Issue::SelfSigned, 86_400);
+        if is_signed {
+            let mut params = CertificateParams::default();
+            params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+            params.distinguished_name.push(DnType::CommonName, "Lab");
+            desk.be_signed_by(params);
+        }
+        assert!(matches!(desk.passes(2).await, Outcome::Done(_)) && desk.is_in_sync().await);
+        for (path, change) in OWN.into_iter().chain([may_sign]) {
+            let what = format!("{path}, signed by another one: {is_signed}");
+            let before = facts(&desk).fingerprint;
+            change(&mut desk.wish);
+            let seen = seen(&desk).await;
+            assert!(seen.contains(&format!("\"path\":\"{path}\"")), "{what}: {seen}");
+            assert!(!desk.is_due().await, "{what}: somebody changed it");
+            assert!(matches!(desk.passes(2).await, Outcome::Done(_)) && desk.is_in_sync().await, "{what}");
+            let (facts, wish) = (facts(&desk), &desk.wish);
+            assert_ne!(facts.fingerprint, before, "{what}");
+            let end = desk.cx.clock.now().as_secs() + wish.duration;
+            assert_eq!(
+                (&facts.common_name, facts.is_ca, facts.not_after),
+                (&wish.common_name, wish.is_ca, end),
+                "{what}"
+            );
+            // Who signs may sign, whatever else is said.
+            let mut usages = wish.usages.clone();
+            if wish.is_ca {
+                usages.extend(["cert sign", "crl sign", "digital signature"].map(String::from));
+            }
+            assert_eq!(facts.usages, usages, "{what}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_authority_decides_by_itself_is_not_ordered_anew() {
+    let authority = Authority::start();
+    let mut desk = Desk::new(&authority);
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    for (path, change) in OWN {
+        change(&mut desk.wish);
+        assert!(matches!(desk.passes(2).await, Outcome::Done(_)) && desk.is_in_sync().await, "{path}");
+        assert_eq!((kept(&desk), authority.counts()), (desk.wish.clone(), (1, 1)), "{path}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -90,6 +90,8 @@ struct State {
     is_silent: bool,
     /// The window of renewals.
     window: Option<(u64, u64)>,
+    /// Where it says why.
+    explanation: Option<&'static str>,
     /// It has no service that says it.
     lacks_info: bool,
     /// When certificates begin, if not at [`BEGIN`].
@@ -214,6 +216,10 @@ impl Authority {
     /// When certificates should be renewed.
     pub(crate) fn suggest(&self, window: (u64, u64)) {
         self.state.lock().unwrap().window = Some(window);
+    }
+    /// Where it says from now on why they should be renewed then.
+    pub(crate) fn explain(&self, url: &'static str) {
+        self.state.lock().unwrap().explanation = Some(url);
     }
     /// Certificates begin then from now on.
     pub(crate) fn begin(&self, at: u64) {

@@ -7,7 +7,7 @@ use crate::{
 };
 use reconciled_certificates::{
     config::Limits,
-    wish::{Issue, Solver},
+    wish::{Issue, KeyKind, Solver},
 };
 use reconciled_provider::Outcome;
 use std::{collections::BTreeSet, time::Duration};
@@ -77,6 +77,44 @@ async fn one_for_another_name_or_of_another_authority_counts_as_a_first_one() {
         assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
         assert_eq!(buckets(&desk, asked), set(&FIRST), "elsewhere: {is_elsewhere}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn failures_for_an_address_are_counted_over_every_wish_for_it() {
+    for address in ["192.0.2.1", "2001:db8::1"] {
+        let authority = Authority::start();
+        let mut desk = counted(&authority);
+        desk.wish.names.clear();
+        desk.wish.addresses = [address.parse().unwrap()].into();
+        let Issue::Acme(issuer) = &mut desk.wish.issuer else { panic!() };
+        issuer.solvers = vec![(address.into(), Solver::Http)];
+        authority.refuse(true);
+        for number in 0..5 {
+            desk.wish.key = if number % 2 == 0 { KeyKind::Ed25519 } else { KeyKind::Ecdsa(256) };
+            assert!(matches!(desk.pass().await, Outcome::Pending { .. }), "{address}: {number}");
+        }
+        desk.wish.key = KeyKind::Ecdsa(384);
+        desk.restart();
+        let outcome = desk.pass().await;
+        let said = format!("gives 5 failures for {address} in 1h");
+        assert!(outcome.error().unwrap().message.contains(&said), "{outcome:?}");
+        assert_eq!(authority.counts().0, 5, "{address}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_address_counts_as_a_domain_and_one_of_ipv6_with_its_network() {
+    let authority = Authority::start();
+    let mut desk = counted(&authority);
+    desk.wish.names.clear();
+    let addresses = ["192.0.2.1", "2001:db8::1", "2001:db8::2"];
+    desk.wish.addresses = addresses.map(|address| address.parse().unwrap()).into();
+    let Issue::Acme(issuer) = &mut desk.wish.issuer else { panic!() };
+    issuer.solvers = addresses.map(|address| (address.to_owned(), Solver::Http)).into();
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    let [_, same, orders] = FIRST;
+    let expect = ["certificates for 192.0.2.1", "certificates for 2001:db8::/64", same, orders];
+    assert_eq!(buckets(&desk, &authority), set(&expect));
 }
 
 #[tokio::test(flavor = "multi_thread")]

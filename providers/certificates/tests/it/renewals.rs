@@ -110,6 +110,12 @@ async fn an_order_that_is_refused_with_what_it_replaces_is_sent_once_more_withou
     assert_eq!(authority.calls("order"), 2);
 }
 
+/// What a person is told of the moment that the authority suggested.
+async fn why_then(desk: &Desk) -> Option<String> {
+    let mut facts = desk.facts().await.into_iter();
+    facts.find(|fact| &*fact.name == "why then").map(|fact| fact.value)
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_moment_that_the_authority_suggests_is_chosen_once_and_followed() {
     let authority = Authority::start();
@@ -123,9 +129,12 @@ async fn a_moment_that_the_authority_suggests_is_chosen_once_and_followed() {
     assert!((window.0..window.1).contains(&first.at));
     assert_eq!(desk.health().await, Health::Healthy);
     assert_eq!(authority.calls("info"), 1, "it is not asked before it said");
+    assert_eq!(why_then(&desk).await, None);
+    authority.explain("https://ca.example/why");
     desk.clock.advance(Duration::from_secs(7_201));
     assert_eq!(desk.health().await, Health::Healthy);
     assert_eq!((authority.calls("info"), chosen().at), (2, first.at));
+    assert_eq!(why_then(&desk).await.as_deref(), Some("https://ca.example/why"));
     assert!(desk.is_in_sync().await);
     desk.clock.advance(Duration::from_secs(1_100_000));
     assert!(!desk.is_in_sync().await, "long before two thirds");

@@ -123,6 +123,14 @@ async fn a_request_marks_names_as_the_certificate_shall() {
             assert!(text.contains(names), "{kind}: {text}");
             let marked = text.contains("Subject Alternative Name: critical");
             assert_eq!(marked, common_name.is_none(), "{kind}: {text}");
+            // What it may be used for is asked for as well, and nothing else.
+            for (extension, usages) in [
+                ("X509v3 Key Usage: critical", "Digital Signature, Key Encipherment"),
+                ("X509v3 Extended Key Usage:", "TLS Web Server Authentication"),
+            ] {
+                let mut lines = text.lines().map(str::trim).skip_while(|line| *line != extension);
+                assert_eq!((lines.next(), lines.next()), (Some(extension), Some(usages)), "{kind}: {text}");
+            }
         }
     }
 }

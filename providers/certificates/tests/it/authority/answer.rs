@@ -302,9 +302,11 @@ fn answer(state: &mut State, base: &str, ca: &Ca, path: &str, body: &[u8]) -> (u
                     let moment = OffsetDateTime::from_unix_timestamp(seconds as i64).unwrap();
                     moment.format(&time::format_description::well_known::Rfc3339).unwrap()
                 };
-                let text =
-                    json!({"suggestedWindow": {"start": moment(start), "end": moment(end)}}).to_string();
-                (200, "Retry-After: 7200\r\n".into(), text)
+                let mut info = json!({"suggestedWindow": {"start": moment(start), "end": moment(end)}});
+                if let Some(url) = state.explanation {
+                    info["explanationURL"] = url.into();
+                }
+                (200, "Retry-After: 7200\r\n".into(), info.to_string())
             }
             None => problem(404, "malformed"),
         },
