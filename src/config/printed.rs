@@ -6,7 +6,7 @@ use std::{
     collections::HashMap,
     io::Read,
     os::unix::process::CommandExt as _,
-    process::{Child, Command, Stdio},
+    process::{Child, Command, ExitStatus, Stdio},
     sync::{Arc, Mutex, PoisonError, mpsc},
     time::{Duration, Instant},
 };
@@ -32,7 +32,7 @@ pub(super) struct Printed(Mutex<HashMap<Argv, Last>>);
 impl Printed {
     /// What the command prints, without its last newline.
     ///
-    /// Errors: it cannot be started, fails, is too slow, or prints nothing. What it wrote is not part of the error.
+    /// Errors: it cannot be started, fails, is too slow, or prints nothing or too much. What it wrote is not part of the error.
     pub(super) fn of(&self, argv: &Argv) -> Result<Secret, Error> {
         let last =
             self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(argv.clone()).or_default().clone();
@@ -48,7 +48,7 @@ impl Printed {
             if let Some(result) = fresh(&last) {
                 return result;
             }
-            let result = run(argv);
+            let result = run(argv, PATIENCE);
             *last = Some((Instant::now(), result.clone()));
             result
         })
@@ -64,7 +64,8 @@ fn blocking<T>(work: impl FnOnce() -> T) -> T {
     }
 }
 
-fn run(argv: &[Arc<str>]) -> Result<Secret, Error> {
+/// What the command prints within its time.
+fn run(argv: &[Arc<str>], patience: Duration) -> Result<Secret, Error> {
     let program = argv.first().map_or("", |program| &**program);
     let failed = |what: String| {
         Error::unavailable(format!("read the secret that `{program}` prints: {what}"))
@@ -78,27 +79,34 @@ fn run(argv: &[Arc<str>]) -> Result<Secret, Error> {
         .process_group(0)
         .spawn()
         .map_err(|error| failed(format!("it cannot be started: {error}")))?;
+    let begin = Instant::now();
     let stdout = child.stdout.take();
     let (sender, receiver) = mpsc::channel();
-    // A thread of its own reads, and is left alone when what the command started keeps the pipe open.
+    // A thread of its own reads, and is left alone when what left the process group keeps the pipe open.
     std::thread::spawn(move || {
         let mut bytes = Zeroizing::new(Vec::new());
         let read = stdout.map(|stdout| stdout.take(LONGEST + 1).read_to_end(&mut bytes));
         // Nobody waits any more where the command was too slow.
         let _ = sender.send(read.is_some_and(|read| read.is_ok()).then_some(bytes));
     });
-    let too_slow = || failed(format!("it took longer than {} s", PATIENCE.as_secs()));
-    let status = wait(&mut child).ok_or_else(too_slow)?;
+    // First all that it prints, and only then its end: until that was asked for, its number is nobody else's.
+    let read = receiver.recv_timeout(patience);
+    let is_too_long = matches!(&read, Ok(Some(bytes)) if bytes.len() as u64 > LONGEST);
+    let status = match read.is_ok() && !is_too_long {
+        true => wait(&mut child, begin, patience),
+        false => None,
+    };
+    let Some(status) = status else {
+        kill(&mut child);
+        return Err(failed(match is_too_long {
+            true => "it printed more than 1 MiB".into(),
+            false => format!("it took longer than {} s", patience.as_secs()),
+        }));
+    };
     if !status.success() {
         return Err(failed(format!("it ended with {status}")));
     }
-    let mut bytes = match receiver.recv_timeout(PATIENCE) {
-        Ok(bytes) => bytes.ok_or_else(|| failed("its output cannot be read".into()))?,
-        Err(_) => return Err(too_slow()),
-    };
-    if bytes.len() as u64 > LONGEST {
-        return Err(failed("it printed more than 1 MiB".into()));
-    }
+    let mut bytes = read.ok().flatten().ok_or_else(|| failed("its output cannot be read".into()))?;
     if bytes.last() == Some(&b'\n') {
         bytes.pop();
     }
@@ -108,23 +116,22 @@ fn run(argv: &[Arc<str>]) -> Result<Secret, Error> {
     Ok(Secret::new(std::mem::take(&mut *bytes)))
 }
 
-/// How it ended; none when it had to be killed.
-fn wait(child: &mut Child) -> Option<std::process::ExitStatus> {
-    let begin = Instant::now();
+/// How it ended; none when it did not.
+fn wait(child: &mut Child, begin: Instant, patience: Duration) -> Option<ExitStatus> {
     loop {
         match child.try_wait() {
-            Ok(Some(status)) => return Some(status),
-            Ok(None) if begin.elapsed() < PATIENCE => std::thread::sleep(Duration::from_millis(2)),
-            Ok(None) | Err(_) => {
-                // With all that it started; it may have ended by itself meanwhile.
-                if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
-                    let _ = kill_process_group(group, Signal::KILL);
-                }
-                let _ = child.wait();
-                return None;
-            }
+            Ok(None) if begin.elapsed() < patience => std::thread::sleep(Duration::from_millis(2)),
+            ended => return ended.ok().flatten(),
         }
     }
+}
+
+/// Ends it, with all that it started. Not for one that was found ended: its number may be another's by now.
+fn kill(child: &mut Child) {
+    if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
+        let _ = kill_process_group(group, Signal::KILL);
+    }
+    let _ = child.wait();
 }
 
 #[cfg(test)]
@@ -155,6 +162,53 @@ mod tests {
             let error = printed.of(&argv(words)).unwrap_err();
             let text = format!("{} {:?}", error.chain(), error.hint);
             assert!(text.contains(told) && !text.contains("hunter2"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_command_that_takes_too_long_ends_with_all_that_it_started() {
+        let folder = tempfile::tempdir().unwrap();
+        // One that waits for its child, and one that leaves it behind with its output open.
+        for rest in ["wait", "exit 0"] {
+            let told = folder.path().join(rest);
+            let script = format!("sleep 1d & echo $! > \"$0\"; {rest}");
+            let command = argv(&["sh", "-c", &script, told.to_str().unwrap()]);
+            let mut patience = Duration::from_millis(200);
+            let child = loop {
+                let error = run(&command, patience).unwrap_err();
+                assert!(error.to_string().contains("it took longer than"), "{error}");
+                // A busy machine may not have got as far as that.
+                match std::fs::read_to_string(&told).unwrap_or_default().trim().parse::<u32>() {
+                    Ok(child) => break child,
+                    Err(_) => patience *= 2,
+                }
+            };
+            let begin = Instant::now();
+            while is_running(child) {
+                assert!(begin.elapsed() < reconciled_testkit::PATIENCE, "{rest}: {child} is still there");
+                std::thread::sleep(Duration::from_millis(2));
+            }
+        }
+    }
+
+    fn is_running(process: u32) -> bool {
+        let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+        !status.is_empty() && !status.contains("State:\tZ")
+    }
+
+    #[test]
+    fn a_command_may_print_a_mebibyte_and_is_ended_when_it_prints_more() {
+        let run = |words: &[&str]| run(&argv(words), reconciled_testkit::PATIENCE);
+        let most = run(&["head", "-c", "1M", "/dev/zero"]).unwrap();
+        assert_eq!(most.reveal().len() as u64, LONGEST);
+        // One that ends by itself, one that never does, and one that does not mind that nobody reads any more.
+        for words in [
+            &["head", "-c", "1048577", "/dev/zero"][..],
+            &["cat", "/dev/zero"],
+            &["sh", "-c", "head -c 2M /dev/zero; sleep 1d"],
+        ] {
+            let error = run(words).unwrap_err();
+            assert!(error.to_string().contains("it printed more than 1 MiB"), "{words:?}: {error}");
         }
     }
 }

@@ -8,9 +8,9 @@ use crate::{
     reach::{address, token},
     running::{Daemon, wait_for},
     sink::Sink,
-    terraform,
+    sops, terraform,
 };
-use std::{fs, path::Path};
+use std::{fs, path::Path, sync::LazyLock};
 
 /// A key and a token that occur nowhere else.
 const KEY: &str = "canary?key/of=the+server";
@@ -20,6 +20,17 @@ const RECEIVER: &str = "canary?url/of=the+receiver";
 const SIGNING: &str = "canary?key/of=the+signature";
 const REPORT: &str = "canary?token/of=the+statuses";
 const MAIL: &str = "canary?password/of=the+mail";
+/// Of manifests, each with the name of its file: what a file of the host holds, what a command of it prints, what sops encrypted.
+const OF_MANIFESTS: [(&str, &str); 3] = [
+    ("kept", "canary?value/of=the+file"),
+    ("printed", "canary?value/of=the+command"),
+    ("sealed", "canary?value/of=the+repository"),
+];
+/// The key of age that opens what sops encrypted.
+static AGE: LazyLock<String> = LazyLock::new(|| {
+    let made = sops::tool("age-keygen", &[]);
+    made.lines().find(|line| line.starts_with("AGE-SECRET-KEY-1")).unwrap().to_owned()
+});
 /// What passwords begin with that the small provider makes.
 const MADE: &str = "canary?made/";
 
@@ -42,9 +53,10 @@ fn spellings(secret: &str) -> Vec<String> {
 #[track_caller]
 fn search(place: &str, bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes).to_lowercase();
-    for word in
-        [KEY, TOKEN, RECEIVER, SIGNING, REPORT, MAIL, MADE].iter().flat_map(|secret| spellings(secret))
-    {
+    let of_manifests = OF_MANIFESTS.map(|(_, secret)| secret);
+    let all =
+        [KEY, TOKEN, RECEIVER, SIGNING, REPORT, MAIL, MADE, AGE.as_str()].into_iter().chain(of_manifests);
+    for word in all.flat_map(spellings) {
         assert!(!text.contains(&word.to_lowercase()), "{place} holds a secret as {word}");
     }
 }
@@ -87,7 +99,8 @@ fn run(env: &Env, variables: &[(&str, &str)]) {
 
 #[test]
 fn the_search_finds_a_secret_in_each_spelling() {
-    for word in spellings(KEY) {
+    let sealed = OF_MANIFESTS[2].1;
+    for word in [KEY, AGE.as_str(), sealed].into_iter().flat_map(spellings) {
         let found = std::panic::catch_unwind(|| search("here", format!("x{word}x").as_bytes()));
         assert!(found.is_err(), "{word}");
     }
@@ -186,8 +199,9 @@ fn a_running_daemon_tells_no_secret_whomever_it_answers() {
         at("signing"),
         at("mail")
     );
+    let (host, places) = secrets_of_manifests(&env);
     let more = format!(
-        "\napi: {{listen: \"127.0.0.1:0\"}}\ntokens: [{line}]\n{notify}\ntelemetry: {{otlp: \"{}\"}}",
+        "\napi: {{listen: \"127.0.0.1:0\"}}\ntokens: [{line}]\n{notify}\ntelemetry: {{otlp: \"{}\"}}\n{places}",
         collector.url
     );
     let hook = format!(
@@ -196,7 +210,8 @@ fn a_running_daemon_tells_no_secret_whomever_it_answers() {
         told.url,
         at("report")
     );
-    let entries = format!("{}\n{}{more}", env.pdns_entry(&server.url, WIDE_GUARD), entry(&env, "true"));
+    let entries =
+        format!("{}\n{host}\n{}{more}", env.pdns_entry(&server.url, WIDE_GUARD), entry(&env, "true"));
     env.config_with("it", &entries, &hook);
     fs::remove_dir_all(env.path("repo.git")).unwrap();
     env.run(&["init", "repo.git"]).exits(0);
@@ -205,12 +220,19 @@ fn a_running_daemon_tells_no_secret_whomever_it_answers() {
     let ca = certificate(&env, "ca", "issuerRef: {name: own}, isCA: true, commonName: Lab");
     let web = certificate(&env, "web", "issuerRef: {name: ca}, dnsNames: [example.com]");
     env.push("certificates.yaml", &(issuers + &ca + &web));
+    push_files_with_secrets(&env);
     let daemon = Daemon::start(&env);
     wait_for("there is a certificate", || key_lines(&env, "web").len() > 4);
+    wait_for("secrets of manifests are in their files", || have_secrets(&env));
+    env.write("machine/etc/kept", "by hand");
     let synced = env.run(&["sync", "--wait", "--timeout", "20s", "--json"]);
     assert_ne!(synced.code, Some(0), "{}", synced.all());
     search("sync", synced.all().as_bytes());
     let socket = Place::Socket(env.path("state/api.sock"));
+    let is_told = |path: &str, word: &str| socket.ask("GET", path, &[], b"").text().contains(word);
+    wait_for("a file is healed and told of", || {
+        have_secrets(&env) && is_told("/v1/drift", "File/kept") && is_told("/v1/events", "File/sealed")
+    });
     let asked = [
         "/metrics",
         "/readyz",
@@ -223,6 +245,9 @@ fn a_running_daemon_tells_no_secret_whomever_it_answers() {
         "/v1/drift",
         "/v1/explain?address=Zone/example.com",
         "/v1/explain?address=Certificate/web",
+        "/v1/explain?address=File/kept",
+        "/v1/explain?address=File/printed",
+        "/v1/explain?address=File/sealed",
     ];
     for path in asked {
         let answer = socket.ask("GET", path, &[], b"");
@@ -270,6 +295,8 @@ fn a_running_daemon_tells_no_secret_whomever_it_answers() {
     for args in [
         &["status"][..],
         &["status", "Certificate/web", "-o", "json"],
+        &["status", "File/sealed", "-o", "json"],
+        &["history"],
         &["plan", "-vvv"],
         &["plan", "-o", "json"],
         &["check"],
@@ -290,7 +317,13 @@ fn a_running_daemon_tells_no_secret_whomever_it_answers() {
         .env("GIT_CONFIG_NOSYSTEM", "1");
     let pushed = env.finish(push).says(&["remote:"]);
     search("a push", pushed.all().as_bytes());
-    wait_for("spans", || !collector.requests().is_empty());
+    wait_for("a span of each file", || {
+        let sent: Vec<_> = collector.requests().into_iter().map(|request| request.body).collect();
+        OF_MANIFESTS.iter().all(|(name, _)| {
+            let file = format!("File/{name}");
+            sent.iter().any(|body| body.windows(file.len()).any(|part| part == file.as_bytes()))
+        })
+    });
     daemon.stop();
     collector.requests().iter().for_each(|request| search("a span", &request.body));
     search("the log", &fs::read(env.path("daemon.log")).unwrap());
@@ -303,6 +336,41 @@ fn a_running_daemon_tells_no_secret_whomever_it_answers() {
     let kept = read(&env, "state/certificates/cert/certificates/web/issued.json");
     assert!(key_lines(&env, "web").iter().any(|line| kept.contains(line)), "so they can be found");
     assert!(server.requests().iter().any(|request| request.header("x-api-key") == KEY), "it was sent");
+}
+
+/// Puts what manifests name where the host has it, and returns the entry and the lines of the configuration that say so.
+fn secrets_of_manifests(env: &Env) -> (String, String) {
+    let [(_, kept), (_, printed), _] = OF_MANIFESTS;
+    fs::create_dir_all(env.path("machine/etc")).unwrap();
+    env.write("kept", kept);
+    env.write("store", printed);
+    env.write("age.key", &AGE);
+    let [machine, kept, store, key] =
+        ["machine", "kept", "store", "age.key"].map(|name| env.path(name).display().to_string());
+    (
+        format!("  - {{name: host, type: host, root: {machine}, paths: [/etc], {WIDE_GUARD}}}"),
+        format!(
+            "secrets: {{kept: {{file: {kept}}}, printed: {{exec: [cat, {store}]}}}}\nsops: {{age: {{file: {key}}}}}"
+        ),
+    )
+}
+
+/// Has each of these secrets be the content of a file of its name.
+fn push_files_with_secrets(env: &Env) {
+    let [_, _, (_, sealed)] = OF_MANIFESTS;
+    let recipient = sops::tool("age-keygen", &["-y", env.path("age.key").to_str().unwrap()]);
+    sops::encrypt(env, recipient.trim(), "secrets.yaml", &format!("database: {{password: \"{sealed}\"}}\n"));
+    let contents = ["{secret: kept}", "{secret: printed}", "{sops: secrets.yaml, key: database.password}"];
+    let files = OF_MANIFESTS
+        .iter()
+        .zip(contents)
+        .map(|((name, _), content)| file(name, &format!("mode: \"0600\", content: {content}")));
+    env.push("files.yaml", &files.collect::<String>());
+}
+
+/// True while each of these files has its secret.
+fn have_secrets(env: &Env) -> bool {
+    OF_MANIFESTS.iter().all(|(name, secret)| read(env, &format!("machine/etc/{name}")) == *secret)
 }
 
 /// What the key of a certificate may be written as: its lines that have no other half of it, in each spelling.

@@ -13,10 +13,19 @@ struct Desk {
     recipient: String,
 }
 
-fn tool(program: &str, arguments: &[&str]) -> String {
+pub(crate) fn tool(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).output().unwrap();
     assert!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
+}
+
+/// Puts `text` into the working copy of a desk, encrypted for `recipient`.
+pub(crate) fn encrypt(env: &Env, recipient: &str, file: &str, text: &str) {
+    let clear = env.path(&format!("clear-{file}"));
+    fs::write(&clear, text).unwrap();
+    let arguments = ["--config", "/dev/null", "encrypt", "--age", recipient, clear.to_str().unwrap()];
+    env.write(&format!("work/{file}"), &tool("sops", &arguments));
+    fs::remove_file(&clear).unwrap();
 }
 
 impl Desk {
@@ -31,15 +40,7 @@ impl Desk {
 
     /// Puts `text`, encrypted for this desk, into the working copy.
     fn encrypt(&self, file: &str, text: &str) {
-        self.encrypt_for(&self.recipient, file, text);
-    }
-
-    fn encrypt_for(&self, recipient: &str, file: &str, text: &str) {
-        let clear = self.env.path(&format!("clear-{file}"));
-        fs::write(&clear, text).unwrap();
-        let arguments = ["--config", "/dev/null", "encrypt", "--age", recipient, clear.to_str().unwrap()];
-        self.env.write(&format!("work/{file}"), &tool("sops", &arguments));
-        fs::remove_file(&clear).unwrap();
+        encrypt(&self.env, &self.recipient, file, text);
     }
 
     fn file(&self, name: &str) -> Option<String> {
@@ -115,7 +116,7 @@ fn without_its_key_a_manifest_waits_and_the_rest_goes_on() {
     env.apply();
     let other = tool("age-keygen", &[]);
     let public = other.lines().find_map(|line| line.strip_prefix("# public key: ")).unwrap();
-    desk.encrypt_for(public, "secrets.yaml", &format!("database: {{password: {CANARY}-2}}\n"));
+    encrypt(env, public, "secrets.yaml", &format!("database: {{password: {CANARY}-2}}\n"));
     env.push("b.yaml", &file("other", "content: x"));
     let told = env.run(&["apply", "--yes"]).exits(1);
     told.says(&["a.yaml:4", public, &desk.recipient, "sops updatekeys secrets.yaml"]);
@@ -185,10 +186,17 @@ fn a_secret_of_the_host_may_be_what_a_command_prints() {
     assert!(!output.all().contains("canary-of-exec"));
     let path = env.path("machine/etc/db");
     assert_eq!(fs::read_to_string(&path).unwrap(), "canary-of-exec");
+    env.in_sync();
+    // The store has another one: nothing in Git changed.
+    env.write("store", "canary-of-exec-2\n");
+    let rotated = env.run(&["plan", "--detailed-exitcode"]).exits(2);
+    rotated.says(&["~ File/db", "input"]).hides(&["canary-of-exec"]);
+    env.apply();
+    assert_eq!(fs::read_to_string(&path).unwrap(), "canary-of-exec-2");
     fs::remove_file(&store).unwrap();
     env.push("b.yaml", &file("other", "content: x"));
     env.run(&["apply", "--yes"]).exits(1).says(&["the secret that `cat` prints", "exit status"]);
-    assert_eq!(fs::read_to_string(&path).unwrap(), "canary-of-exec", "an outage changes nothing");
+    assert_eq!(fs::read_to_string(&path).unwrap(), "canary-of-exec-2", "an outage changes nothing");
     env.run(&["check"]).exits(1).says(&["secret db", "run the command by hand"]);
 }
 
