@@ -7,16 +7,17 @@ use crate::{
         SELF, certificate, damages_are_put_right, desk, fingerprint, is_pair, make_regular, manifest,
         openssl, read,
     },
-    env::{Env, is_root, zone},
+    env::{Env, WIDE_GUARD, is_root, zone},
     helper::{Death, Helper},
     machine::Machine,
     pdns::Pdns,
-    pebble::Pebble,
+    pebble::{Pebble, free_port},
     running::wait_for,
 };
 use reconciled::failpoint::{CERTIFICATES, VARIABLE};
 use std::{
     fs,
+    net::TcpStream,
     os::unix::fs::{MetadataExt, PermissionsExt, symlink},
     thread,
 };
@@ -273,33 +274,100 @@ fn answers_for_a_web_server_are_put_there_and_taken_away_through_the_helper() {
 }
 
 /// What the helper may do on this machine.
-const MAY: &str = "users: [reconciled]\npaths: [/etc/app]\nunits: [front.service]\n";
+const MAY: &str = "users: [reconciled]\npaths: [/etc/app]\nunits: [back.service, front.service]\n";
 
-const FRONT: &str = "[Service]\nExecStart=/bin/sleep 1000\nExecReload=/bin/sh -c 'echo read >>/run/read'\n";
+/// Adds units and starts them; each notes down that it read its files anew, which fails while `/run/NAME.deaf` is there.
+fn start_readers(machine: &Machine, names: &[&str]) {
+    for &name in names {
+        let read = format!("test ! -e /run/{name}.deaf && echo read >>/run/{name}.read");
+        let unit = format!("[Service]\nExecStart=/bin/sleep 1000\nExecReload=/bin/sh -c '{read}'\n");
+        machine.write(&format!("/etc/systemd/system/{name}.service"), &unit);
+    }
+    machine.run(&["systemctl", "daemon-reload"]);
+    for &name in names {
+        machine.run(&["systemctl", "start", name]);
+    }
+}
+
+/// How often a unit has read its files anew.
+fn reads(machine: &Machine, name: &str) -> usize {
+    let noted = fs::read_to_string(machine.path(&format!("/run/{name}.read")));
+    noted.unwrap_or_default().lines().count()
+}
+
+fn status(machine: &Machine, arguments: &[&str]) -> String {
+    let output = machine.command(&[&["reconciled", "status"][..], arguments].concat());
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Renews `web` while `front` cannot read anew, of which `words` are said: it is told again until it can, and `back` is not.
+#[track_caller]
+fn who_fails_is_told_again_alone(machine: &Machine, words: &str) {
+    let count = || ["back", "front"].map(|name| reads(machine, name));
+    let [back, front] = count();
+    machine.write("/run/front.deaf", "");
+    machine.run(&["reconciled", "renew", "Certificate/web"]);
+    wait_for("it is said who does not read it", || status(machine, &[]).contains(words));
+    assert_eq!(count(), [back + 1, front]);
+    machine.run(&["rm", "/run/front.deaf"]);
+    wait_for("it is read in the end", || {
+        reads(machine, "front") > front && !status(machine, &[]).contains(words)
+    });
+    assert_eq!(count(), [back + 1, front + 1]);
+}
+
+/// Where the daemon has the rights itself, systemctl has units read anew, and restarts what goes on showing another one.
+fn systemctl_does_it_where_there_is_no_helper(machine: &Machine) {
+    machine.config(&format!("  - {{name: host, type: host, bus: system, paths: [/etc/app], {WIDE_GUARD}}}"));
+    machine.run(&["systemctl", "start", "reconciled-host.service"]);
+    let port = free_port();
+    let server = format!(
+        "[Service]\nExecStart=/usr/bin/openssl s_server -quiet -accept 127.0.0.1:{port} -cert /etc/app/shown/tls.crt \
+         -key /etc/app/shown/tls.key\nExecReload=/bin/true\n"
+    );
+    machine.write("/etc/systemd/system/shown.service", &server);
+    machine.run(&["systemctl", "daemon-reload"]);
+    let shown = format!(
+        "issuerRef: {{name: own}}, dnsNames: [example.com], reload: [shown.service], serve: ['127.0.0.1:{port}'], \
+         escalate: true, output: {{directory: /etc/app/shown}}"
+    );
+    machine.env.push("shown.yaml", &manifest("Certificate", "shown", &shown));
+    let is_there = ["cat", "/etc/app/shown/tls.crt", "/etc/app/shown/tls.key"];
+    wait_for("it is there", || machine.command(&is_there).status.success());
+    machine.run(&["systemctl", "start", "shown.service"]);
+    wait_for("the server listens", || TcpStream::connect(("127.0.0.1", port)).is_ok());
+    let pid = || machine.run(&["systemctl", "show", "shown", "--value", "-p", "MainPID"]);
+    let first = pid();
+    machine.run(&["reconciled", "renew", "Certificate/shown"]);
+    // Meanwhile the server has its time to show the new one, of which it makes nothing.
+    who_fails_is_told_again_alone(machine, "reload front.service with systemctl: exit status: 1");
+    wait_for("it is restarted", || pid() != first);
+    wait_for("it is shown", || {
+        status(machine, &["Certificate/shown", "-o", "wide"]).contains(", this one, until")
+    });
+}
 
 #[test]
-fn a_daemon_without_rights_has_certificates_put_in_place_and_read_through_its_helper() {
+fn a_daemon_without_rights_has_certificates_put_in_place_and_read_through_its_helper_and_root_by_itself() {
     let Some(machine) = Machine::with_unit() else { return };
     machine.run(&["mkdir", "/etc/app"]);
     machine.write("/etc/reconciled/hostd.yaml", MAY);
-    machine.write("/etc/systemd/system/front.service", FRONT);
     machine.config(
         "  - {name: host, type: host, helper: /run/reconciled-hostd.sock, guard: {maxUpdates: 1000}}",
     );
-    machine.run(&["systemctl", "daemon-reload"]);
-    machine.run(&["systemctl", "start", "reconciled-hostd.socket", "front.service"]);
-    let web = "issuerRef: {name: own}, dnsNames: [example.com], reload: [front.service], \
+    start_readers(&machine, &["back", "front"]);
+    machine.run(&["systemctl", "start", "reconciled-hostd.socket"]);
+    let web = "issuerRef: {name: own}, dnsNames: [example.com], reload: [back.service, front.service], \
                output: {directory: /etc/app/web, group: www-data, mode: '0640'}";
     machine.env.push("all.yaml", &(manifest("Issuer", "own", SELF) + &manifest("Certificate", "web", web)));
     machine.systemctl("start");
-    let text = |path: &str| fs::read_to_string(machine.path(path)).unwrap_or_default();
     // What a link leads to is that of the machine, seen from here only by its version.
     let cat = |name: &str| {
         let output = machine.command(&["cat", &format!("/etc/app/web/{name}")]);
         String::from_utf8(output.stdout).unwrap()
     };
     wait_for("the certificate is there, and read", || {
-        !cat("tls.crt").is_empty() && text("/run/read").lines().count() == 1
+        !cat("tls.crt").is_empty() && reads(&machine, "front") == 1
     });
     let stat = |name: &str| machine.run(&["stat", "-Lc", "%U %G %a", &format!("/etc/app/web/{name}")]);
     assert_eq!((&*stat("tls.key"), &*stat("tls.crt")), ("root www-data 640\n", "root www-data 644\n"));
@@ -310,12 +378,9 @@ fn a_daemon_without_rights_has_certificates_put_in_place_and_read_through_its_he
 
     let first = cat("tls.crt");
     machine.write("/etc/app/web/tls.crt", "by hand\n");
-    wait_for("it is put right", || cat("tls.crt") == first && text("/run/read").lines().count() == 2);
-    machine.run(&["reconciled", "renew", "Certificate/web"]);
-    wait_for("another one is there", || {
-        let now = cat("tls.crt");
-        !now.is_empty() && now != first && text("/run/read").lines().count() == 3
-    });
+    wait_for("it is put right", || cat("tls.crt") == first && reads(&machine, "front") == 2);
+    who_fails_is_told_again_alone(&machine, "reload front.service: the job ended with `failed`");
+    assert_ne!(cat("tls.crt"), first, "another one is there");
     for (name, file) in [("crt", "tls.crt"), ("key", "tls.key")] {
         machine.env.write(&format!("seen.{name}"), &cat(file));
     }
@@ -328,12 +393,8 @@ fn a_daemon_without_rights_has_certificates_put_in_place_and_read_through_its_he
     machine
         .env
         .push("more.yaml", &(manifest("Certificate", "o", other) + &manifest("Certificate", "u", unit)));
-    let status = || {
-        let output = machine.command(&["reconciled", "status"]);
-        String::from_utf8_lossy(&output.stdout).into_owned()
-    };
     wait_for("the refusals are told", || {
-        let status = status();
+        let status = status(&machine, &[]);
         status.contains("is not below any of the directories that the helper may go to")
             && status.contains("dbus.service is none of the helper's units")
     });
@@ -341,4 +402,8 @@ fn a_daemon_without_rights_has_certificates_put_in_place_and_read_through_its_he
     let log = machine.run(&["journalctl", "--no-pager", "-o", "cat"]);
     let secret = cat("tls.key");
     assert!(!log.contains(secret.lines().nth(1).unwrap()));
+
+    machine.systemctl("stop");
+    machine.env.push_without("more.yaml");
+    systemctl_does_it_where_there_is_no_helper(&machine);
 }

@@ -15,6 +15,7 @@ use std::{
     process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
+use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
 /// A TLS server that shows a certificate.
 struct Server(Child);
@@ -117,6 +118,9 @@ fn a_certificate_is_well_once_it_is_served() {
     };
     let until = end("reconciled_certificate_served_expiry_timestamp_seconds");
     assert!(until.is_some() && until == end("reconciled_certificate_expiry_timestamp_seconds"), "{text}");
+    let renewed_at = OffsetDateTime::parse(&fact(&env, "renewed at").unwrap(), &Rfc3339).unwrap();
+    let renewed_at = renewed_at.unix_timestamp().to_string();
+    assert_eq!(end("reconciled_certificate_renewal_timestamp_seconds"), Some(renewed_at), "{text}");
     status().says(&["Healthy", "this one"]).hides(&["Degraded"]);
     wait_for("its end is told", || told().iter().any(|(topic, _)| topic == "recovered"));
     assert_eq!(told().len(), 2, "{:?}", told());
