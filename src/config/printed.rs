@@ -4,7 +4,7 @@ use reconciled_provider::{Error, Secret};
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::{
     collections::HashMap,
-    io::Read,
+    io::{self, Read},
     os::unix::process::CommandExt as _,
     process::{Child, Command, ExitStatus, Stdio},
     sync::{Arc, Mutex, PoisonError, mpsc},
@@ -92,15 +92,16 @@ fn run(argv: &[Arc<str>], patience: Duration) -> Result<Secret, Error> {
     // First all that it prints, and only then its end: until that was asked for, its number is nobody else's.
     let read = receiver.recv_timeout(patience);
     let is_too_long = matches!(&read, Ok(Some(bytes)) if bytes.len() as u64 > LONGEST);
-    let status = match read.is_ok() && !is_too_long {
+    let ended = match read.is_ok() && !is_too_long {
         true => wait(&mut child, begin, patience),
-        false => None,
+        false => Ok(None),
     };
-    let Some(status) = status else {
-        kill(&mut child);
-        return Err(failed(match is_too_long {
-            true => "it printed more than 1 MiB".into(),
-            false => format!("it took longer than {} s", patience.as_secs()),
+    let Some(status) = ended.map_err(|error| failed(format!("how it ended is not known: {error}")))? else {
+        let ended = kill(&mut child).filter(|status| status.code().is_some_and(|code| code != 0));
+        return Err(failed(match ended {
+            _ if is_too_long => "it printed more than 1 MiB".into(),
+            Some(status) => format!("it ended with {status}, and left its output open"),
+            None => format!("it took longer than {} s", patience.as_secs()),
         }));
     };
     if !status.success() {
@@ -117,21 +118,22 @@ fn run(argv: &[Arc<str>], patience: Duration) -> Result<Secret, Error> {
 }
 
 /// How it ended; none when it did not.
-fn wait(child: &mut Child, begin: Instant, patience: Duration) -> Option<ExitStatus> {
+fn wait(child: &mut Child, begin: Instant, patience: Duration) -> io::Result<Option<ExitStatus>> {
     loop {
         match child.try_wait() {
             Ok(None) if begin.elapsed() < patience => std::thread::sleep(Duration::from_millis(2)),
-            ended => return ended.ok().flatten(),
+            ended => return ended,
         }
     }
 }
 
-/// Ends it, with all that it started. Not for one that was found ended: its number may be another's by now.
-fn kill(child: &mut Child) {
+/// Ends it, with all that it started; returns how it ended, by itself or so. Not for one that was found ended: its number may be
+/// another's by now.
+fn kill(child: &mut Child) -> Option<ExitStatus> {
     if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
         let _ = kill_process_group(group, Signal::KILL);
     }
-    let _ = child.wait();
+    child.wait().ok()
 }
 
 #[cfg(test)]
@@ -189,6 +191,15 @@ mod tests {
                 std::thread::sleep(Duration::from_millis(2));
             }
         }
+    }
+
+    #[test]
+    fn one_that_fails_and_leaves_its_output_open_is_told_as_that() {
+        let command = argv(&["sh", "-c", "sleep 1d & exit 3"]);
+        // A busy machine may not have got as far as that in the first of them.
+        let mut times = [1, 8, 64].into_iter().map(Duration::from_secs);
+        let fails = |time| run(&command, time).unwrap_err().to_string().contains("exit status: 3, and left");
+        assert!(times.any(fails));
     }
 
     fn is_running(process: u32) -> bool {

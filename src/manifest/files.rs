@@ -8,7 +8,7 @@ use std::sync::Arc;
 pub trait Files {
     /// Every regular file: its path within the source and the id of its content.
     fn entries(&self) -> Vec<(Arc<str>, [u8; 20])>;
-    /// The content of a file.
+    /// The content of a file. Where it cannot be had although it is there, what is loaded does not count: who gave the files knows.
     fn read(&self, path: &str) -> Result<Bytes, Box<Problem>>;
     /// What was refused by name: links, submodules, files that are too large. Each has its path as place.
     fn refused(&self) -> Vec<Problem> {

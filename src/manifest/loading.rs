@@ -167,9 +167,10 @@ impl Loading<'_> {
         let text = &side.texts[unit.text];
         let mut trees = text.trees.borrow_mut();
         if trees.as_ref().is_none_or(|trees| trees.specs[unit.ordinal].is_none()) {
+            // What could be parsed before can be again, unless it cannot be read any more; then nothing of this load counts.
             *trees = parse(side.request.files, &text.path, &self.verbatim).1;
         }
-        RefMut::map(trees, |trees| trees.as_mut().expect("a blob that was parsed before parses again"))
+        RefMut::map(trees, |trees| trees.get_or_insert_with(|| Trees::blank(&text.parsed)))
     }
 
     /// What an output comes to; remembers that it was asked for.

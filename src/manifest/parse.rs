@@ -6,7 +6,7 @@ use super::{
 };
 use reconciled_provider::{
     Node, Problem, SourceFile,
-    yaml::{Limits, Parsed, parse_all},
+    yaml::{Limits, NodeValue, Parsed, parse_all},
 };
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -24,6 +24,15 @@ pub(super) struct ParsedFile {
 pub(super) struct Trees {
     pub(super) file: Arc<SourceFile>,
     pub(super) specs: Vec<Option<Node>>,
+}
+
+impl Trees {
+    /// As many specs as a file has that nobody can read.
+    pub(super) fn blank(parsed: &ParsedFile) -> Self {
+        let nothing = |document: &Arc<Document>| Some(Node { span: document.span, value: NodeValue::Null });
+        let specs = parsed.documents.iter().map(nothing).collect();
+        Self { file: Arc::new(SourceFile::new("", "")), specs }
+    }
 }
 
 /// Parses a file; its documents have no trees, so that they can be kept.

@@ -32,11 +32,13 @@ use std::{
 pub(crate) struct Folder {
     files: BTreeMap<Arc<str>, Bytes>,
     pub(crate) refused: Vec<Problem>,
+    /// Nothing can be read of it any more.
+    pub(crate) is_lost: bool,
 }
 
 pub(crate) fn folder(files: &[(&str, &str)]) -> Folder {
     let files = files.iter().map(|(path, text)| (Arc::from(*path), Bytes::from(text.to_string()))).collect();
-    Folder { files, refused: Vec::new() }
+    Folder { files, ..Folder::default() }
 }
 
 impl Files for Folder {
@@ -49,7 +51,8 @@ impl Files for Folder {
         self.files.iter().map(|(path, bytes)| (path.clone(), id(bytes))).collect()
     }
     fn read(&self, path: &str) -> Result<Bytes, Box<Problem>> {
-        self.files.get(path).cloned().ok_or_else(|| Box::new(Problem::error("no such file").in_file(path)))
+        let found = self.files.get(path).filter(|_| !self.is_lost).cloned();
+        found.ok_or_else(|| Box::new(Problem::error("no such file").in_file(path)))
     }
     fn refused(&self) -> Vec<Problem> {
         self.refused.clone()

@@ -349,9 +349,13 @@ impl Session {
             };
             let mut cache = cache.lock().unwrap_or_else(PoisonError::into_inner);
             let loaded = manifest::load(&request, &mut cache);
-            drop(cache);
             drop(requests);
-            drop(files);
+            if let Some(error) = files.into_iter().find_map(TreeFiles::into_failure) {
+                // Whatever was made of that is not kept: the file is whole again once the mirror is.
+                *cache = Cache::default();
+                return Err(error.into());
+            }
+            drop(cache);
             let counts = loaded.counts;
             tracing::debug!(
                 parsed = counts.parsed,

@@ -61,7 +61,9 @@ impl Session {
                 Ok(mut then) => {
                     secrets.extend(then.secrets);
                     // What is put back, too, waits for nothing that is never put out without a word.
-                    desired.vain.append(&mut then.desired.vain);
+                    for (reference, why) in std::mem::take(&mut then.desired.vain) {
+                        desired.vain.entry(reference).or_insert(why);
+                    }
                     put_back(desired, &then.desired, &group).err().map(|address| {
                         let text = format!(
                             "{address} is kept at {label}, which declares it otherwise on this host by now"
@@ -260,7 +262,8 @@ fn remedy(desired: &Desired, kept: &[Pin], circle: &[&ManifestKey]) -> Option<St
     (!names.is_empty()).then(|| format!("to let it go on: reconciled resume {}", names.join(" or ")))
 }
 
-/// What outputs of others the `pinned` resources lack, as `then` declares them.
+/// What outputs of others the `pinned` resources lack, as `then` declares them. Which of those that were known they refer to is not
+/// told of each resource.
 fn awaited(then: &Desired, pinned: &[&Pin]) -> BTreeSet<Reference> {
     let declared = pinned.iter().flat_map(|pin| {
         let declaring = then.declaring(&pin.scope, &pin.id).iter();

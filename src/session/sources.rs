@@ -16,6 +16,7 @@ use bytes::Bytes;
 use reconciled_engine::store::{Approval, Revision};
 use reconciled_provider::{Hash, Problem, SecretRef, Secrets};
 use std::{
+    cell::RefCell,
     collections::BTreeMap,
     fs::DirBuilder,
     os::unix::fs::DirBuilderExt,
@@ -496,12 +497,18 @@ pub(super) fn files(tree: Box<dyn Tree>, name: Option<&SourceConfig>) -> Snapsho
 pub struct TreeFiles<'a> {
     tree: &'a dyn Tree,
     contents: Box<dyn Contents + 'a>,
+    failed: RefCell<Option<SourceError>>,
 }
 
 impl<'a> TreeFiles<'a> {
     /// Reads `tree`.
     pub fn new(tree: &'a dyn Tree) -> Self {
-        Self { tree, contents: tree.contents() }
+        Self { tree, contents: tree.contents(), failed: RefCell::default() }
+    }
+
+    /// Why a file that is there could not be read, if that was so. What was loaded then is not what the tree declares.
+    pub fn into_failure(self) -> Option<SourceError> {
+        self.failed.into_inner()
     }
 }
 
@@ -512,9 +519,11 @@ impl Files for TreeFiles<'_> {
     fn read(&self, path: &str) -> Result<Bytes, Box<Problem>> {
         let missing = || Box::new(Problem::error("no such file in this revision").in_file(path));
         let entry = self.tree.find(path).ok_or_else(missing)?;
-        self.contents
-            .read(entry)
-            .map_err(|error| Box::new(Problem::error(error.to_string()).in_file(path).hint(error.hint())))
+        self.contents.read(entry).map_err(|error| {
+            let problem = Problem::error(error.to_string()).in_file(path).hint(error.hint());
+            self.failed.borrow_mut().get_or_insert(error);
+            Box::new(problem)
+        })
     }
     fn refused(&self) -> Vec<Problem> {
         let told = |refused: &crate::source::Refused| {

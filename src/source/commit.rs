@@ -82,7 +82,7 @@ impl Tree for CommitTree {
 
 struct Blobs<'a> {
     tree: &'a CommitTree,
-    /// Open since the first file was read: most loads read none, having parsed all before.
+    /// Open since the first file was read: many loads read none, having parsed all before.
     repository: OnceCell<Repository>,
 }
 
@@ -92,6 +92,8 @@ impl Blobs<'_> {
             return Ok(repository);
         }
         let opened = (self.tree.open)()?;
+        // A mirror that took the place of that one may lack it, and is whole nevertheless.
+        find_commit(&opened, self.tree.commit.oid)?;
         Ok(self.repository.get_or_init(|| opened))
     }
 

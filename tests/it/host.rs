@@ -4,7 +4,11 @@ use crate::{
     env::Env,
     running::{Daemon, wait_for},
 };
-use std::{fs, os::unix::fs::PermissionsExt};
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    process::{Command, Stdio},
+};
 
 const SIGKILL: i32 = 9;
 
@@ -272,6 +276,41 @@ fn a_daemon_writes_a_rotated_secret_when_it_is_asked_to_and_when_it_would_write_
     env.write("secret", "five");
     env.run(&["plan"]).exits(0);
     wait_for("what was planned is done", || read_if(&env, "etc/db.key") == "five");
+}
+
+#[test]
+fn a_file_that_the_mirror_has_no_longer_is_had_again_before_anything_is_made_of_it() {
+    let env = Env::host("secrets: {db: {file: SECRET}}\n");
+    let config = fs::read_to_string(env.path("config.yaml")).unwrap();
+    let config = config.replace("SECRET", env.path("secret").to_str().unwrap());
+    env.write("config.yaml", &config.replace("repo.git}", "repo.git, interval: 1s}"));
+    env.write("secret", "one");
+    env.push("key.yaml", &file("key", "path: /etc/db.key, content: {secret: db}"));
+    let daemon = Daemon::ready(&env);
+    wait_for("it is written", || read_if(&env, "etc/db.key") == "one");
+    // A poll asks for the commit and its root alone: only who reads that file can find that it is gone.
+    let mirror = fs::read_dir(env.path("state/git")).unwrap().map(|entry| entry.unwrap().path());
+    let mirror = mirror.filter(|path| path.extension().is_some_and(|end| end == "git")).next().unwrap();
+    let git = |arguments: &[&str], input: Stdio| {
+        let mut command = Command::new("git");
+        command.args(["-c", "safe.directory=*", "-C"]).arg(&mirror).args(arguments);
+        let output = command.stdin(input).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    };
+    let blob = git(&["rev-parse", "HEAD:key.yaml"], Stdio::null());
+    fs::rename(mirror.join("objects/pack"), env.path("packs")).unwrap();
+    let packs = fs::read_dir(env.path("packs")).unwrap().map(|entry| entry.unwrap().path());
+    for pack in packs.filter(|path| path.extension().is_some_and(|end| end == "pack")) {
+        git(&["unpack-objects", "-q"], fs::File::open(pack).unwrap().into());
+    }
+    let loose = mirror.join("objects").join(&blob[..2]).join(&blob[2..]);
+    fs::remove_file(&loose).unwrap();
+    fs::write(&loose, "no object").unwrap();
+    env.write("secret", "two");
+    wait_for("it is written anew", || read_if(&env, "etc/db.key") == "two");
+    let log = daemon.log();
+    assert!(log.contains("revision cannot come into force") && !log.contains("panicked"), "{log}");
 }
 
 #[test]

@@ -333,3 +333,23 @@ fn each_wave_waits_for_the_next_lower_one() {
     assert_eq!(after, [vec![], vec!["a"], vec!["b"], vec!["b"]]);
     assert!(Arc::ptr_eq(&loaded.desired.manifests[2].after, &loaded.desired.manifests[3].after));
 }
+
+#[test]
+fn a_file_that_was_parsed_and_cannot_be_read_any_more_ends_no_load() {
+    let mut setup = Setup::new(&[
+        ("a.yaml", &thing("a", "{records: [{name: x, value: \"${vars.v}\"}]}")),
+        (
+            "b.yaml",
+            &thing("b", "{records: [{name: y, value: \"${Thing/a:spec.records[0].name} ${vars.v}\"}]}"),
+        ),
+    ]);
+    let mut cache = Cache::default();
+    setup.rules().vars = inline("v: one\n");
+    let before = resources(&setup.load(&mut cache));
+    assert!(before.contains("x = 3600 one") && before.contains("y = 3600 x one"), "{before}");
+    // What is put in makes both be read again.
+    setup.rules().vars = inline("v: two\n");
+    setup.sources[0].1.is_lost = true;
+    let lost = setup.load(&mut cache);
+    assert!(!resources(&lost).contains("two"));
+}

@@ -122,3 +122,20 @@ fn a_damaged_mirror_stays_until_the_remote_answers() {
     assert!(matches!(mirror.poll(Some(commit), None), Ok(Polled::Unchanged(_))));
     assert!(!mirror.directory().join("damaged").exists());
 }
+
+#[test]
+fn a_mirror_that_took_the_place_of_the_one_a_tree_is_of_is_not_taken_for_damaged() {
+    let (upstream, host) = (Upstream::new(), Host::new());
+    let commit = upstream.commit("main", &[("a", "hello\n")]);
+    let mirror = host.mirror(&upstream.url());
+    first(&mirror);
+    let tree = mirror.tree_at(commit, &Paths::all()).unwrap();
+    let other = Upstream::new();
+    other.commit("main", &[("a", "another history\n")]);
+    let place = mirror.directory().to_owned();
+    fs::rename(&place, place.with_extension("away")).unwrap();
+    first(&host.mirror(&other.url()));
+    let read = tree.contents().read(&tree.entries()[0]);
+    assert!(matches!(read, Err(SourceError::CommitNotFound { .. })), "{read:?}");
+    assert!(!place.join("damaged").exists());
+}
