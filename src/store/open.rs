@@ -21,7 +21,7 @@ use std::{
     io::{self, ErrorKind, Read as _, Seek as _, Write as _},
     os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 /// What the migrations make of an empty database, as one: to go through all of them takes as long as to read 10,000 records.
@@ -32,6 +32,9 @@ pub const DATABASE: &str = "state.db";
 
 /// Name of the file whose lock the writer has.
 const LOCK: &str = "lock";
+
+/// How long a lock is waited for whose holder died.
+const ORPHANED: Duration = Duration::from_secs(5);
 
 /// "rcnd", in the header of the file: how a restore and `file` tell it from other databases.
 const APPLICATION: i64 = 0x7263_6e64;
@@ -68,14 +71,19 @@ impl Lock {
         let mut options = fs::OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
         let mut file = options.open(&path).map_err(fail())?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                let mut text = String::new();
-                let pid = file.read_to_string(&mut text).ok().and_then(|_| text.trim().parse().ok());
+        let begin = Instant::now();
+        loop {
+            match file.try_lock() {
+                Ok(()) => break,
+                Err(TryLockError::WouldBlock) => {}
+                Err(TryLockError::Error(error)) => return Err(fail()(error)),
+            }
+            let pid = noted(&mut file);
+            // Of one that died, a child may have it that is not yet its own program.
+            if !pid.is_some_and(has_ended) || begin.elapsed() > ORPHANED {
                 return Err(StoreError::Locked { dir: dir.to_path_buf(), pid });
             }
-            Err(TryLockError::Error(error)) => return Err(fail()(error)),
+            std::thread::sleep(Duration::from_millis(5));
         }
         // The number only serves the message to a second instance, so a full disk must not keep us from locking.
         let note = |file: &mut File| -> io::Result<()> {
@@ -88,6 +96,18 @@ impl Lock {
         }
         Ok(Lock { _file: Locked(file) })
     }
+}
+
+/// The number of the process that took a lock, where it left one.
+fn noted(lock: &mut File) -> Option<u32> {
+    let mut text = String::new();
+    lock.rewind().and_then(|()| lock.read_to_string(&mut text)).ok()?;
+    text.trim().parse().ok()
+}
+
+/// True when there is no such process, as far as can be seen from here.
+fn has_ended(pid: u32) -> bool {
+    !Path::new("/proc").join(pid.to_string()).exists()
 }
 
 /// Who has a state directory.
@@ -112,10 +132,7 @@ pub fn holder(dir: &Path) -> Result<Holder> {
             drop(Locked(file));
             Ok(Holder::Nobody)
         }
-        Err(TryLockError::WouldBlock) => {
-            let mut text = String::new();
-            Ok(Holder::Process(file.read_to_string(&mut text).ok().and_then(|_| text.trim().parse().ok())))
-        }
+        Err(TryLockError::WouldBlock) => Ok(Holder::Process(noted(&mut file))),
         Err(TryLockError::Error(error)) => Err(StoreError::file("look at the lock", &path)(error)),
     }
 }
@@ -407,5 +424,24 @@ mod tests {
         assert!(matches!(Lock::take(dir.path()), Err(StoreError::Locked { .. })));
         drop(lock);
         Lock::take(dir.path()).unwrap();
+    }
+
+    #[test]
+    fn a_lock_of_one_that_died_is_waited_for_until_its_child_is_another_program() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut died = std::process::Command::new("true").spawn().unwrap();
+        died.wait().unwrap();
+        let path = dir.path().join(LOCK);
+        fs::write(&path, format!("{}\n", died.id())).unwrap();
+        let in_child = File::open(&path).unwrap();
+        in_child.lock().unwrap();
+        let (sender, receiver) = std::sync::mpsc::channel();
+        std::thread::scope(|scope| {
+            scope.spawn(|| sender.send(Lock::take(dir.path()).map(drop)).unwrap());
+            assert!(receiver.recv_timeout(Duration::from_millis(100)).is_err(), "somebody has it still");
+            drop(in_child);
+            receiver.recv().unwrap().unwrap();
+        });
+        assert_eq!(fs::read_to_string(&path).unwrap(), format!("{}\n", std::process::id()));
     }
 }

@@ -289,8 +289,8 @@ fn a_file_that_the_mirror_has_no_longer_is_had_again_before_anything_is_made_of_
     let daemon = Daemon::ready(&env);
     wait_for("it is written", || read_if(&env, "etc/db.key") == "one");
     // A poll asks for the commit and its root alone: only who reads that file can find that it is gone.
-    let mirror = fs::read_dir(env.path("state/git")).unwrap().map(|entry| entry.unwrap().path());
-    let mirror = mirror.filter(|path| path.extension().is_some_and(|end| end == "git")).next().unwrap();
+    let mut found = fs::read_dir(env.path("state/git")).unwrap().map(|entry| entry.unwrap().path());
+    let mirror = found.find(|path| path.extension().is_some_and(|end| end == "git")).unwrap();
     let git = |arguments: &[&str], input: Stdio| {
         let mut command = Command::new("git");
         command.args(["-c", "safe.directory=*", "-C"]).arg(&mirror).args(arguments);
