@@ -75,7 +75,7 @@ pub struct ScopePlan {
 
 impl ScopePlan {
     /// The plan of a scope seen at `base`, in which nothing is tracked and nothing is to be done.
-    pub(super) fn nothing(scope: Scope, base: Version) -> ScopePlan {
+    pub fn nothing(scope: Scope, base: Version) -> ScopePlan {
         ScopePlan {
             scope,
             base,
