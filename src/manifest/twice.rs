@@ -232,9 +232,12 @@ fn duplicate(
                 false => format!("{address} in {scope} is declared twice"),
             },
             "first declared here".to_string(),
-            match is_shareable(loading, resource) {
-                true => "remove one, or write `merge: true` on all to unite their values".into(),
-                false => "remove one of them".into(),
+            match (is_shareable(loading, resource), &address.part) {
+                (true, Some(_)) => "remove one, or write `merge: true` on all to unite their values".into(),
+                (true, None) => {
+                    "remove one, or annotate all with `reconciled/merge: \"true\"` to unite them".into()
+                }
+                (false, _) => "remove one of them".into(),
             },
         )
     };

@@ -260,6 +260,8 @@ fn one_resource_in_two_files_names_both_places() {
         "--> b.yaml:9\n",
         "--> a.yaml:8 first declared here",
         "hint: remove one, or write `merge: true` on all",
+        "error: Zone/other in zones/example.com is declared twice",
+        "hint: remove one, or annotate all with `reconciled/merge: \"true\"`",
     ]);
 }
 

@@ -256,9 +256,9 @@ fn label_end(text: &str) -> usize {
     text.len()
 }
 
-/// True for `www.example.com` written in zone `example.com`: almost always the dot was forgotten.
+/// True for `www.example.com` written in zone `example.com`, in whatever form: almost always the dot was forgotten.
 pub(crate) fn repeats_zone(text: &str, zone: &Name) -> bool {
-    let zone = zone.without_dot();
+    let (text, zone) = (in_ascii(text), zone.without_dot());
     let Some(split) = text.len().checked_sub(zone.len()) else { return false };
     text.is_char_boundary(split)
         && text[split..].eq_ignore_ascii_case(zone)

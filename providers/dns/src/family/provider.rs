@@ -2,8 +2,8 @@
 
 use super::{backend::Backend, bare, cut, gap, inner};
 use crate::{
-    dialect::Served, export, ignore, merge, normalize::normalize_for, ownership::Marker, record,
-    served::Watch, strings,
+    dialect::Served, export, ignore, merge, name::in_ascii, normalize::normalize_for, ownership::Marker,
+    record, served::Watch, strings,
 };
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -151,7 +151,8 @@ impl Observer for Family {
     }
 
     async fn discover(&self, cx: &Cx, query: &str) -> Result<Vec<Found>, Error> {
-        let mut found = self.backend.discover(cx, query).await?;
+        // Scopes are called as DNS holds them, whatever the manifest is called.
+        let mut found = self.backend.discover(cx, &in_ascii(query)).await?;
         for found in &mut found {
             self.marker.without_marks(cx, &mut found.resources)?;
         }

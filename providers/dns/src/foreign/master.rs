@@ -42,7 +42,14 @@ pub fn master(zone: &Name, file: &SourceFile) -> Taken {
         };
         match rdata::from_master(kind, &entry.content) {
             Ok(value) => {
-                let set = sets.entry((entry.name, kind.word())).or_insert((entry.ttl, Vec::new()));
+                let key = (entry.name, kind.word());
+                if let Some((ttl, _)) = sets.get(&key).filter(|(ttl, _)| *ttl != entry.ttl) {
+                    let least = entry.ttl.min(*ttl);
+                    let message =
+                        format!("the {} records of {} have several TTLs; {least} counts", key.1, key.0);
+                    leave(line as usize, message);
+                }
+                let set = sets.entry(key).or_insert((entry.ttl, Vec::new()));
                 set.0 = set.0.min(entry.ttl);
                 set.1.push(value);
             }
@@ -73,6 +80,16 @@ example.com.\t\t86400\tIN\tSOA\tns1.example.com. h.example.com. 7 10800 3600 604
         assert_eq!(String::from_utf8_lossy(&soa.bytes).lines().count(), 2, "one value");
         let manifest = String::from_utf8(export("", &taken.found).remove(0).to_vec()).unwrap();
         assert!(!manifest.contains("SOA") && !manifest.contains("ttl"), "{manifest}");
+    }
+
+    #[test]
+    fn records_that_share_a_ttl_and_say_several_are_told_of() {
+        let text = "$TTL 3600\nmail A 192.0.2.1\nmail 300 A 192.0.2.2\nmail 300 AAAA 2001:db8::1\n";
+        let taken = master(&Name::zone("example.com").unwrap(), &SourceFile::new("f", text));
+        let told: Vec<&str> = taken.left_out.iter().map(|problem| &*problem.message).collect();
+        assert_eq!(told, ["the A records of mail.example.com. have several TTLs; 300 counts"]);
+        let a = taken.found.resources.iter().find(|observed| observed.id.0.ends_with("/A")).unwrap();
+        assert_eq!(&*a.bytes, b"300\n192.0.2.1\n192.0.2.2");
     }
 
     #[test]

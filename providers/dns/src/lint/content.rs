@@ -25,9 +25,8 @@ pub(super) fn look(zone: &Zone<'_>, set: &Set<'_>, found: &mut Found) {
     } else if set.ttl > WEEK {
         found.tell("ttl-long", set, format!("{} {} has a ttl of {} seconds", name(), set.kind, set.ttl));
     }
-    let octets: usize = set.values.iter().map(|value| value.len() + 12).sum();
-    if octets > LARGE {
-        found.tell("answer-large", set, format!("{} {} has about {octets} octets of data", name(), set.kind));
+    if let Some(whole) = zone.whole(set) {
+        all_of(zone, set, &whole, found);
     }
     if set.name.starts_with("*.") && matches!(set.kind, "NS" | "DNAME") {
         found.tell("wildcard-delegation", set, format!("{} {} is a wildcard", name(), set.kind));
@@ -46,19 +45,6 @@ pub(super) fn look(zone: &Zone<'_>, set: &Set<'_>, found: &mut Found) {
         "CAA" => caa(zone, set, found),
         // Below a label that begins with an underscore is a service, not a host (RFC 8552): `selector_1._domainkey`.
         "CNAME" if !labels(set.name).any(|label| label.starts_with('_')) => host_name(zone, set, found),
-        "DS" => ds(zone, set, found),
-        "HTTPS" | "SVCB" => {
-            let alias = set.values.iter().find(|value| value.starts_with("0 "));
-            if alias.is_some_and(|alias| set.values.len() > 1 || alias.split(' ').count() > 2) {
-                found.tell("svcb-alias", set, format!("{} {} mixes an alias with more", name(), set.kind));
-            }
-        }
-        "MX" => {
-            let null = set.values.iter().find(|value| value.ends_with(" ."));
-            if null.is_some_and(|null| set.values.len() > 1 || *null != "0 .") {
-                found.tell("mx-null", set, format!("{} MX has a null MX that is not `0 .` alone", name()));
-            }
-        }
         "NAPTR" => {
             let is_both = |value: &&&str| !value.ends_with(" .") && !value.contains(" \"\" ");
             if set.values.iter().any(|value| is_both(&value)) {
@@ -72,6 +58,38 @@ pub(super) fn look(zone: &Zone<'_>, set: &Set<'_>, found: &mut Found) {
         }
         "TXT" if set.values.iter().any(|value| value.ends_with(" \"")) => {
             found.tell("txt-blank", set, format!("{} TXT has a text that ends with a blank", name()));
+        }
+        _ => {}
+    }
+}
+
+/// What is wrong with all that stands at a name and type. `set` is the first part of it, where several share it.
+fn all_of(zone: &Zone<'_>, set: &Set<'_>, whole: &[&str], found: &mut Found) {
+    let what = || format!("{} {}", host(zone, set.name), set.kind);
+    if let Some(least) = zone.sharing(set).min_by_key(|part| part.ttl) {
+        for part in zone.sharing(set).filter(|part| part.ttl != least.ttl) {
+            let message = format!("{} has a ttl of {}, and elsewhere of {}", what(), part.ttl, least.ttl);
+            found.tell_with("ttl-differs", part, least, message);
+        }
+    }
+    let octets: usize = whole.iter().map(|value| value.len() + 12).sum();
+    if octets > LARGE {
+        found.tell_whole("answer-large", zone, set, format!("{} has about {octets} octets of data", what()));
+    }
+    match set.kind {
+        "DS" => ds(zone, set, whole, found),
+        "HTTPS" | "SVCB" => {
+            let alias = whole.iter().find(|value| value.starts_with("0 "));
+            if alias.is_some_and(|alias| whole.len() > 1 || alias.split(' ').count() > 2) {
+                found.tell_whole("svcb-alias", zone, set, format!("{} mixes an alias with more", what()));
+            }
+        }
+        "MX" => {
+            let null = whole.iter().find(|value| value.ends_with(" ."));
+            if null.is_some_and(|null| whole.len() > 1 || *null != "0 .") {
+                let message = format!("{} has a null MX that is not `0 .` alone", what());
+                found.tell_whole("mx-null", zone, set, message);
+            }
         }
         _ => {}
     }
@@ -136,14 +154,14 @@ fn is_host_label(label: &str) -> bool {
     !label.is_empty() && !label.starts_with('-') && !label.ends_with('-') && label.bytes().all(is_part)
 }
 
-fn ds(zone: &Zone<'_>, set: &Set<'_>, found: &mut Found) {
+fn ds(zone: &Zone<'_>, set: &Set<'_>, whole: &[&str], found: &mut Found) {
     let is_weak = |value: &&str| {
         let words: Vec<&str> = value.split(' ').collect();
         // RSA/MD5, DSA, RSA/SHA-1 and GOST; SHA-1 and GOST.
         matches!(words.get(1), Some(&("1" | "3" | "5" | "6" | "7" | "12")))
             || matches!(words.get(2), Some(&("1" | "3")))
     };
-    if set.values.iter().all(is_weak) {
+    if whole.iter().all(is_weak) {
         found.tell("ds-weak", set, format!("{} DS has a weak algorithm or digest", host(zone, set.name)));
     }
     if zone.is_exclusive && zone.find(set.name, "NS").is_none() {

@@ -1,6 +1,9 @@
 //! What was found, each with the words of the rule that it breaks.
 
-use super::{rules, zone::Set};
+use super::{
+    rules,
+    zone::{Set, Zone},
+};
 use reconciled_provider::Finding;
 
 /// What was found, in the order it was found.
@@ -21,6 +24,17 @@ impl Found {
         message: impl Into<String>,
     ) {
         self.push(id, set, Some(other.index), message.into());
+    }
+    /// The same of the RRset that `set` is the first part of: another part has to do with it, where several share it.
+    pub(crate) fn tell_whole(
+        &mut self,
+        id: &'static str,
+        zone: &Zone<'_>,
+        set: &Set<'_>,
+        message: impl Into<String>,
+    ) {
+        let other = zone.sharing(set).nth(1).map(|other| other.index);
+        self.push(id, set, other, message.into());
     }
 
     fn push(&mut self, id: &'static str, set: &Set<'_>, other: Option<usize>, message: String) {

@@ -312,6 +312,18 @@ const TABLE: &[(&str, &[&str], &[&str])] = &[
         &["name: ab._smimecert, type: SMIMEA, values: [3 1 0 aa]"],
     ),
     (
+        "ttl-differs",
+        &[
+            "name: a, type: A, values: [192.0.2.1], merge: true, ttl: 60",
+            "name: a, type: A, values: [192.0.2.2], merge: true",
+        ],
+        &[
+            "name: a, type: A, values: [192.0.2.1], merge: true, ttl: 60",
+            "name: a, type: A, values: [192.0.2.2], merge: true, ttl: 60",
+            "name: a, type: AAAA, values: ['2001:db8::1']",
+        ],
+    ),
+    (
         "ttl-long",
         &["name: a, type: A, values: [192.0.2.1], ttl: 604801"],
         &["name: a, type: A, values: [192.0.2.1], ttl: 604800"],
@@ -426,6 +438,38 @@ fn two_manifests_that_exclude_each_other_are_told() {
     let declared: Vec<_> = all.iter().map(|resource| Linted { resource, quiet: &[] }).collect();
     let found = lint(&one.resources[0].scope, &declared, Around::default());
     assert_eq!((found[0].rule, found[0].index, found[0].other), ("cname-and-other-data", 2, Some(1)));
+}
+
+#[test]
+fn what_several_share_is_looked_at_as_one_record() {
+    // What is said of two records that share a name and type, and whether at both places.
+    let told = |name: &str, kind: &str, values: [&str; 2]| {
+        let record = |value| {
+            let record = format!("name: '{name}', type: {kind}, values: ['{value}'], merge: true");
+            format!("    - {{{record}}}\n")
+        };
+        let head = "kind: Zone\nmetadata: {name: example.com}\nspec:\n  records:\n";
+        let out = normalized(&format!("{head}{}", values.map(record).concat()));
+        let declared: Vec<_> = out.resources.iter().map(|resource| Linted { resource, quiet: &[] }).collect();
+        let found = lint(&out.resources[0].scope, &declared, Around::default());
+        let one = |finding: Finding| (finding.rule, finding.index, finding.other);
+        found.into_iter().map(one).collect::<Vec<_>>()
+    };
+    let check = |name: &str, kind: &str, values: [&str; 2], expected: &[(&str, usize, Option<usize>)]| {
+        assert_eq!(told(name, kind, values), expected, "{kind} {values:?}");
+    };
+    check("s", "NS", ["a.example.net.", "b.example.net."], &[]);
+    check("s", "NS", ["a.example.net.", "a.example.net."], &[("ns-single", 1, None)]);
+    check("s", "DS", ["1 5 9 aa", "1 13 9 aa"], &[]);
+    check("a", "MX", ["10 a.example.net.", "0 ."], &[("mx-null", 1, Some(2))]);
+    check("a", "HTTPS", ["0 a.example.net.", "1 ."], &[("svcb-alias", 1, Some(2))]);
+    check("@", "TXT", ["v=spf1 mx -all", "v=spf1 a -all"], &[("spf-several", 1, Some(2))]);
+    check("@", "TXT", ["v=spf1 mx -all", "v=spf1 mx -all"], &[]);
+    check("_dmarc", "TXT", ["v=DMARC1; p=none", "v=DMARC1; p=reject"], &[("dmarc-several", 1, Some(2))]);
+    // What is wrong with one of them is said of that one.
+    check("@", "TXT", ["v=spf1 ptr -all", "verified"], &[("spf-ptr", 1, None)]);
+    check("@", "TXT", ["verified", "v=spf1 ptr -all"], &[("spf-ptr", 2, None)]);
+    check("a", "A", ["192.0.2.1", "0.0.0.0"], &[("address-unusable", 2, None)]);
 }
 
 #[test]

@@ -18,11 +18,14 @@ const ENOUGH: usize = 100;
 /// Octets of a public RSA key of 1,024 bits: modulus, exponent, and what ASN.1 has around them at least.
 const RSA_1024: usize = 128 + 3 + 9;
 
-/// SPF policies by name.
+/// SPF policies by name, each once.
 type Senders<'a> = HashMap<&'a str, Vec<String>>;
 
+/// A policy, and the set that it stands in.
+type Held<'z> = (&'z Set<'z>, String);
+
 pub(super) fn look(zone: &Zone<'_>, found: &mut Found) {
-    let mut senders = Senders::new();
+    let (mut of_senders, mut of_receivers): (Vec<Held<'_>>, Vec<Held<'_>>) = Default::default();
     for set in zone.sets.iter().filter(|set| set.kind == "TXT") {
         let texts = set.values.iter().filter_map(|value| {
             // Most texts are neither, and are not worth decoding.
@@ -32,27 +35,53 @@ pub(super) fn look(zone: &Zone<'_>, found: &mut Found) {
         });
         let texts: Vec<String> = texts.collect();
         if set.name.starts_with("_dmarc.") {
-            dmarc(zone, set, &texts, found);
+            let is_dmarc = |text: &&String| text.to_ascii_uppercase().starts_with("V=DMARC");
+            of_receivers.extend(texts.iter().filter(is_dmarc).map(|text| (set, text.clone())));
         }
         if labels(set.name).nth(1) == Some("_domainkey") {
             texts.iter().for_each(|text| dkim(zone, set, text, found));
         }
-        let policies: Vec<String> = texts.into_iter().filter(|text| is_spf(text)).collect();
-        if policies.len() > 1 {
-            let message = format!("{} has {} SPF policies", host(zone, set.name), policies.len());
-            found.tell("spf-several", set, message);
-        }
-        if !policies.is_empty() {
-            senders.insert(set.name, policies);
+        of_senders.extend(texts.into_iter().filter(|text| is_spf(text)).map(|text| (set, text)));
+    }
+    several("dmarc-several", "policies", zone, &of_receivers, found);
+    of_receivers.iter().for_each(|(set, text)| dmarc(zone, set, text, found));
+    several("spf-several", "SPF policies", zone, &of_senders, found);
+    let mut senders = Senders::new();
+    for (set, text) in &of_senders {
+        let at_name = senders.entry(set.name).or_default();
+        if !at_name.contains(text) {
+            at_name.push(text.clone());
         }
     }
-    for set in zone.sets.iter().filter(|set| set.kind == "TXT") {
-        for text in senders.get(set.name).into_iter().flatten() {
-            spf(zone, set, text, &senders, found);
-        }
-    }
+    of_senders.iter().for_each(|(set, text)| spf(zone, set, text, &senders, found));
     for set in zone.sets.iter().filter(|set| set.kind == "MX" && !set.values.is_empty()) {
-        receiver(zone, set, senders.get(set.name), found);
+        if let Some(whole) = zone.whole(set) {
+            receiver(zone, set, &whole, senders.get(set.name), found);
+        }
+    }
+}
+
+/// Tells of each name that has several policies, where the first of them is and the next one that differs, which another manifest
+/// may share the record with.
+fn several(rule: &'static str, word: &str, zone: &Zone<'_>, held: &[Held<'_>], found: &mut Found) {
+    let mut by_name: HashMap<&str, Vec<&Held<'_>>> = HashMap::new();
+    for one in held {
+        let at_name = by_name.entry(one.0.name).or_default();
+        if at_name.iter().all(|other| other.1 != one.1) {
+            at_name.push(one);
+        }
+    }
+    for one in held {
+        let at_name = by_name.get(one.0.name).map_or(&[][..], Vec::as_slice);
+        let [first, second, ..] = at_name else { continue };
+        if !std::ptr::eq(*first, one) {
+            continue;
+        }
+        let message = format!("{} has {} {word}", host(zone, one.0.name), at_name.len());
+        match first.0.index == second.0.index {
+            true => found.tell(rule, first.0, message),
+            false => found.tell_with(rule, first.0, second.0, message),
+        }
     }
 }
 
@@ -62,9 +91,15 @@ fn is_spf(text: &str) -> bool {
 }
 
 /// What a name with an MX should say of its senders.
-fn receiver(zone: &Zone<'_>, set: &Set<'_>, senders: Option<&Vec<String>>, found: &mut Found) {
+fn receiver(
+    zone: &Zone<'_>,
+    set: &Set<'_>,
+    whole: &[&str],
+    senders: Option<&Vec<String>>,
+    found: &mut Found,
+) {
     let name = || host(zone, set.name);
-    if set.values.iter().all(|value| *value == "0 .") {
+    if whole.iter().all(|value| *value == "0 .") {
         let is_silent =
             |text: &String| text.to_ascii_lowercase().split_ascii_whitespace().eq(["v=spf1", "-all"]);
         if senders.is_some_and(|texts| !texts.iter().all(is_silent)) {
@@ -174,24 +209,15 @@ fn dkim(zone: &Zone<'_>, set: &Set<'_>, text: &str, found: &mut Found) {
     }
 }
 
-fn dmarc(zone: &Zone<'_>, set: &Set<'_>, texts: &[String], found: &mut Found) {
-    let policies: Vec<&String> =
-        texts.iter().filter(|text| text.to_ascii_uppercase().starts_with("V=DMARC")).collect();
-    let name = || host(zone, set.name);
-    if policies.len() > 1 {
-        found.tell("dmarc-several", set, format!("{} has {} policies", name(), policies.len()));
-    }
-    for text in policies {
-        let mut tags = text.split(';').map(str::trim);
-        let is_first = tags.next().is_some_and(|tag| tag.replace(' ', "") == "v=DMARC1");
-        let policy = tags.find_map(|tag| {
-            let (name, value) = tag.split_once('=')?;
-            (name.trim() == "p").then(|| value.trim().to_ascii_lowercase())
-        });
-        let is_known =
-            policy.is_some_and(|policy| ["none", "quarantine", "reject"].contains(&policy.as_str()));
-        if !is_first || !is_known {
-            found.tell("dmarc-form", set, format!("the policy of {} is not understood", name()));
-        }
+fn dmarc(zone: &Zone<'_>, set: &Set<'_>, text: &str, found: &mut Found) {
+    let mut tags = text.split(';').map(str::trim);
+    let is_first = tags.next().is_some_and(|tag| tag.replace(' ', "") == "v=DMARC1");
+    let policy = tags.find_map(|tag| {
+        let (name, value) = tag.split_once('=')?;
+        (name.trim() == "p").then(|| value.trim().to_ascii_lowercase())
+    });
+    let is_known = policy.is_some_and(|policy| ["none", "quarantine", "reject"].contains(&policy.as_str()));
+    if !is_first || !is_known {
+        found.tell("dmarc-form", set, format!("the policy of {} is not understood", host(zone, set.name)));
     }
 }

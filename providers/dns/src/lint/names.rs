@@ -194,7 +194,7 @@ fn targets(zone: &Zone<'_>, set: &Set<'_>, found: &mut Found) {
             found.tell("target-missing", set, message);
         }
     }
-    if set.kind == "NS" && set.values.len() == 1 {
+    if set.kind == "NS" && zone.whole(set).is_some_and(|whole| whole.len() == 1) {
         found.tell("ns-single", set, format!("{} has a single name server", name()));
     }
 }

@@ -266,6 +266,12 @@ pub const RULES: &[Rule] = &[
         "write it like 3 1 1",
         "RFC 6698 §2.1, RFC 7218",
     ),
+    warning(
+        "ttl-differs",
+        "those who share a record say the same ttl; the smallest counts",
+        "write the same ttl in all of them",
+        "RFC 2181 §5.2",
+    ),
     warning("ttl-long", "more than a week in caches; resolvers cut it", "604800 is a week", "RFC 8767 §4"),
     warning(
         "ttl-zero",

@@ -60,6 +60,23 @@ impl<'a> Zone<'a> {
     pub(crate) fn sets_at(&self, name: &str) -> impl Iterator<Item = &Set<'a>> {
         self.at.get(name).into_iter().flatten().map(|index| &self.sets[*index])
     }
+    /// All that share the RRset of `set` (`merge: true`), itself among them.
+    pub(crate) fn sharing(&self, set: &Set<'_>) -> impl Iterator<Item = &Set<'a>> {
+        self.sets_at(set.name).filter(move |other| other.kind == set.kind)
+    }
+    /// The values of the RRset of `set`, each once, whoever shares it; none but for the first of those, so that what is wrong with all
+    /// of it is told once.
+    pub(crate) fn whole(&self, set: &Set<'_>) -> Option<Vec<&'a str>> {
+        let mut all = self.sharing(set);
+        let first = all.next().filter(|first| first.index == set.index)?;
+        let mut values = first.values.clone();
+        for value in all.flat_map(|other| &other.values) {
+            if !values.contains(value) {
+                values.push(*value);
+            }
+        }
+        Some(values)
+    }
     /// The set of one type at a name.
     pub(crate) fn find(&self, name: &str, kind: &str) -> Option<&Set<'a>> {
         self.sets_at(name).find(|set| set.kind == kind)

@@ -11,7 +11,7 @@ use crate::{
     dialect::Settled,
     kind::{Data, FieldValue, RecordSpec},
     lint::RULES,
-    name::{Name, relative, repeats_zone},
+    name::{Name, in_ascii, relative, repeats_zone},
     rdata::{self, Type},
     record,
 };
@@ -140,7 +140,8 @@ fn identity(cx: &Context<'_>, spec: &RecordSpec, problems: &mut Vec<Problem>) ->
                 )),
         );
     } else if repeats_zone(text, zone) {
-        let short = relative(&format!("{}.", text.to_ascii_lowercase()), zone.as_str()).into_owned();
+        let whole = format!("{}.", in_ascii(text).to_ascii_lowercase());
+        let short = relative(&whole, zone.as_str());
         problems.push(
             manifest
                 .error(spec.name.span, format!("`{text}` without a dot at the end means `{name}`"))
@@ -205,7 +206,13 @@ fn content(
             }
             Err(error) => problems.push(refusal(manifest, value.span, error)),
         }
-        let Data::Text(text) = &value.value else { continue };
+        let text = match &value.value {
+            Data::Text(text) => text,
+            Data::Map(fields) => {
+                problems.extend(undotted(cx, kind, fields));
+                continue;
+            }
+        };
         if kind == Type::Txt && text.len() >= 2 && text.starts_with('"') && text.ends_with('"') {
             let message = "the quotes are part of the text";
             let warning = Problem::warning(message).at(&manifest.file, value.span);
@@ -233,6 +240,16 @@ fn content(
     let mut template: Vec<Cow<'_, str>> = written.chain(given.into_iter().flatten().map(Cow::from)).collect();
     let template = Hash::of(&record::encode_with(ttl, &extra, &mut template));
     Some(Spec::waiting(template, at.unknown.as_slice()))
+}
+
+/// Warnings of hosts in a mapping that look whole and are taken for names within the zone, for want of a dot at the end.
+fn undotted(cx: &Context<'_>, kind: Type, fields: &BTreeMap<String, At<FieldValue>>) -> Vec<Problem> {
+    let told = rdata::structured::undotted(kind, fields, cx.zone).map(|(span, text, name)| {
+        let message = format!("`{text}` has no dot at the end, so it means `{name}`");
+        let warning = Problem::warning(message).at(&cx.manifest.file, span);
+        warning.hint(format!("write `{text}.`, or `{name}` if that is meant (RFC 1035 §5.1)"))
+    });
+    told.collect()
 }
 
 /// A value as it was written, for hashing.

@@ -1,7 +1,8 @@
 //! Values as mappings of their fields: `{priority: 10, target: mail}`, `{strings: [a, b]}`.
 //!
 //! The names of the fields are those of [`mod@field`]. Texts stand for themselves, without quotes, and a target
-//! without a dot at the end is a name within the zone: where a field says what it is, it cannot mean two names.
+//! without a dot at the end is a name within the zone. One that repeats the zone is refused, and of one that looks like a whole
+//! name [`undotted`] tells.
 
 use super::{
     LARGEST, Refusal, Type, examine,
@@ -10,10 +11,10 @@ use super::{
 };
 use crate::{
     kind::{FieldValue, Words},
-    name::{Name, NameError},
+    name::{Name, ends_absolute, labels, repeats_zone},
     text::{self, Strings},
 };
-use reconciled_provider::{At, problem::did_you_mean};
+use reconciled_provider::{At, Span, problem::did_you_mean};
 use std::{collections::BTreeMap, net::IpAddr};
 
 /// The field of TXT data that says where the text is cut.
@@ -179,6 +180,40 @@ fn host(kind: Type, text: &str, zone: &Name) -> Result<String, Refusal> {
     if text.trim_end_matches('.').parse::<IpAddr>().is_ok() {
         return super::target(kind, text, zone);
     }
-    let name: Result<Name, NameError> = Name::within(text, zone);
-    Ok(name?.as_str().into())
+    Ok(named(text, zone)?.as_str().into())
+}
+
+/// The name that a field means: `@`, within the zone, or absolute with its dot.
+///
+/// Errors: it is no name, or repeats the zone, so that its dot was forgotten.
+pub(crate) fn named(text: &str, zone: &Name) -> Result<Name, Refusal> {
+    let name = Name::within(text, zone)?;
+    if repeats_zone(text, zone) {
+        let message = format!("`{text}` without a dot at the end means `{name}`");
+        return Err(Refusal::new(
+            message,
+            format!("write `{text}.`; if the long name is meant, write `{name}`"),
+        ));
+    }
+    Ok(name)
+}
+
+/// Hosts that look whole, as `mail.example.net`, and have no dot at the end: where they stand, how they are written, and the names
+/// within the zone that they are. What ends in a label of a service is meant to be one.
+pub(crate) fn undotted<'w>(
+    kind: Type,
+    written: &'w BTreeMap<String, At<FieldValue>>,
+    zone: &'w Name,
+) -> impl Iterator<Item = (Span, &'w str, Name)> {
+    let hosts = field::fields(kind).unwrap_or_default().iter().filter(|(_, field)| *field == Field::Host);
+    hosts.filter_map(move |(field, _)| {
+        let at = written.get(*field)?;
+        let FieldValue::Text(text) = &at.value else { return None };
+        let looks_whole =
+            labels(text).nth(1).is_some() && labels(text).last().is_some_and(|end| !end.starts_with('_'));
+        if !looks_whole || ends_absolute(text) || repeats_zone(text, zone) || text.parse::<IpAddr>().is_ok() {
+            return None;
+        }
+        Some((at.span, text.as_str(), Name::within(text, zone).ok()?))
+    })
 }

@@ -11,7 +11,10 @@ use crate::{
     http::printable,
     kind::{AliasSpec, Data, RecordSpec, RoutedSpec},
     name::Name,
-    rdata::{self, Refusal, Type, structured::STRINGS},
+    rdata::{
+        self, Refusal, Type,
+        structured::{STRINGS, named},
+    },
     record::{self, RrSet},
 };
 use reconciled_provider::{At, Error, Span};
@@ -316,8 +319,8 @@ impl Routed {
 fn target(at: &At<AliasSpec>, zone: &Name) -> Result<(Target, String), (Span, Refusal)> {
     let spec = &at.value;
     let name = match spec.target.unknown.is_empty() {
-        true => Name::within(&spec.target.value, zone)
-            .map_err(|error| (spec.target.span, Refusal { hint: error.hint(), message: error.to_string() }))?
+        true => named(&spec.target.value, zone)
+            .map_err(|refusal| (spec.target.span, refusal))?
             .as_str()
             .to_owned(),
         false => spec.target.value.clone(),

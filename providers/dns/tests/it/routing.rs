@@ -186,6 +186,7 @@ async fn what_makes_no_sense_is_refused_at_its_place() {
     check("{name: a, type: A, merge: true, route53: {alias: {target: b}}}", "for plain values");
     check("{name: a, type: NS, route53: {alias: {target: b}}}", "NS and SOA have neither");
     check("{name: a, type: A, route53: {alias: {target: \"b..\"}}}", "b..");
+    check("{name: a, type: A, route53: {alias: {target: lb.example.com}}}", "write `lb.example.com.`");
     check(&sets("{id: x, values: [192.0.2.1]}"), "one way to be chosen");
     check(&sets("{id: x, weight: 1, region: eu-west-1, values: [192.0.2.1]}"), "one way to be chosen");
     check(&sets("{id: \"x)\", weight: 1, values: [192.0.2.1]}"), "no id of a set");

@@ -390,6 +390,17 @@ async fn a_new_zone_has_the_name_servers_of_the_entry_and_goes_when_deleted() {
 }
 
 #[tokio::test]
+async fn a_zone_with_an_international_name_is_found_by_its_ascii_form_and_as_people_read_it() {
+    let (zones, zone) = (Zones::new(), "xn--bcher-kva.example");
+    let wanted = desired(zones.provider(), zone, &records(&["name: www, type: A, values: [192.0.2.1]"]));
+    converge(zones.provider(), &cx(""), zone, &wanted, &[]).await;
+    for query in ["bücher.example", "BÜCHER.example.", zone, "bücher.*"] {
+        let found = zones.provider().discover(&cx(""), query).await.unwrap();
+        assert_eq!((found.len(), &*found[0].scope.name), (1, zone), "{query}");
+    }
+}
+
+#[tokio::test]
 async fn a_zone_that_is_made_again_on_the_same_day_counts_on() {
     let zones = Zones::new();
     let serial = || {

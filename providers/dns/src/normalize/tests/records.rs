@@ -112,6 +112,12 @@ fn each_mistake_is_one_problem_at_its_place_and_the_others_stand() {
     refuse("{name: x, type: MX, values: [^{target: mail}]}", &["lack the field `priority`"], false);
     refuse("{name: x, type: MX, values: [^{priority: 1, target: 192.0.2.1}]}", &["is an address"], false);
     refuse(
+        "{name: x, type: MX, values: [^{priority: 1, target: Mail.example.com}]}",
+        &["means `mail.example.com.example.com.`", "write `Mail.example.com.`;"],
+        false,
+    );
+    refuse("{name: x, type: CNAME, values: [^{target: example.com}]}", &["write `example.com.`;"], false);
+    refuse(
         "{name: x, type: LOC, values: [^{latitude: 51, longitude: 0 E}]}",
         &["`51 0 E 0m 1m 10000m 10m` is not the form", "51 30 12.748 N"],
         false,
@@ -263,6 +269,39 @@ fn quotes_around_a_text_are_kept_and_warned_about() {
         RrSet::decode(out.resources[1].spec.bytes().unwrap()).unwrap().values,
         [r#""\"v=spf1 -all\"""#]
     );
+}
+
+#[test]
+fn a_host_in_a_mapping_that_looks_whole_and_has_no_dot_is_warned_about() {
+    let of = |target: &str| {
+        let record = format!("    - {{name: x, type: MX, values: [{{priority: 1, target: {target}}}]}}\n");
+        let out = normalized(&zone_text(&record));
+        assert!(out.problems.iter().all(|problem| !problem.is_error()), "{:?}", out.problems);
+        (told(&out.problems).join("\n"), contents(&out).remove(1))
+    };
+    let (told, content) = of("mail.example.net");
+    assert!(
+        told.contains(
+            "no dot at the end, so it means `mail.example.net.example.com.` / write `mail.example.net.`, or"
+        ),
+        "{told}"
+    );
+    assert_eq!(content, "x.example.com./MX 300\n1 mail.example.net.example.com.");
+    for target in ["mail.example.net.", "mail", "'@'", "mail.example.net.example.com.", "s1._domainkey"] {
+        assert_eq!(of(target).0, "", "{target}");
+    }
+}
+
+#[test]
+fn a_name_that_repeats_its_zone_is_a_mistake_in_either_form_of_it() {
+    for name in ["www.bücher.example", "www.BÜCHER.example", "www.xn--bcher-kva.example"] {
+        let record = format!("    - {{name: {name}, type: A, values: [192.0.2.1]}}\n");
+        let out = normalized(&zone_text(&record).replace("example.com", "bücher.example"));
+        let told = told(&out.problems);
+        assert_eq!(told.len(), 1, "{told:?}");
+        let hint = format!("write `www` or `{name}.`; if the long name is meant");
+        assert!(told[0].contains("without a dot at the end") && told[0].contains(&hint), "{told:?}");
+    }
 }
 
 #[test]
