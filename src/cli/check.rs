@@ -84,6 +84,7 @@ pub(super) async fn run(
         report.say(Verdict::Fail, &wrong.what, &wrong.text, Some(&wrong.hint));
     }
     signatures(&config, &mut report);
+    windows(&config, &mut report);
     upkeep(&config, &mut report);
     spans(&config, &mut report).await;
     socket(&config, check.timeout.0, &mut report).await;
@@ -149,6 +150,24 @@ fn signatures(config: &Config, report: &mut Report<'_>) {
         }
         let files = [&verify.keys.allowed_signers, &verify.keys.gpg_keys];
         files.into_iter().flatten().for_each(|path| writable_by_others(path, report));
+    }
+}
+
+/// Whether the windows of a source leave time to write in: where they do not, that shows only once something waits.
+fn windows(config: &Config, report: &mut Report<'_>) {
+    let now = crate::clock::SystemClock.now();
+    for source in config.sources.iter().filter(|source| !source.windows.0.is_empty()) {
+        let what = format!("source {} windows", source.name);
+        match source.windows.closed(now) {
+            None => report.ok(&what, "open now"),
+            Some(closed) if closed.until.is_some() => report.ok(&what, &closed.why),
+            Some(closed) => {
+                let text = format!("{}, and no opening is in sight", closed.why);
+                let hint =
+                    "leave some time that no `deny` covers, and that an `allow` has where there is one";
+                report.say(Verdict::Warn, &what, &text, Some(hint));
+            }
+        }
     }
 }
 

@@ -10,7 +10,10 @@ use super::{
     values::from_text,
 };
 use lettre::message::Mailbox;
-use reconciled_provider::{Node, Problem, SecretRef, SourceFile, Span, yaml::unshown};
+use reconciled_provider::{
+    Node, Problem, SecretRef, SourceFile, Span,
+    yaml::{NodeValue, unshown},
+};
 use serde::{
     Deserialize, Deserializer, Serialize,
     de::{MapAccess, Visitor, value::MapAccessDeserializer},
@@ -275,6 +278,15 @@ pub(super) fn read(node: &Node, file: &SourceFile, problems: &mut Vec<Problem>) 
             let message = format!("`{key}` is not for this type of receiver");
             error(key, message, &format!("keys of this type: {}", raw.r#type.keys().join(", ")));
         }
+    }
+    let is_empty = |list: &Node| matches!(&list.value, NodeValue::Seq(items) if items.is_empty());
+    if node.get("on").is_some_and(is_empty) {
+        let message = format!("receiver `{}` would be told of nothing", raw.name);
+        error(
+            "on",
+            message,
+            "leave `on` out for what is told usually, or write on: [degraded, held, recovered]",
+        );
     }
     if let Some(text) = &raw.template
         && let Err(wrong) = minijinja::Environment::new().template_from_str(text)

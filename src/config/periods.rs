@@ -11,7 +11,13 @@ const MILLISECOND: Duration = Duration::from_millis(1);
 const LEAST: &[Least] = &[
     ("hook", "planTimeout", MILLISECOND, "no push would ever be shown its plan", "write 1s or more"),
     ("hook", "pushTimeout", MILLISECOND, "no push would ever be followed", "write 1s or more"),
-    ("audit", "keep", MILLISECOND, "no event would be kept", "write 1d or more, or leave it out to keep all"),
+    (
+        "audit",
+        "keep",
+        Duration::from_secs(86_400),
+        "events would be gone for good before anybody asks for them",
+        "write 1d or more (`m` are minutes), or leave it out to keep all",
+    ),
 ];
 
 /// Refuses them.

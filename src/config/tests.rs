@@ -91,7 +91,9 @@ fn times_that_are_none_and_an_empty_name_are_refused_where_they_stand() {
     let all = "all the time";
     check("providers:\n- {name: z, type: zonefile, resync: 1ms}\n", "2:37", all);
     check("hook: {planTimeout: 0s}\n", "1:21", "ever be shown its plan");
-    check("audit: {keep: 0d}\n", "1:15", "no event would be kept");
+    for keep in ["0d", "12m", "23h"] {
+        check(&format!("audit: {{keep: {keep}}}\n"), "1:15", "events would be gone for good");
+    }
     assert_eq!(problems("instance: a\nhook: {planTimeout: 500ms}\naudit: {keep: 1d}\n"), "");
 }
 
@@ -248,6 +250,8 @@ fn a_receiver_has_the_keys_of_its_type() {
     assert_eq!(config.notify[0].on.iter().copied().collect::<Vec<_>>(), [Topic::Held]);
     assert!(matches!(&config.notify[1].way, Way::Email(mail) if mail.port == 465 && mail.login.is_none()));
     assert_eq!(config.notify[2].settle.as_secs(), 30);
+    let silent = problems("notify: [{name: a, type: ntfy, url: \"http://x\", on: []}]\n");
+    assert!(silent.contains("receiver `a` would be told of nothing"), "{silent}");
     assert_snapshot!(problems(
         "notify:\n- {name: a, type: slack, url: \"https://hooks.example/x\"}\n- {name: b, type: ntfy, on: [helt]}\n\
          - {name: c, type: webhook, url: \"http://u:p@x\"}\n- {name: c, type: webhook, url: \"http://x\", template: \"{{\", server: x}\n\

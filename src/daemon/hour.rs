@@ -247,7 +247,8 @@ async fn endless() -> (SocketAddr, JoinSet<()>) {
     (address, serving)
 }
 
-async fn begun(place: &Place, clock: &Arc<Hand>) -> Arc<Instance> {
+/// A daemon on `place`, under `clock`.
+pub(super) async fn begun(place: &Place, clock: &Arc<Hand>) -> Arc<Instance> {
     store::init(&place.at("state"), store::Init::New, clock.clone()).await.unwrap();
     let config = place.at("config.yaml");
     let session = Session::open_at(Some(&config), Environment::default(), clock.clone()).await;

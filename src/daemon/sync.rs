@@ -22,7 +22,7 @@ use crate::{
     config::Approver,
     failpoint,
     failure::Failure,
-    operation::{PushFollow, Pushed, SyncAsk, SyncLine, followed, is_line, take},
+    operation::{self, Adoptable, PushFollow, Pushed, SyncAsk, SyncLine, followed, is_line, take},
     session::oid,
     store::with_claim,
     text::{clean, cut},
@@ -163,9 +163,61 @@ pub(crate) fn approved(instance: &Instance, domain: &str) {
     consented(instance);
 }
 
+/// Puts down that `actor` takes over what was `shown`, and has it looked at, whatever else its scopes wait for.
+///
+/// Errors: what was shown is no such thing; the state cannot be written.
+pub(crate) async fn adopt(instance: &Instance, shown: &[Adoptable], actor: &str) -> Result<(), Failure> {
+    operation::adopt(&*instance.writing.db, shown, actor, instance.session.clock.now()).await?;
+    let scopes: BTreeSet<Scope> = shown.iter().filter_map(|one| one.scope.parse().ok()).collect();
+    instance.scheduler.wake(scopes, Priority::Operator, Focus::All);
+    consented(instance);
+    Ok(())
+}
+
 /// Has scopes looked at: a person asked for it.
 pub(crate) fn asked_for(instance: &Instance, scopes: impl IntoIterator<Item = Scope>) {
     let scopes: BTreeSet<Scope> = scopes.into_iter().collect();
     instance.scheduler.acquit(&scopes);
     instance.scheduler.bid(scopes);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        daemon::hour::{Hand, Place, begun, until},
+        operation::AdoptAsk,
+    };
+    use reconciled_engine::scheduler::Stance;
+    use std::fs;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn what_is_taken_over_is_looked_at_although_its_zone_waits_for_another_try() {
+        let (place, clock) = (Place::new(), Hand::new());
+        // What is written is loaded by nobody, and the time of the next try does not come: the clock stands still.
+        place.configure("resync: 10m", "resync: 10m, reload: ['false']");
+        let instance = begun(&place, &clock).await;
+        let waits = || {
+            let standing = instance.scheduler.standing();
+            let known = standing.get(&Scope::new("zones", "example.com"));
+            known.is_some_and(|known| {
+                let is_at_rest = !known.is_unseen && !known.is_queued && known.running_since.is_none();
+                is_at_rest && known.stance == Stance::Failed
+            })
+        };
+        until("it waits for another try", waits).await;
+        let file = place.at("zones/example.com.zone");
+        fs::write(&file, format!("{}ftp 300 IN A 192.0.2.66\n", place.zone())).unwrap();
+        place.commit(&["www", "ftp"]);
+        instance.follower.ask(Some("infra".into()), Vec::new()).await.unwrap();
+        until("it waits once more", waits).await;
+
+        let ask = AdoptAsk { address: "Zone/example.com#ftp/A".into(), from_instance: None };
+        let found = operation::adoptable(&instance.session, &*instance.writing.db, &ask).await.unwrap().found;
+        assert_eq!(found.len(), 1, "{found:?}");
+        adopt(&instance, &found, "ann").await.unwrap();
+        until("it is as declared", || !place.zone().contains("192.0.2.66")).await;
+        instance.stop();
+        instance.ended().await;
+    }
 }

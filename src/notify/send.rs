@@ -8,7 +8,7 @@ use crate::{
     config::{Place, Receiver, Topic, Way},
     http,
     store::Stamp,
-    text::time::rfc3339,
+    text::{cut, time::rfc3339},
 };
 use data_encoding::HEXLOWER;
 use reconciled_provider::{SecretRef, Secrets};
@@ -19,6 +19,9 @@ use std::{fmt::Write as _, time::Duration};
 
 /// How long an alert stands without being told again; it is told again four times as often.
 pub(super) const STANDS: Duration = Duration::from_secs(240);
+
+/// Characters of a message that Slack is sent: it refuses a section of more than 3,000, and the link has to have room.
+const SECTION: usize = 2_000;
 
 /// Sends `message` to `receiver`. `id` is the same at each attempt.
 pub async fn send(
@@ -127,8 +130,10 @@ fn slack(message: &Message, link: Option<&Url>) -> Value {
             _ => writeln!(text, "{}", escape(line)),
         };
     }
+    let mut text = cut(&text, SECTION).into_owned();
     if let Some(link) = link {
-        let _ = writeln!(text, "<{link}>");
+        let line = if text.ends_with('\n') { "" } else { "\n" };
+        let _ = writeln!(text, "{line}<{link}>");
     }
     json!({
         "text": escape(&message.title),
@@ -250,5 +255,14 @@ mod tests {
         let message = Message { text: "a <!channel> & b\nc".into(), ..sample("x", Stamp(Duration::ZERO)) };
         let text = slack(&message, None)["blocks"][0]["text"]["text"].as_str().unwrap().to_owned();
         assert_eq!(text, "*a &lt;!channel&gt; &amp; b*\nc\n");
+    }
+
+    #[test]
+    fn what_slack_would_refuse_as_too_long_is_cut_and_the_link_stays() {
+        let message = Message { text: "&".repeat(4_000), ..sample("x", Stamp(Duration::ZERO)) };
+        let link = Url::parse("https://wiki.example.com/dns").unwrap();
+        let text = slack(&message, Some(&link))["blocks"][0]["text"]["text"].as_str().unwrap().to_owned();
+        assert!(text.chars().count() < 3_000 && text.contains('…'), "{text}");
+        assert!(text.ends_with("\n<https://wiki.example.com/dns>\n"), "{text}");
     }
 }

@@ -120,7 +120,7 @@ async fn without_former(
     let is_theirs = |scope: &str, address: Option<&str>, reason: &str| {
         reason == STILL_THERE && address.is_some_and(|address| let_go.contains(&(scope, address)))
     };
-    // No pass begins meanwhile, each scope is read by itself, and few of them have any.
+    // No pass over them begins meanwhile, each scope is read by itself, and few of them have any.
     let theirs = told.iter().filter(|one| is_theirs(&one.scope, one.address.as_deref(), &one.reason));
     let scopes: BTreeSet<&str> = theirs.map(|one| &*one.scope).collect();
     let mut writes = Vec::new();

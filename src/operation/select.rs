@@ -156,8 +156,16 @@ impl Upload {
     }
 
     /// The files that were sent, within the same limits as any other tree's.
+    ///
+    /// Errors: a passed limit; a path that is none within a tree, which would be taken for a file that nobody reads.
     pub fn tree(&self, limits: Limits) -> Result<FolderTree, Failure> {
         let file = |file: &UploadFile| {
+            if file.path.split('/').any(|part| matches!(part, "" | "." | "..")) {
+                return Err(Failure::hinted(
+                    format!("`{}` is no path of a file that is sent along", file.path),
+                    "write it from the root of the tree on, without `/` before it and without `.` or `..` in it",
+                ));
+            }
             let content = STANDARD
                 .decode(&file.content)
                 .map_err(|error| Failure::plain(format!("{} is no base64: {error}", file.path)))?;
@@ -209,5 +217,20 @@ mod tests {
         check("recordset/www#a/A", Some("did you mean `RecordSet/www#a/A`?"));
         check("nothing/x", None);
         check("nothing", None);
+    }
+
+    #[test]
+    fn a_file_that_is_sent_along_with_a_path_out_of_its_tree_is_an_error() {
+        let is_taken = |path: &str| {
+            let files = vec![UploadFile { path: path.into(), content: String::new() }];
+            Upload { files, ..Upload::default() }.tree(Limits::default()).is_ok()
+        };
+        for path in ["zone.yaml", "a/zone.yaml", ".hidden/zone.yaml"] {
+            assert!(is_taken(path), "{path}");
+        }
+        for path in ["", "/zone.yaml", "../zone.yaml", "a/../zone.yaml", "./zone.yaml", "a//zone.yaml", "a/"]
+        {
+            assert!(!is_taken(path), "{path}");
+        }
     }
 }

@@ -22,7 +22,7 @@ use reconciled_provider::{Clock, Cx, Observer, Pace, Problem, Provider, Stop};
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, atomic::AtomicBool},
     time::Duration,
 };
 use tokio::sync::OnceCell;
@@ -75,6 +75,8 @@ pub struct Session {
     is_stateless: bool,
     /// The state that was made with this session, open already: for its first writer.
     pub(super) made: Mutex<Option<Db>>,
+    /// A survey met the file that suspends, since somebody put this down last.
+    pub(crate) met_file: Arc<AtomicBool>,
 }
 
 impl Session {
@@ -186,7 +188,8 @@ impl Session {
         };
         let views = config.providers.iter().map(view).collect();
         let config = Arc::new(config);
-        let outside = Some(at_each_survey(&config, &clock));
+        let met_file = Arc::default();
+        let outside = Some(at_each_survey(&config, &clock, &met_file));
         let (recall, hurry, rooms) = (Recall::default(), Hurry::default(), Rooms::default());
         let (judged, calls) = (Judged::default(), Calls::default());
         let surveyor = Surveyor { entries, cx, outside, recall, hurry, rooms, judged, calls };
@@ -210,6 +213,7 @@ impl Session {
             buckets,
             is_stateless: seal.is_none(),
             made: Mutex::default(),
+            met_file,
         })
     }
 

@@ -16,7 +16,10 @@ use reconciled_provider::Clock;
 use std::{
     fs, io,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, UNIX_EPOCH},
 };
 
@@ -87,10 +90,18 @@ pub fn outside(config: &Config, now: Duration) -> Vec<Suspension> {
     by_files(config).into_iter().chain(by_windows(config, now)).collect()
 }
 
-/// Asks for it at each survey.
-pub(super) fn at_each_survey(config: &Arc<Config>, clock: &Arc<dyn Clock>) -> Outside {
-    let (config, clock) = (config.clone(), clock.clone());
-    Arc::new(move || outside(&config, clock.now()))
+/// Asks for it at each survey. `met_file` says afterwards whether one of them met a file.
+pub(super) fn at_each_survey(
+    config: &Arc<Config>,
+    clock: &Arc<dyn Clock>,
+    met_file: &Arc<AtomicBool>,
+) -> Outside {
+    let (config, clock, met_file) = (config.clone(), clock.clone(), met_file.clone());
+    Arc::new(move || {
+        let found = by_files(&config);
+        met_file.fetch_or(found.is_some(), Ordering::Relaxed);
+        found.into_iter().chain(by_windows(&config, clock.now())).collect()
+    })
 }
 
 #[cfg(test)]

@@ -56,6 +56,7 @@ fn while_the_window_is_closed_everything_is_planned_and_nothing_written() {
     env.run(&["status"]).exits(0).hides(&["SUSPENDED"]);
     let first = rrsets(&[("www A", "300 192.0.2.1"), ("mail A", "300 192.0.2.2")]);
     assert_eq!(server.rrsets(ZONE), first, "an open window stops nothing");
+    env.run(&["check"]).says(&["source infra windows: open now"]);
     daemon.stop();
 
     // Closed all day long; at no time is nothing denied, so no opening is told.
@@ -81,6 +82,7 @@ fn while_the_window_is_closed_everything_is_planned_and_nothing_written() {
         .exits(0)
         .says(&["window closed (deny", "planned    update (commit"]);
     env.run(&["plan", "-o", "json"]).exits(0).says(&["\"WindowClosed\""]);
+    env.run(&["check"]).says(&["source infra windows: window closed (deny", "no opening is in sight"]);
     daemon.stop();
     env.run(&["apply", "--yes"]).exits(3).says(&["window closed"]);
     assert_eq!(server.rrsets(ZONE), first, "alone it wrote");

@@ -39,9 +39,13 @@ impl Export {
             Some(found) if reader.continues(&found).await? => Ok(found.number),
             Some(found) => {
                 // Another trail, as after `restore`: both stay whole.
-                let aside = PathBuf::from(format!("{}.until-{}", self.path.display(), found.number));
-                let (path, to) = (self.path.clone(), aside.clone());
-                blocking(turn, move || fs::rename(&path, &to).map_err(about("rename", &path))).await?;
+                let path = self.path.clone();
+                let put_aside = move || -> Result<PathBuf, Failure> {
+                    let aside = aside(&path, found.number);
+                    fs::rename(&path, &aside).map_err(about("rename", &path))?;
+                    Ok(aside)
+                };
+                let aside = blocking(turn, put_aside).await?;
                 tracing::warn!(file = %aside.display(), "the audit trail does not continue its export: a new one begins");
                 Ok(0)
             }
@@ -75,6 +79,16 @@ impl Export {
         }
         Ok(())
     }
+}
+
+/// Where the file at `path` goes that ends with the event `number`: to a name that no trail before it has, as after a second
+/// `restore` of one backup.
+fn aside(path: &Path, number: i64) -> PathBuf {
+    let name = |more: &str| PathBuf::from(format!("{}.until-{number}{more}", path.display()));
+    let mut more = (2_u64..).map(|more| name(&format!(".{more}")));
+    let first = name("");
+    let is_taken = first.symlink_metadata().is_ok();
+    is_taken.then(|| more.find(|name| name.symlink_metadata().is_err())).flatten().unwrap_or(first)
 }
 
 fn append(path: &Path, events: &[Exported]) -> Result<(), Failure> {
@@ -162,4 +176,23 @@ fn end(mut file: &File, path: &Path) -> Result<End, Failure> {
         None => None,
     };
     Ok(End { last, whole: from + whole as u64, length })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_trail_that_was_put_aside_is_written_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("audit.jsonl");
+        let mut names = Vec::new();
+        for _ in 0..3 {
+            let name = aside(&file, 81);
+            fs::write(&name, "").unwrap();
+            names.push(name.strip_prefix(folder.path()).unwrap().display().to_string());
+        }
+        assert_eq!(names, ["audit.jsonl.until-81", "audit.jsonl.until-81.2", "audit.jsonl.until-81.3"]);
+        assert_eq!(aside(&file, 82), folder.path().join("audit.jsonl.until-82"));
+    }
 }

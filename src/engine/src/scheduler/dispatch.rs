@@ -42,7 +42,6 @@ impl Scheduler {
             let mut started = Vec::new();
             // Without a desired state everything that is remembered would look undeclared.
             while state.desired.is_some()
-                && state.pauses == 0
                 && let Some(number) = self.start(state, now)
             {
                 started.push((number, state.runs[&number].stop.clone()));
@@ -60,14 +59,16 @@ impl Scheduler {
     /// Takes what is most urgent and may run; what it can be run together with comes along.
     fn start(&self, state: &mut State, now: Duration) -> Option<u64> {
         let budget = Budget::left(state, &self.settings);
-        let State { queue, entries, runs, standing, .. } = &mut *state;
+        let State { queue, entries, runs, standing, paused, .. } = &mut *state;
         let breaker = |key: &Key| {
             key.entry().and_then(|name| entries.get(name)).map_or(BreakerState::Closed, |e| e.breaker.state())
         };
         let is_tried =
             |key: &Key| runs.values().any(|run| run.is_trial && run.keys[0].0.entry() == key.entry());
+        let is_paused = |key: &Key| key.entry().is_some_and(|name| paused.contains_key(name));
         let may = |key: &Key, wish: &Wish| {
             budget.allows(wish.priority)
+                && !is_paused(key)
                 && match breaker(key) {
                     BreakerState::Closed => true,
                     BreakerState::Open(_) => false,

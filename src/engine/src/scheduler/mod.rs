@@ -82,12 +82,12 @@ impl fmt::Debug for Scheduler {
     }
 }
 
-/// Ends a pause, also of whoever gave up waiting for it.
-struct Pause<'a>(&'a Scheduler);
+/// Ends a pause of entries, also of whoever gave up waiting for it.
+struct Pause<'a>(&'a Scheduler, &'a BTreeSet<Arc<str>>);
 
 impl Drop for Pause<'_> {
     fn drop(&mut self) {
-        self.0.change(|state| state.pauses -= 1);
+        self.0.change(|state| state.go_on(self.1));
     }
 }
 
@@ -226,21 +226,23 @@ impl Scheduler {
     /// Whoever makes durable what shall not be written before calling this knows afterwards that nothing of it is
     /// being written.
     pub async fn halt(&self) {
-        let running: BTreeSet<u64> = self.change(|state| {
-            state.runs.values().for_each(|run| run.stop.set());
-            state.runs.keys().copied().collect()
-        });
-        self.state.until(|state| state.runs.keys().all(|run| !running.contains(run)).then_some(())).await;
+        self.ended_all(self.change(|state| state.stop(None))).await;
     }
 
-    /// Does `work` while no pass runs: those that run are asked to stop first, none begins before it is done.
-    pub async fn alone<T>(&self, work: impl Future<Output = T>) -> T {
-        self.change(|state| state.pauses += 1);
-        let pause = Pause(self);
-        self.halt().await;
+    /// Does `work` while no pass over `entries` runs: those that run are asked to stop first, none begins before it is done. Passes over
+    /// others go on, which write down nothing of what these have tracked: a call of another entry may last for hours.
+    pub async fn alone<T>(&self, entries: &BTreeSet<Arc<str>>, work: impl Future<Output = T>) -> T {
+        self.change(|state| state.pause(entries));
+        let pause = Pause(self, entries);
+        self.ended_all(self.change(|state| state.stop(Some(entries)))).await;
         let done = work.await;
         drop(pause);
         done
+    }
+
+    /// Returns once none of these `runs` goes on.
+    async fn ended_all(&self, runs: BTreeSet<u64>) {
+        self.state.until(|state| state.runs.keys().all(|run| !runs.contains(run)).then_some(())).await;
     }
 
     /// How every scope stands that was looked at or is asked for.

@@ -86,8 +86,8 @@ pub(super) struct Run {
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) desired: Option<Arc<Desired>>,
-    /// Who wants no pass to begin.
-    pub(super) pauses: usize,
+    /// Entries of which somebody wants no pass to begin, and how many do.
+    pub(super) paused: BTreeMap<Arc<str>, usize>,
     pub(super) queue: Queue<Key>,
     pub(super) runs: BTreeMap<u64, Run>,
     pub(super) entries: BTreeMap<Arc<str>, Entry>,
@@ -130,7 +130,7 @@ impl State {
         });
         State {
             desired: None,
-            pauses: 0,
+            paused: BTreeMap::new(),
             queue: Queue::default(),
             runs: BTreeMap::new(),
             entries: entries.collect(),
@@ -191,6 +191,30 @@ impl State {
         full: bool,
     ) -> Option<(Key, Wish)> {
         Some((self.key(scope)?, Wish { priority, focus, full, lane: self.lane(scope) }))
+    }
+
+    /// No pass over `entries` begins until [`State::go_on`] was said as often as this.
+    pub(super) fn pause(&mut self, entries: &BTreeSet<Arc<str>>) {
+        for entry in entries {
+            *self.paused.entry(entry.clone()).or_default() += 1;
+        }
+    }
+
+    pub(super) fn go_on(&mut self, entries: &BTreeSet<Arc<str>>) {
+        for entry in entries {
+            if let Some(pauses) = self.paused.get_mut(entry) {
+                *pauses -= 1;
+            }
+        }
+        self.paused.retain(|_, pauses| *pauses > 0);
+    }
+
+    /// Asks the runs over `entries` to stop, or all; returns which.
+    pub(super) fn stop(&self, entries: Option<&BTreeSet<Arc<str>>>) -> BTreeSet<u64> {
+        let is_over = |key: &Key| entries.is_none_or(|all| key.entry().is_some_and(|one| all.contains(one)));
+        let meant = self.runs.iter().filter(|(_, run)| run.keys.iter().any(|(key, _)| is_over(key)));
+        let meant = meant.inspect(|(_, run)| run.stop.set());
+        meant.map(|(number, _)| *number).collect()
     }
 
     /// Asks for a run; what only reads for the same key, and is less urgent, makes way.
