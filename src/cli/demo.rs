@@ -35,7 +35,7 @@ spec:
     - {name: www,  type: CNAME, values: [example.com.], ttl: 60}
     - {name: mail, type: A,     values: [192.0.2.9]}
     - {name: api,  type: A,     values: [192.0.2.20]}
-    - {name: blog, type: CNAME, values: [www.example.com.]}
+    - {name: blog, type: CNAME, values: [example.com.]}
     - {name: shop, type: A,     values: [192.0.2.30]}
     - {name: docs, type: A,     values: [192.0.2.40]}
 ";
@@ -124,7 +124,8 @@ impl Tour<'_> {
     async fn first_sync(&mut self) -> Result<(), Failure> {
         self.chapter("The plan tells what would change; apply does exactly that");
         let (exit, said) = self.reconciled(&["plan"]).await;
-        self.check(exit == Exit::Good && said.contains("+ "), "the plan creates records")?;
+        let is_calm = !said.contains("warning:");
+        self.check(exit == Exit::Good && is_calm && said.contains("+ "), "the plan creates records")?;
         self.check(!self.zone_file().exists(), "planning wrote nothing")?;
         let (exit, said) = self.reconciled(&["apply", "--yes"]).await;
         self.check(exit == Exit::Good && said.contains("created"), "apply converges")?;

@@ -95,16 +95,27 @@ impl PlanFile {
         let moved: BTreeSet<String> = old.symmetric_difference(&new).map(|(what, _)| what.clone()).collect();
         let shown: Vec<String> = moved.iter().take(5).cloned().collect();
         let more = if moved.len() > shown.len() { ", …" } else { "" };
+        let hint = match self.selection.dir.as_deref().is_some_and(is_stdin) {
+            true => {
+                "give it the manifests on standard input again, as for the plan, or look again: … | reconciled plan --dir - --out FILE"
+            }
+            false => "look again: reconciled plan --out FILE",
+        };
         Err(Failure::hinted(
             format!("the plan no longer holds: {}{more} changed since it was made", shown.join(", ")),
-            "look again: reconciled plan --out FILE",
+            hint,
         ))
     }
 }
 
-/// The folder wherever the plan is applied from; `-` is standard input, whatever is called so here.
+/// True for `-`, whatever is called so here.
+fn is_stdin(dir: &Path) -> bool {
+    dir == Path::new("-")
+}
+
+/// The folder wherever the plan is applied from.
 fn absolute(dir: &Path) -> PathBuf {
-    match dir == Path::new("-") {
+    match is_stdin(dir) {
         true => dir.to_owned(),
         false => fs::canonicalize(dir).unwrap_or_else(|_| dir.to_owned()),
     }

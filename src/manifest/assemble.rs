@@ -123,7 +123,8 @@ pub(super) fn assemble(
         shared_by_newest: BTreeMap::new(),
         hidden: hidden(&loading, aside),
         ailing: loading.request.ailing.keys().cloned().collect(),
-        // The session knows what is in force.
+        // The session knows which these are, and what is in force.
+        unasked: BTreeSet::new(),
         reconfigured: BTreeMap::new(),
         // And what it gave.
         outputs: BTreeMap::new(),

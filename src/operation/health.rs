@@ -4,12 +4,13 @@
 //! Guarantees: pure but for what [`Known::read`] reads; the words and their order are those of Argo CD; a manifest or a
 //! source is as healthy as the worst of its resources.
 
-use super::aside::{Aside, UNSEEN_SCOPE};
+use super::aside::{Aside, UNASSIGNED, UNSEEN_SCOPE};
 use crate::{
     failure::Failure,
     session::FROZEN,
     store::{
         ConditionEntry, DriftEntry, HoldEntry, Part, Parts, PartsByName, Reader, Stamp, Status, TrackedEntry,
+        UnassignedManifest,
     },
 };
 use reconciled_engine::{
@@ -108,6 +109,8 @@ pub(super) struct Known {
     /// Manifests in force by address, where something is declared that is not tracked.
     manifests: BTreeMap<String, Vec<(String, u64, Option<u64>)>>,
     looked_at: BTreeMap<String, u64>,
+    /// Manifests that are for entries which are not configured here.
+    elsewhere: Vec<UnassignedManifest>,
     aside: Aside,
 }
 
@@ -131,6 +134,10 @@ impl Known {
                 conditions.entry(key(&condition.scope, id)).or_insert_with(|| condition.clone());
             }
         }
+        let which = match which {
+            Parts::Ailing if !status.elsewhere.is_empty() => Parts::AilingOrUndeclared,
+            which => which,
+        };
         let parts = reader.parts(which).await?;
         let untracked: Vec<_> = conditions.keys().filter(|key| !parts.contains_key(*key)).cloned().collect();
         let mut manifests: BTreeMap<String, Vec<_>> = BTreeMap::new();
@@ -147,6 +154,7 @@ impl Known {
             drifts: status.drifts.iter().map(|d| (key(&d.scope, &d.id), d.clone())).collect(),
             ailments: reader.ailments().await?,
             looked_at: reader.looked_at().await?,
+            elsewhere: status.elsewhere.clone(),
             aside,
             conditions,
             frozen,
@@ -250,6 +258,9 @@ impl Known {
         if let Some(frozen) = self.frozen.get(&part.manifest) {
             return ("Unknown", FROZEN.into(), frozen.message.clone(), Some(frozen.since));
         }
+        if let Some(message) = self.for_others(key, part) {
+            return ("Unknown", UNASSIGNED.into(), message, None);
+        }
         if let Some(whole) = self.whole(&key.0) {
             return ("Unknown", UNSEEN_SCOPE.into(), whole.message.to_string(), Some(Stamp(whole.since)));
         }
@@ -285,6 +296,46 @@ impl Known {
                 None => self.in_sync(part),
             },
         }
+    }
+
+    /// Why it is left alone, where its manifest is for an entry that is not configured here by now.
+    fn for_others(&self, key: &(String, String), part: &Part) -> Option<String> {
+        if part.generation.is_some() || self.elsewhere.is_empty() || self.pinned.contains(key) {
+            return None;
+        }
+        let manifest = ManifestKey(part.manifest.as_str().into());
+        let address = Address::of(&manifest, None).to_string();
+        let mut all = self.elsewhere.iter();
+        let one = all.find(|one| *one.source == *manifest.source() && *one.address == *address)?;
+        Some(match &one.provider {
+            Some(provider) => {
+                format!(
+                    "its manifest is for provider `{provider}`, which is not configured on this host: it is left alone"
+                )
+            }
+            None => {
+                "no provider that is configured on this host knows the kind of its manifest: it is left alone"
+                    .into()
+            }
+        })
+    }
+
+    /// How many resources would be well, by scope, were their manifests not for others by now.
+    pub(super) fn left_to_others(&self) -> BTreeMap<String, u64> {
+        let mut all = BTreeMap::new();
+        for (key, part) in &self.parts {
+            let is_mine = |ailment: &Ailment| ailment.id.as_ref().is_none_or(|id| *id.0 == *key.1);
+            let is_said = part.state != "settled"
+                || self.conditions.contains_key(key)
+                || self.frozen.contains_key(&part.manifest)
+                || self.drifts.contains_key(key)
+                || self.ailments.get(&key.0).is_some_and(|all| all.iter().any(is_mine))
+                || self.aside.why(&key.0, &source_of(&part.manifest)).is_some();
+            if !is_said && self.for_others(key, part).is_some() {
+                *all.entry(key.0.clone()).or_default() += 1;
+            }
+        }
+        all
     }
 
     /// That it is gone, where that is ignored.
@@ -335,6 +386,9 @@ impl Known {
         let is_ill = mine.iter().any(|a| a.id.is_some() && a.state == HealthState::Degraded);
         if let Some(frozen) = self.frozen.get(&part.manifest).filter(|_| !is_ill) {
             say(HealthState::Unknown, &frozen.message, Some(frozen.since));
+        }
+        if let Some(message) = self.for_others(key, part) {
+            say(HealthState::Unknown, &message, None);
         }
         if let Some(condition) = self.conditions.get(key) {
             let state = of_condition(condition, part.state == UNTRACKED);

@@ -171,6 +171,7 @@ pub async fn status(
         let pattern = pattern(address)?;
         let stands = Known::read(reader, &status, Parts::All, aside).await?;
         stands.complete(&mut status.conditions);
+        leave_to_others(&stands, &mut status);
         let pins = pinned::meant(reader, desired, &pattern).await?;
         let rows = pinned::rows(reader, &pattern, &pins).await?;
         status.conditions.retain(|condition| concerns(&pattern, condition, &rows));
@@ -190,6 +191,7 @@ pub async fn status(
     } else {
         let stands = Known::read(reader, &status, Parts::Ailing, aside.clone()).await?;
         stands.complete(&mut status.conditions);
+        leave_to_others(&stands, &mut status);
         let tracked = reader.tracked_by_source().await?;
         health = stands.by_source(&tracked);
         status.unassigned = unassigned(&aside, &tracked);
@@ -275,6 +277,16 @@ fn unassigned(aside: &Aside, tracked: &BTreeMap<(String, String), u64>) -> Vec<U
         move |(name, tracked): (&str, u64)| UnassignedEntry { kind: kind.into(), name: name.into(), tracked }
     };
     sources.into_iter().map(entry("source")).chain(entries.into_iter().map(entry("provider"))).collect()
+}
+
+/// Has what is tracked of manifests that are for other hosts by now not count as well: nobody looks after it here.
+fn leave_to_others(stands: &Known, status: &mut Status) {
+    for (scope, count) in stands.left_to_others() {
+        status.well = status.well.saturating_sub(count);
+        for mine in status.scopes.iter_mut().filter(|mine| mine.scope == scope) {
+            mine.well = mine.well.saturating_sub(count);
+        }
+    }
 }
 
 /// Calls what is about the manifests of a source by its name. A source with errors is not in sync.

@@ -196,6 +196,7 @@ impl Session {
     /// Loads the manifests of `snapshots`, with what is kept at earlier revisions in its place.
     pub async fn load(&self, snapshots: Vec<Snapshot>, store: &dyn Store) -> Result<Outlook, Failure> {
         let mut outlook = self.load_newest(snapshots, store).await?;
+        outlook.desired.unasked = unasked(&self.config.sources, &outlook.snapshots);
         outlook.desired.reconfigured = reconfigured(&outlook.desired, store).await?;
         let (pins, problems) = self.put_back(&mut outlook, store).await?;
         let errors = problems.iter().filter(|reported| reported.problem.is_error());
@@ -436,11 +437,22 @@ fn lacking<'a>(
     configured: &'a [SourceConfig],
     snapshots: &'a [Snapshot],
 ) -> impl Iterator<Item = &'a SourceConfig> {
-    let is_configured = |snapshot: &Snapshot| configured.iter().any(|source| source.name == snapshot.name);
-    let is_alone = !snapshots.iter().all(is_configured);
+    let is_alone = is_alone(configured, snapshots);
     configured
         .iter()
         .filter(move |source| !is_alone && !snapshots.iter().any(|snapshot| snapshot.name == source.name))
+}
+
+/// The configured sources that are not asked beside a folder that stands for none of them.
+fn unasked(configured: &[SourceConfig], snapshots: &[Snapshot]) -> BTreeSet<Arc<str>> {
+    let others = configured.iter().filter(|_| is_alone(configured, snapshots));
+    others.map(|source| source.name.clone()).collect()
+}
+
+/// True where a folder is looked at that stands for no source.
+fn is_alone(configured: &[SourceConfig], snapshots: &[Snapshot]) -> bool {
+    let is_configured = |snapshot: &Snapshot| configured.iter().any(|source| source.name == snapshot.name);
+    !snapshots.iter().all(is_configured)
 }
 
 /// The sources with an error in their manifests.

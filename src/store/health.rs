@@ -168,6 +168,8 @@ pub enum Parts {
     All,
     /// Those that may not be healthy.
     Ailing,
+    /// The same, and those of manifests that are not in force.
+    AilingOrUndeclared,
 }
 
 /// Parts by scope and id.
@@ -185,6 +187,9 @@ const AILING: &str = " WHERE i.state <> 'settled' OR i.scope IN (SELECT scope FR
          UNION ALL SELECT scope, id FROM health UNION ALL SELECT scope, id FROM drift WHERE ended_at IS NULL)
      OR i.manifest IN (SELECT id FROM condition WHERE scope LIKE '$sources/%' AND id IS NOT NULL)";
 
+/// What follows [`AILING`] for what no manifest in force declares.
+const UNDECLARED: &str = " OR i.manifest NOT LIKE '$%' AND i.manifest NOT IN (SELECT key FROM manifest)";
+
 impl Reader {
     /// What is known of tracked resources besides their rows.
     pub async fn parts(&self, which: Parts) -> Result<PartsByName> {
@@ -198,14 +203,15 @@ impl Reader {
         ailments(&mut conn).await.map_err(|error| error.of(&self.file))
     }
 
-    /// Scopes of which something tracked came to be declared otherwise since they were looked at.
+    /// Scopes of which something tracked came to be declared otherwise since they were looked at. What is frozen is told as that.
     pub async fn behind(&self) -> Result<BTreeSet<String>> {
         let mut conn = self.conn().await?;
         let found: Vec<String> = sqlx::query_scalar(
             "SELECT DISTINCT i.scope FROM inventory i JOIN manifest m ON m.key = i.manifest
              LEFT JOIN looked_at l ON l.scope = i.scope
              LEFT JOIN document d ON d.scope = i.scope AND d.manifest = i.manifest
-             WHERE m.content IS NOT d.content AND m.generation > coalesce(l.generation, 0)",
+             WHERE m.content IS NOT d.content AND m.generation > coalesce(l.generation, 0)
+                 AND i.manifest NOT IN (SELECT id FROM condition WHERE scope LIKE '$sources/%' AND id IS NOT NULL)",
         )
         .fetch_all(&mut *conn)
         .await
@@ -259,6 +265,7 @@ async fn parts(conn: &mut SqliteConnection, which: Parts) -> Result<PartsByName>
     let sql = match which {
         Parts::All => PARTS.to_owned(),
         Parts::Ailing => format!("{PARTS}{AILING}"),
+        Parts::AilingOrUndeclared => format!("{PARTS}{AILING}{UNDECLARED}"),
     };
     let mut found = sqlx::query(AssertSqlSafe(sql)).fetch(conn);
     let mut all = BTreeMap::new();

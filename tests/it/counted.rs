@@ -107,6 +107,23 @@ fn what_is_tracked_for_an_entry_that_is_not_configured_is_unassigned_and_not_wel
 }
 
 #[test]
+fn what_a_manifest_had_here_that_is_for_another_host_by_now_is_unassigned_and_not_well() {
+    let env = Env::zonefile();
+    configure(&env, &["zones"], "role: dns");
+    let both = |entry: &str| format!("{}---\n{}", zone(ZONE, "zones", &[WWW]), zone(LATE, entry, &[WWW]));
+    env.push("zone.yaml", &both("zones"));
+    env.apply();
+    env.run(&["status"]).exits(0).says(&["\n4 well"]);
+    env.push("zone.yaml", &both("berlin"));
+    env.run(&["apply", "--yes"]).exits(0).says(&["2 frozen"]);
+    env.run(&["status", "--exit-code"]).exits(0).says(&["UNASSIGNED (1)", "\n2 well"]);
+    let (synced, healthy, _) = side(&env, "Zone/example.net#www/A");
+    assert_eq!((&*synced, &*healthy), ("Unassigned", "Unknown"));
+    let (synced, healthy, _) = side(&env, "Zone/example.com#www/A");
+    assert_eq!((&*synced, &*healthy), ("InSync", "Healthy"));
+}
+
+#[test]
 fn what_is_held_does_not_count_as_well_and_all_else_does() {
     let env = Env::zonefile();
     let wide = entry(&env, "zones");
@@ -123,6 +140,20 @@ fn what_is_held_does_not_count_as_well_and_all_else_does() {
     // Which one it is nobody remembers.
     assert_eq!(side(&env, "Zone/example.com#www/A").0, "Held");
     assert_eq!(side(&env, "Zone/example.net#www/A").0, "InSync");
+}
+
+#[test]
+fn what_is_held_since_its_manifest_went_elsewhere_was_looked_at() {
+    let env = Env::zonefile();
+    configure(&env, &["zones", "late"], "role: dns");
+    env.push("zone.yaml", &zone(ZONE, "zones", &[WWW]));
+    env.apply();
+    env.push("zone.yaml", &zone(ZONE, "late", &[WWW]));
+    env.run(&["apply", "--yes"]).exits(3);
+    env.run(&["status"])
+        .exits(0)
+        .says(&["the desired state became empty", "WAITING (1)"])
+        .hides(&["OutOfDate"]);
 }
 
 #[test]

@@ -240,6 +240,30 @@ fn a_change_that_is_too_large_goes_on_in_no_slices() {
 }
 
 #[test]
+fn what_was_not_asked_for_is_held_and_stalled_as_before() {
+    let env = desk();
+    env.push("zone.yaml", &zone_of(ZONE, 5));
+    env.apply();
+    env.run(&["forget", "Zone/example.com#h0/A"]).exits(0);
+    env.push("zone.yaml", &zone_of(ZONE, 2));
+    env.run(&["apply", "--yes"]).exits(3).says(&["3 deletes"]);
+    let told = ["3 to delete", "Zone/example.com#h0/A  Conflict"];
+    env.run(&["status", "--exit-code"]).exits(3).says(&told);
+    for part in [["--target", "Zone/example.com#h1/A"], ["-l", "team=none"]] {
+        env.run(&[&["apply", "--yes"], &part[..]].concat()).exits(0);
+        env.run(&["status", "--exit-code"]).exits(3).says(&told);
+    }
+    // Nor does a folder end it, which knows nothing of what is held.
+    env.write("folder/zone.yaml", &zone(ZONE, "zones", &["{name: more, type: A, values: [192.0.2.99]}"]));
+    env.run(&["apply", "--yes", "--dir", "folder"]).exits(0).says(&["1 created"]);
+    env.run(&["status", "--exit-code"]).exits(3).says(&told[..1]);
+    // All of it is asked for again, and nothing of it is wanted any more.
+    env.push("zone.yaml", &zone_of(ZONE, 5));
+    env.run(&["apply", "--yes"]).exits(3);
+    env.run(&["status"]).exits(0).says(&told[1..]).hides(&["to delete"]);
+}
+
+#[test]
 fn a_broken_file_lets_no_part_of_a_held_change_go_on() {
     let env = desk();
     let zone_of =

@@ -30,6 +30,8 @@ fn a_plan_file_goes_to_a_file_that_can_be_written() {
         env.finish(command)
     };
     piped(&["plan", "--dir", "-", "--out", "p.plan"]).exits(0);
+    // Nobody gives it the manifests again.
+    env.run(&["apply", "p.plan"]).exits(1).says(&["no longer holds", "on standard input again"]);
     piped(&["apply", "p.plan"]).exits(0).says(&["1 updated"]);
 }
 

@@ -2,6 +2,7 @@
 
 use crate::{
     env::{Env, rrsets, zone},
+    pdns::Pdns,
     terraform::{desk, thing, things},
 };
 use reconciled::failpoint::{RENAME, VARIABLE};
@@ -53,6 +54,20 @@ fn a_renamed_dns_entry_and_source_go_on_with_what_they_tracked() {
     env.git(&["reset", "-q", "--hard", first.trim()]);
     env.git(&["push", "-q", "--force", "origin", "HEAD:main"]);
     env.run(&["apply", "--yes"]).exits(1).says(&["rewound"]);
+}
+
+#[test]
+fn an_instance_with_another_name_is_told_at_once_what_the_one_before_marked() {
+    let server = Pdns::start();
+    for (env, entry) in [(Env::zonefile(), "zones"), (Env::pdns(&server), "pdns")] {
+        env.push("zone.yaml", &zone(ZONE, entry, &[WWW]));
+        env.apply();
+        env.in_sync();
+        reconfigure(&env, &[("instance: it", "instance: other")]);
+        // Nothing in the zone moved since, and what was seen of it was seen by another name.
+        let words = ["ManagementConflict: it carries the ownership mark of `it`", "--from-instance it"];
+        env.run(&["plan"]).exits(3).says(&words);
+    }
 }
 
 #[test]

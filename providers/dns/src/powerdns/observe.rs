@@ -52,7 +52,7 @@ pub(crate) async fn versions(
         zones.iter().map(|z| (name::observed(&z.name), z.serial)).collect();
     let version = |scope: &Scope| {
         let serial = serials.get(record::zone_name(scope).as_str());
-        (scope.clone(), serial.map_or(Version::Absent, |serial| token(*serial)))
+        (scope.clone(), serial.map_or(Version::Absent, |serial| token(*serial, &backend.instance)))
     };
     Ok(scopes.iter().map(version).collect())
 }

@@ -35,9 +35,10 @@ pub(crate) enum Raise {
     Any,
 }
 
-/// The token of a zone whose serial is `serial`.
-pub(crate) fn token(serial: u32) -> Version {
-    Version::At(Bytes::from(format!("s:{serial}")))
+/// The token of a zone whose serial is `serial`, for `instance`: what its marks say depends on whose word that is, so an instance
+/// with another name reads what it knew once more.
+pub(crate) fn token(serial: u32, instance: &str) -> Version {
+    Version::At(Bytes::from(format!("s:{serial}:{instance}")))
 }
 
 /// How many serials of its day a zone leaves out that is made here.
@@ -107,7 +108,7 @@ pub(crate) fn parse_zone(
     }
     let sound = SOUND.iter().find(|(word, _)| word.eq_ignore_ascii_case(&soa_edit_api));
     let raise = sound.map(|(_, raise)| *raise);
-    let version = if raise.is_some() { token(serial) } else { Version::Unknown };
+    let version = if raise.is_some() { token(serial, instance) } else { Version::Unknown };
     let mut resources = records.resources;
     resources.sort_unstable_by(|a, b| a.id.cmp(&b.id));
     // It stays for as long as the pass, or longer.
@@ -283,7 +284,7 @@ mod tests {
     #[test]
     fn a_zone_is_read_into_sorted_canonical_resources_with_their_owners() {
         let zone = parse(ZONE).unwrap();
-        assert_eq!((zone.serial, &zone.version), (7, &token(7)));
+        assert_eq!((zone.serial, &zone.version), (7, &token(7, "dns1")));
         let shown: Vec<_> = zone
             .resources
             .iter()
@@ -315,7 +316,7 @@ mod tests {
     #[test]
     fn a_serial_is_a_token_only_where_the_server_raises_it_each_time() {
         let version = |edit: &str| parse(&ZONE.replace("DEFAULT", edit)).unwrap().version;
-        assert_eq!(version("INCREASE"), token(7));
+        assert_eq!(version("INCREASE"), token(7, "dns1"));
         for edit in ["", "EPOCH", "OFF", "SOA-EDIT"] {
             assert_eq!(version(edit), Version::Unknown, "{edit}");
         }

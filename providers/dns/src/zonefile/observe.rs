@@ -15,6 +15,7 @@ use std::{
     collections::BTreeMap,
     io::ErrorKind,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 /// Bytes of a zone whose file was written but not loaded by the server yet.
@@ -30,13 +31,16 @@ pub(crate) struct File {
     pub(crate) text: String,
     /// The command that loads it has not succeeded since it was written.
     pub(crate) is_reload_pending: bool,
+    /// Who reads it: whose the marks in it are depends on that.
+    instance: Arc<str>,
 }
 
 impl File {
-    /// The token of this state.
+    /// The token of this state: an instance with another name reads what it knew once more.
     pub(crate) fn version(&self) -> Version {
         let pending = if self.is_reload_pending { ":reload" } else { "" };
-        Version::At(format!("h:{}{pending}", Hash::of(self.text.as_bytes())).into())
+        let (hash, instance) = (Hash::of(self.text.as_bytes()), &self.instance);
+        Version::At(format!("h:{hash}{pending}:{instance}").into())
     }
 }
 
@@ -97,7 +101,7 @@ pub(crate) fn read(backend: &Backend, zone: &str) -> Result<Option<File>, Error>
             .hint("write other octets as \\DDD")
     })?;
     let is_reload_pending = reload_marker(&path).symlink_metadata().is_ok();
-    Ok(Some(File { text, is_reload_pending }))
+    Ok(Some(File { text, is_reload_pending, instance: backend.instance.clone() }))
 }
 
 /// The records of a file.

@@ -98,7 +98,7 @@ fn seen() -> Observation {
         Observed::new("old.example.com./A".into(), &b"60\n192.0.2.1"[..]),
     ];
     resources.sort_by(|a, b| a.id.cmp(&b.id));
-    let version = Version::At("s:5".into());
+    let version = Version::At("s:5:dns1".into());
     Observation { covered: reconciled_provider::Focus::All, complete: true, version, resources }
 }
 
@@ -255,7 +255,7 @@ async fn the_list_of_zones_is_never_half_a_list() {
     let script = Script::play(vec![say(200, list), say(200, &list[..40]), say(200, "{}")]);
     let provider = provider(&script.url);
     let versions = provider.versions(&cx("key"), &[scope(ZONE)]).await.unwrap();
-    assert_eq!(versions[&scope(ZONE)], Version::At("s:5".into()));
+    assert_eq!(versions[&scope(ZONE)], Version::At("s:5:dns1".into()));
     for _ in 0..2 {
         let error = provider.versions(&cx("key"), &[scope(ZONE)]).await.unwrap_err();
         assert_eq!(error.kind, ErrorKind::Unexpected);
@@ -265,6 +265,6 @@ async fn the_list_of_zones_is_never_half_a_list() {
     let script = Script::play(vec![say(200, list)]);
     let scopes = [scope(ZONE), scope("example.org")];
     let versions = self::provider(&script.url).versions(&cx("key"), &scopes).await.unwrap();
-    assert_eq!(versions.values().collect::<Vec<_>>(), [&Version::At("s:5".into()), &Version::Absent]);
+    assert_eq!(versions.values().collect::<Vec<_>>(), [&Version::At("s:5:dns1".into()), &Version::Absent]);
     assert_eq!(script.requests()[0].0, "GET /api/v1/servers/localhost/zones?dnssec=false");
 }

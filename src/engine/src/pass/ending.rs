@@ -257,7 +257,8 @@ pub(super) fn conditions_write(
 
 /// What is written down of a look that found `conditions`: besides these, what it left out.
 pub(super) fn recorded(view: &View, conditions: &[Condition]) -> Vec<Condition> {
-    conditions.iter().chain(&view.plan.to_come).chain(&view.plan.still_refused).cloned().collect()
+    let left_out = view.plan.to_come.iter().chain(&view.plan.still_refused).chain(&view.plan.besides);
+    conditions.iter().chain(left_out).cloned().collect()
 }
 
 /// When to look again at what is on its way, whatever the conditions say.

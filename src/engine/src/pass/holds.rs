@@ -62,7 +62,8 @@ impl Engine {
         let now = self.surveyor.cx.clock.now();
         for domain in survey.domains.values() {
             let known = before.iter().find(|h| h.domain == domain.name);
-            let is_known = !survey.unread.contains(&domain.name);
+            let is_left_out = domain.scopes.iter().any(|scope| survey.leaves_out(scope));
+            let is_known = !survey.unread.contains(&domain.name) && !is_left_out;
             match domain.hold() {
                 Some(hold) => writes.extend(noted(hold, known, waits_for_person(domain, survey), now)),
                 // What was consented to is held no more, whatever else is frozen.
@@ -98,10 +99,10 @@ impl Engine {
             }
         }
         for hold in &before {
-            let surveyed = survey.scopes.iter().any(|(s, view)| {
-                view.is_ok() && (*hold.domain == *s.to_string() || *hold.domain == *s.provider)
-            });
-            let is_known = !survey.unread.contains(&hold.domain);
+            let is_of = |s: &Scope| *hold.domain == *s.to_string() || *hold.domain == *s.provider;
+            let surveyed = survey.scopes.iter().any(|(s, view)| view.is_ok() && is_of(s));
+            let is_left_out = survey.scopes.keys().any(|s| is_of(s) && survey.leaves_out(s));
+            let is_known = !survey.unread.contains(&hold.domain) && !is_left_out;
             let is_over = surveyed && is_known || self.is_nothing(desired, &hold.domain).await?;
             if is_over && !survey.domains.contains_key(&hold.domain) {
                 writes.push(Write::Release(hold.domain.clone()));

@@ -97,6 +97,11 @@ pub fn frozen(desired: &Desired, plans: &[&ScopePlan]) -> u32 {
     frozen.map(|(_, count)| *count as u32).sum()
 }
 
+/// True where something in these plans is frozen since its source was not asked.
+pub fn is_unasked(desired: &Desired, plans: &[&ScopePlan]) -> bool {
+    plans.iter().flat_map(|plan| plan.frozen.keys()).any(|key| desired.unasked.contains(key.source()))
+}
+
 impl Unread {
     /// Adds a scope of which `rows` are remembered.
     pub fn add(&mut self, desired: &Desired, scope: &Scope, rows: &[Row]) {

@@ -41,6 +41,8 @@ pub struct ScopePlan {
     pub to_come: Vec<Condition>,
     /// What was refused as it is declared, and was not asked for now: nothing was found out about it.
     pub still_refused: Vec<Condition>,
+    /// What keeps what was not asked for: no matter of this plan, and it is so all the same.
+    pub besides: Vec<Condition>,
     /// Consents that the steps use up.
     pub spent: Vec<ResourceId>,
     /// Forgotten and declared no more, or gone: left to others, with our mark on it or where one may stay.
@@ -93,6 +95,7 @@ impl ScopePlan {
             conditions: Vec::new(),
             to_come: Vec::new(),
             still_refused: Vec::new(),
+            besides: Vec::new(),
             spent: Vec::new(),
             let_go: Vec::new(),
             tracked: 0,

@@ -132,6 +132,7 @@ impl ScopePlan {
             conditions,
             to_come,
             still_refused,
+            besides,
             spent,
             let_go,
             tracked,
@@ -152,7 +153,7 @@ impl ScopePlan {
                 == [0; 5]
             && [spent.len(), let_go.len(), frozen.len(), as_declared.len(), ignored.len(), gone.len()]
                 == [0; 6]
-            && [unanswered.len(), looked.len(), left.len(), *tracked, *unlike] == [0; 5]
+            && [unanswered.len(), looked.len(), left.len(), besides.len(), *tracked, *unlike] == [0; 6]
             && [*put_off, *foreign_count, *ignored_count] == [0; 3]
             && place.is_none()
             && *exclusive == Exclusive::AsBefore

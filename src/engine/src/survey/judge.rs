@@ -131,6 +131,10 @@ impl Surveyor {
                 survey.unread.insert(name.clone());
                 unread.frozen = if consents.has_hold(&name).await? { frozen } else { 0 };
             }
+            // A person means just this folder: what is held of others stays so, and stops none of it.
+            if guard::is_unasked(desired, &plans_of(survey, &scopes)) {
+                survey.unread.insert(name.clone());
+            }
             each(survey, &scopes, |plan| guard::doubt(plan, desired, info, recovering));
             let lost = lost.get(&scopes[0].provider);
             let slot = |step: &Step| entry.observer.slot(&step.id);

@@ -15,7 +15,7 @@ use crate::{
     health::{self, Asked, Assessment},
     plan::{self, Elsewhere, Kept, ScopeInput, ScopePlan, Selection, Shared, Step, shared},
     ready,
-    store::{ClaimRow, Row, ScopeMemory},
+    store::{ClaimRow, Condition, Row, ScopeMemory},
     suspension::Suspension,
 };
 use reconciled_provider::{
@@ -100,7 +100,7 @@ impl<'a> Look<'a> {
         let plan = self.plan(&memory, &basis.effective, &sight, &kept, &deltas);
         let offered = offered(&plan, deltas);
         let health = self.health(&memory, &sight, &want, &plan.gone).await;
-        let looked_at = looked_at(desired, scope, &plan, &sight.seen, options);
+        let looked_at = looked_at(desired, scope, &memory.rows, &plan, &sight.seen, options);
         Ok(View { memory, seen: sight.seen, plan, offered, skipped: sight.skipped, health, looked_at })
     }
 
@@ -245,6 +245,7 @@ impl<'a> Look<'a> {
             let chosen: BTreeSet<&ResourceId> = plan.steps.iter().map(|step| &step.id).collect();
             let whole = plan::plan(&ScopeInput { selection: &Selection::default(), ..input });
             let is_besides = |step: &Step| step.is_guarded() && !chosen.contains(&step.id);
+            plan.besides = unasked(&plan, &whole, &memory.conditions);
             plan.unselected = whole.steps.into_iter().filter(is_besides).collect();
         }
         if let (Focus::Only(_), Some(known)) = (&sight.focus, &memory.version) {
@@ -331,17 +332,38 @@ fn besides(desired: &Desired, scope: &Scope, memory: &ScopeMemory, selection: &S
     (!is_meant).then(|| known.clone())
 }
 
+/// What keeps what was not asked for: by the plan for all of it, and where that would try again, as it is `known`.
+fn unasked(plan: &ScopePlan, whole: &ScopePlan, known: &[Condition]) -> Vec<Condition> {
+    let of = |all: &[Condition]| all.iter().filter_map(|one| one.id.clone()).collect::<BTreeSet<_>>();
+    let mut asked = of(&plan.conditions);
+    asked.extend(of(&plan.still_refused));
+    asked.extend(plan.steps.iter().map(|step| step.id.clone()));
+    let told = of(&whole.conditions);
+    let pending: BTreeSet<&ResourceId> = whole.steps.iter().map(|step| &step.id).collect();
+    let is_said = |one: &Condition| plan.conditions.iter().any(|c| c.id.is_none() && c.reason == one.reason);
+    let is_besides = |one: &&Condition| match &one.id {
+        Some(id) => !asked.contains(id),
+        None => !is_said(one),
+    };
+    let stands = |one: &&Condition| {
+        one.id.as_ref().is_some_and(|id| pending.contains(id) && !asked.contains(id) && !told.contains(id))
+    };
+    whole.conditions.iter().filter(is_besides).chain(known.iter().filter(stands)).cloned().collect()
+}
+
 /// True when everything that is wanted is in the inventory. Both are sorted by id.
 fn all_tracked(effective: &[Resource], memory: &ScopeMemory) -> bool {
     let mut rows = memory.rows.iter().map(|row| &row.tracked.id);
     effective.iter().all(|resource| rows.by_ref().find(|id| **id >= resource.id) == Some(&resource.id))
 }
 
-/// The manifests of a scope that was looked at whole. None where nothing moved: what a manifest that changed declares
-/// is a step, a condition, a row to refresh or a document to remember, so that a look at what is well costs nothing.
+/// The manifests of a scope that was looked at whole, with those that declared something here before: what such a one no
+/// longer declares may stay for as long as it is held. None where nothing moved: what a manifest that changed declares is a
+/// step, a condition, a row to refresh or a document to remember, so that a look at what is well costs nothing.
 fn looked_at(
     desired: &Desired,
     scope: &Scope,
+    rows: &[Row],
     plan: &ScopePlan,
     seen: &Observation,
     options: &SurveyOptions,
@@ -353,5 +375,7 @@ fn looked_at(
     }
     let declared: BTreeSet<u32> = desired.in_scope(scope).iter().map(|r| r.origin.manifest).collect();
     let manifests = declared.into_iter().filter_map(|index| desired.manifests.get(index as usize));
-    manifests.map(|manifest| manifest.key.clone()).collect()
+    let keys: BTreeSet<&ManifestKey> =
+        manifests.map(|manifest| &manifest.key).chain(rows.iter().map(|row| &row.manifest)).collect();
+    keys.into_iter().cloned().collect()
 }

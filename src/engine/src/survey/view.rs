@@ -46,6 +46,10 @@ pub struct Survey {
 }
 
 impl Survey {
+    /// True where the guard counts something of this scope that was not asked for: what its domain is held for may be that.
+    pub(crate) fn leaves_out(&self, scope: &Scope) -> bool {
+        matches!(self.scopes.get(scope), Some(Ok(view)) if !view.plan.unselected.is_empty())
+    }
     /// The domain a scope belongs to.
     pub fn domain_of(&self, scope: &Scope) -> Option<&Domain> {
         self.domains.get(&*scope.to_string()).or_else(|| self.domains.get(&scope.provider))
