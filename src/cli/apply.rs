@@ -324,7 +324,10 @@ fn lines(
                 .conditions
                 .iter()
                 .any(|c| c.message == condition.message && *c.scope == *scope.to_string());
-            if told && format == Format::Text {
+            // Of all that a scope has, where it is said of the one resource that it has already.
+            let is_said = condition.address.is_none()
+                && report.conditions.iter().any(|c| c.address.is_some() && c.message == condition.message);
+            if (told || is_said) && format == Format::Text {
                 continue;
             }
             let place = condition.address.as_ref().map_or_else(|| scope.to_string(), ToString::to_string);
@@ -377,12 +380,14 @@ fn summary(outcomes: &Outcomes) -> String {
         let without = for_others(change) + outcomes.broken_off(change);
         (sum(change, &ends) + found(change)).saturating_sub(without)
     };
+    // The new one could not be made: a later step, which is counted as well, makes it.
+    let only_gone = sum("replace", &["gone"]);
     let mut summary = format!(
         "Applied: {} created, {} updated, {} replaced, {} deleted, {} adopted",
         counts("create"),
         counts("update") + outcomes.resumed(),
-        counts("replace"),
-        counts("delete"),
+        counts("replace").saturating_sub(only_gone),
+        counts("delete") + only_gone,
         counts("adopt"),
     );
     if counts("abandon") > 0 {

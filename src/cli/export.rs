@@ -1,7 +1,7 @@
 //! `export`: what is tracked of Terraform providers as a state file, for whoever goes back to Terraform. Reads the state;
 //! writes one file.
 
-use super::{Args, Exit, Out, host::tell_warnings};
+use super::{Args, Exit, Out, destination::spares_own, host::tell_warnings};
 use crate::{config::Environment, failure::Failure, registry, session::Session, text::counted};
 use clap::Args as ClapArgs;
 use reconciled_engine::Store as _;
@@ -28,6 +28,7 @@ pub(super) async fn run(
     environment: Environment,
     out: &mut Out,
 ) -> Result<Exit, Failure> {
+    spares_own(&export.tfstate, args, &environment)?;
     let session = Session::open(args.config.as_deref(), environment).await?;
     tell_warnings(&session, out);
     let reader = session.reader().await?;

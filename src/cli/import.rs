@@ -78,6 +78,7 @@ pub(super) async fn run(
     out: &mut Out,
 ) -> Result<Exit, Failure> {
     if import.is_state_file() {
+        import.takes_all()?;
         let (path, to, secrets) =
             (Path::new(&import.provider), import.out.as_deref(), import.secrets.as_deref());
         return take_over::run(args, path, to, secrets, environment, out).await;
@@ -126,6 +127,24 @@ impl ImportArgs {
     pub(super) fn is_state_file(&self) -> bool {
         let is_file = self.provider.ends_with(".tfstate") || Path::new(&self.provider).is_file();
         self.from.is_none() && self.scope.is_none() && is_file
+    }
+
+    /// Refuses what chooses among what there is: a state file is taken over as a whole.
+    fn takes_all(&self) -> Result<(), Failure> {
+        let flags = [
+            ("--only", !self.only.is_empty()),
+            ("--ignore", !self.ignore.is_empty()),
+            ("--filter", !self.filter.is_empty()),
+            ("--split", self.split == Split::ByName),
+            ("--drifted", self.drifted),
+        ];
+        match flags.into_iter().find(|(_, is_there)| *is_there) {
+            Some((flag, _)) => Err(Failure::hinted(
+                format!("{flag} means nothing here: a state file is taken over as a whole"),
+                "leave it out, and remove what is not meant from the files that are written",
+            )),
+            None => Ok(()),
+        }
     }
 
     /// What is meant of a provider.

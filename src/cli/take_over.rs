@@ -3,11 +3,16 @@
 use super::{Args, Exit, Out, destination::write_new, host::tell_warnings};
 use crate::{config::Environment, failure::Failure, registry, session::Session, text::counted};
 use std::{
+    collections::BTreeMap,
     fs::{self, DirBuilder, OpenOptions},
-    io::Write as _,
+    io::{self, ErrorKind, Write as _},
     os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
-    path::Path,
+    path::{Path, PathBuf},
+    sync::Arc,
 };
+
+/// Values in clear, by the names that manifests give them.
+type Secrets = BTreeMap<String, Arc<str>>;
 
 /// Takes over what the state file `path` holds: manifests go into the folder `to`, if there is one, and secrets that have to be
 /// declared into `secrets`.
@@ -88,20 +93,9 @@ async fn is_barred(session: &Session) -> Result<bool, Failure> {
     Ok(bars.iter().any(|(scope, _)| is_theirs(&scope.provider)))
 }
 
-/// Each in a file of its own that only its owner reads; the entries to declare them are told.
-fn write_secrets(
-    dir: &Path,
-    secrets: &std::collections::BTreeMap<String, std::sync::Arc<str>>,
-    out: &mut Out,
-) -> Result<(), Failure> {
-    let failed = |path: &Path, e: std::io::Error| Failure::plain(format!("write {}: {e}", path.display()));
-    DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|e| failed(dir, e))?;
-    let dir = fs::canonicalize(dir).map_err(|e| failed(dir, e))?;
-    for (name, clear) in secrets {
-        let path = dir.join(name);
-        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
-        file.and_then(|mut file| file.write_all(clear.as_bytes())).map_err(|e| failed(&path, e))?;
-    }
+/// Writes secrets, and tells the entries that declare them.
+fn write_secrets(dir: &Path, secrets: &Secrets, out: &mut Out) -> Result<(), Failure> {
+    let dir = put_secrets(dir, secrets)?;
     if !secrets.is_empty() {
         out.talk("the manifests name secrets; put this into the host configuration:");
         out.talk("secrets:");
@@ -110,4 +104,56 @@ fn write_secrets(
         }
     }
     Ok(())
+}
+
+/// Writes each into a file of its own that only its owner reads; none where one of them would take the place of something else.
+/// Returns the folder.
+fn put_secrets(dir: &Path, secrets: &Secrets) -> Result<PathBuf, Failure> {
+    let failed = |path: &Path, e: io::Error| Failure::plain(format!("write {}: {e}", path.display()));
+    DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|e| failed(dir, e))?;
+    let dir = fs::canonicalize(dir).map_err(|e| failed(dir, e))?;
+    let mut new = Vec::new();
+    for (name, clear) in secrets {
+        let path = dir.join(name);
+        match fs::read(&path) {
+            // Of a run before this one.
+            Ok(content) if content == clear.as_bytes() => {}
+            Ok(_) => {
+                let failure = format!("{} is there already, with another content", path.display());
+                return Err(Failure::hinted(failure, "name another folder, or move the file away"));
+            }
+            Err(e) if e.kind() == ErrorKind::NotFound => new.push((path, clear)),
+            Err(e) => return Err(failed(&path, e)),
+        }
+    }
+    for (path, clear) in new {
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
+        file.and_then(|mut file| file.write_all(clear.as_bytes())).map_err(|e| failed(&path, e))?;
+    }
+    Ok(dir)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    #[test]
+    fn secrets_take_the_place_of_nothing_and_may_be_written_once_more() {
+        let world = tempfile::tempdir().unwrap();
+        let dir = world.path().join("secrets");
+        let secrets = Secrets::from([("a".into(), "one".into()), ("b".into(), "two".into())]);
+        let read = |name: &str| fs::read_to_string(dir.join(name)).unwrap_or_default();
+        fs::create_dir(&dir).unwrap();
+        fs::write(dir.join("b"), "of something else").unwrap();
+        let refused = put_secrets(&dir, &secrets).unwrap_err();
+        assert!(refused.to_string().contains("b is there already, with another content"), "{refused}");
+        assert_eq!((read("a"), read("b")), (String::new(), "of something else".into()));
+        fs::remove_file(dir.join("b")).unwrap();
+        for _ in 0..2 {
+            put_secrets(&dir, &secrets).unwrap();
+            assert_eq!((read("a"), read("b")), ("one".into(), "two".into()));
+        }
+        assert_eq!(fs::metadata(dir.join("a")).unwrap().permissions().mode() & 0o777, 0o600);
+    }
 }

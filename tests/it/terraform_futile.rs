@@ -127,3 +127,17 @@ fn held(env: &Env) -> String {
     let words: Vec<&str> = said.split_whitespace().collect();
     words[words.iter().position(|word| *word == "approve").unwrap() + 1].to_owned()
 }
+
+#[test]
+fn a_replacement_of_which_only_the_old_one_went_is_told_as_a_deletion() {
+    let env = desk("");
+    env.push("a.yaml", &thing("a", "", "name: a, content: x"));
+    env.apply();
+    env.push("a.yaml", &thing("a", "", "name: b, content: x, fault: refuse"));
+    let told = env.run(&["apply", "--yes"]).exits(3);
+    let told = told.says(&["no such thing can be", "0 created, 0 updated, 0 replaced, 1 deleted"]);
+    assert_eq!(told.all().matches("no such thing can be").count(), 1, "{}", told.all());
+    assert!(things(&env).is_empty());
+    env.push("a.yaml", &thing("a", "", "name: b, content: x"));
+    env.apply().says(&["1 created, 0 updated, 0 replaced, 0 deleted"]);
+}

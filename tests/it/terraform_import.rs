@@ -69,6 +69,11 @@ fn a_state_file_is_taken_over_with_an_empty_first_plan() {
     );
     let file = env.path("terraform.tfstate");
     let out = env.path("taken");
+    for flag in [["--only", "toy_*"], ["--ignore", "x"], ["--filter", "a=b"], ["--split", "by-name"]] {
+        env.run(&[&["import", file.to_str().unwrap()], &flag[..]].concat())
+            .exits(1)
+            .says(&[flag[0], "a state file is taken over as a whole"]);
+    }
     env.run(&["import", file.to_str().unwrap(), "--out", out.to_str().unwrap()])
         .exits(3)
         .says(&[
@@ -189,6 +194,9 @@ fn what_goes_back_to_terraform_goes_with_its_state() {
     assert_eq!(instance["attributes"]["secret"], "canary-of-a-thing");
     assert_eq!(parsed["resources"][0]["provider"], "provider[\"registry.terraform.io/example/toy\"]");
     env.run(&["export", "--tfstate", file.to_str().unwrap()]).exits(1).says(&["name another file"]);
+    let own = env.path("state/out.tfstate");
+    env.run(&["export", "--tfstate", own.to_str().unwrap()]).exits(1).says(&["in the state directory"]);
+    assert!(!own.exists());
     let config = fs::read_to_string(env.path("config.yaml")).unwrap();
     env.write("config.yaml", &config.replace("name: toy,", "name: other,"));
     let left = env.path("left.tfstate");
@@ -274,7 +282,10 @@ fn one_resource_is_imported_by_its_type_and_id() {
     env.run(&["import", "toy", "Thing", "thing-5"])
         .exits(1)
         .says(&["there is no toy_thing with the id `thing-5`"]);
-    env.run(&["import", "toy", "Thnig", "x"]).exits(1).says(&["no resource type `Thnig`"]);
+    env.run(&["import", "toy", "Thnig", "x"])
+        .exits(1)
+        .says(&["no resource type `Thnig`", "did you mean `Thing`?"]);
+    env.run(&["import", "toy", "thing", "x"]).exits(1).says(&["did you mean `toy_thing`?"]);
     env.run(&["import", "toy"]).exits(1).says(&["is not said"]);
 }
 

@@ -22,7 +22,7 @@ pub struct Config {
     pub source: Arc<str>,
     /// The provider's program.
     pub program: Program,
-    /// What the provider itself is to be told, by its own schema; secrets are `{file|env|credential: …}`.
+    /// What the provider itself is to be told, by its own schema; secrets are `{file|env|credential|exec: …}`.
     pub config: Option<Node>,
     /// Variables that its process sees.
     pub environment: Vec<(String, Given)>,
@@ -128,14 +128,21 @@ fn clear(secret: &Secret) -> Result<String, Error> {
 }
 
 impl Source for Config {
-    /// A secret by its place, `{env: TOKEN}`, goes by the name `env:TOKEN`.
+    /// A secret by its place, `{env: TOKEN}`, goes by the name `env:TOKEN`; one that a command prints by its words in JSON.
     fn secret(&self, node: &Node) -> Option<String> {
         let [(key, place)] = node.entries() else { return None };
-        let (key, place) = (key.as_str().filter(|key| PLACES.contains(key))?, place.as_str()?);
-        Some(format!("{key}:{place}"))
+        match (key.as_str()?, &place.value) {
+            (EXEC, NodeValue::Seq(argv)) => {
+                let argv: Vec<&str> = argv.iter().map(Node::as_str).collect::<Option<_>>()?;
+                argv.first().filter(|program| !program.is_empty())?;
+                Some(format!("{EXEC}:{}", serde_json::json!(argv)))
+            }
+            (key, _) if PLACES.contains(&key) => Some(format!("{key}:{}", place.as_str()?)),
+            _ => None,
+        }
     }
     fn form(&self) -> &'static str {
-        "{file: PATH}, {env: NAME} or {credential: NAME}"
+        "{file: PATH}, {env: NAME}, {credential: NAME} or {exec: [PROGRAM, ARGUMENT]}"
     }
     fn mark(&self, _: &str) -> Result<String, Error> {
         Ok(String::new())
@@ -146,17 +153,23 @@ impl Source for Config {
 }
 
 const PLACES: [&str; 3] = ["file", "env", "credential"];
+const EXEC: &str = "exec";
 
 /// Clear values for host configuration.
 pub(crate) struct Places<'a>(pub(crate) &'a Cx, pub(crate) Hidden);
 
 impl Clear for Places<'_> {
     fn reveal(&self, name: &str) -> Result<String, Error> {
+        let no_place = || Error::invalid("in host configuration a secret is {file|env|credential|exec: …}");
         let place = match name.split_once(':') {
             Some(("file", path)) => SecretRef::File(path.into()),
             Some(("env", variable)) => SecretRef::Env(variable.into()),
+            Some((EXEC, argv)) => {
+                let argv: Vec<String> = serde_json::from_str(argv).map_err(|_| no_place())?;
+                SecretRef::Exec(argv.into_iter().map(Arc::from).collect())
+            }
             Some((_, credential)) => SecretRef::Credential(credential.into()),
-            None => return Err(Error::invalid("in host configuration a secret is {file|env|credential: …}")),
+            None => return Err(no_place()),
         };
         clear(&self.0.secrets.reveal(&place)?)
     }
@@ -211,6 +224,7 @@ mod tests {
     use super::*;
     use crate::{schema::Schema, wire::message};
     use reconciled_provider::yaml;
+    use reconciled_testkit::context::{TableSecrets, cx_with};
     use serde_json::{Value as Json, json};
 
     fn declared(text: &str) -> Result<Json, Error> {
@@ -264,8 +278,30 @@ mod tests {
         assert_eq!(error.message, "config.yaml:1: expected text for `token`, found a mapping");
         assert_eq!(
             error.hint.as_deref(),
-            Some("a secret is written {file: PATH}, {env: NAME} or {credential: NAME} here")
+            Some(
+                "a secret is written {file: PATH}, {env: NAME}, {credential: NAME} or {exec: [PROGRAM, ARGUMENT]} here"
+            )
         );
+    }
+
+    #[test]
+    fn each_place_of_a_secret_is_where_it_is_read() {
+        let exec = SecretRef::Exec(["pass", "show", "a \"b\": c"].map(Arc::from).into());
+        for (text, place) in [
+            ("{file: /k}", SecretRef::File("/k".into())),
+            ("{env: K}", SecretRef::Env("K".into())),
+            ("{credential: k}", SecretRef::Credential("k".into())),
+            ("{exec: [pass, show, 'a \"b\": c']}", exec),
+        ] {
+            let declared = declared(&format!("token: {text}")).unwrap();
+            let cx = cx_with(TableSecrets([(place, b"hunter2".to_vec())].into()));
+            let clear = canonical::revealed(&declared, &Places(&cx, Hidden::default())).unwrap();
+            assert_eq!(clear.iter().map(|one| &**one).collect::<Vec<_>>(), ["hunter2"], "{text}");
+        }
+        for wrong in ["{exec: []}", "{exec: [[a]]}", "{exec: pass}", "{exec: ['']}"] {
+            let error = declared(&format!("token: {wrong}")).unwrap_err();
+            assert!(error.message.contains("expected text for `token`"), "{error}");
+        }
     }
 
     #[test]

@@ -64,9 +64,9 @@ fn classified(told: &str, text: String) -> Error {
         "requestlimitexceeded",
         "slowdown",
         "ratelimitexceeded",
-        "statuscode: 429",
+        "userratelimitexceeded",
     ];
-    const DENIED: [&str; 11] = [
+    const DENIED: [&str; 13] = [
         "accessdenied",
         "unauthorizedoperation",
         "expiredtoken",
@@ -74,26 +74,53 @@ fn classified(told: &str, text: String) -> Error {
         "signaturedoesnotmatch",
         "no valid credential",
         "no valid credentials",
-        "statuscode: 403",
-        "statuscode: 401",
+        "unrecognizedclient",
+        "invalidaccesskeyid",
+        "authfailure",
+        "unauthenticated",
         "permission denied",
         "permissiondenied",
     ];
-    const AWAY: [&str; 13] = [
+    const AWAY: [&str; 35] = [
         "connection refused",
         "no such host",
         "i/o timeout",
         "connection reset",
+        "connection timed out",
+        "broken pipe",
+        "use of closed network connection",
+        "client connection lost",
+        "server sent goaway",
+        "stream error",
+        "tls handshake timeout",
+        "timeout awaiting response headers",
+        "timeout exceeded while awaiting headers",
+        "timeout while waiting for",
         "deadline exceeded",
+        "context canceled",
+        "request canceled",
+        "requestcanceled",
         "internalerror",
+        "internalfailure",
+        "internalserver",
+        "internalservererror",
+        "internalservice",
+        "internal server error",
         "serviceunavailable",
-        "statuscode: 500",
-        "statuscode: 502",
-        "statuscode: 503",
-        "statuscode: 504",
+        "service unavailable",
+        "bad gateway",
+        "gateway timeout",
+        // Of gRPC.
+        "code = unavailable",
+        "code = deadlineexceeded",
+        "code = internal",
+        // An answer that could not be read.
+        "statuscode: 200",
+        "status code: 200",
         "eof",
         "unexpected eof",
     ];
+    const AWAY_BY_STATUS: [u16; 4] = [500, 502, 503, 504];
     const INVALID: [&str; 10] = [
         "invalidparameter",
         "invalidparametervalue",
@@ -116,14 +143,16 @@ fn classified(told: &str, text: String) -> Error {
         "already exists",
     ];
     let has = |words: &[&str]| words.iter().any(|word| holds_word(told, word));
-    if has(&THROTTLED) {
+    let has_status = |all: &[u16]| all.iter().any(|status| says_status(told, *status));
+    if has(&THROTTLED) || has_status(&[429]) {
         return Error::rate_limited(text).retry_after(Duration::from_secs(10));
     }
-    if has(&DENIED) {
+    // Google says so where a quota is used up as well, which nobody mends by signing in otherwise.
+    if has(&DENIED) || has_status(&[401, 403]) && !has(&["quotaexceeded"]) {
         return Error::permission_denied(text)
             .hint("the entry's `config` and `env` say what the provider signs in with");
     }
-    match (has(&AWAY), has(&INVALID)) {
+    match (has(&AWAY) || has_status(&AWAY_BY_STATUS), has(&INVALID)) {
         (true, _) => Error::unavailable(text),
         // It is tried again, seldom: clouds release the name of what was deleted late, and who deleted it to make it anew has
         // nothing until then.
@@ -136,10 +165,11 @@ fn classified(told: &str, text: String) -> Error {
 }
 
 /// True where what a provider says went wrong leaves open whether the cloud did it: it sent something, and heard no answer or that
-/// something broke on the way. A connection that never was is none of those, nor is one that the cloud turned away.
+/// something broke on the way, or an answer that cannot be read. A connection that never was is none of those, nor is one that the
+/// cloud turned away.
 pub(crate) fn had_no_answer(error: &Error) -> bool {
     // Go dials before it sends anything.
-    const NOTHING_DONE: [&str; 9] = [
+    const NOTHING_DONE: [&str; 10] = [
         "connection refused",
         "no such host",
         "dial tcp",
@@ -148,10 +178,30 @@ pub(crate) fn had_no_answer(error: &Error) -> bool {
         "dial udp",
         "read udp",
         "tls handshake timeout",
+        "request canceled while waiting for connection",
         "serviceunavailable",
-        "statuscode: 503",
+        "service unavailable",
     ];
-    error.kind == ErrorKind::Unavailable && !NOTHING_DONE.iter().any(|word| holds_word(&error.message, word))
+    let told = &error.message;
+    let is_nothing_done = || NOTHING_DONE.iter().any(|word| holds_word(told, word)) || says_status(told, 503);
+    error.kind == ErrorKind::Unavailable && !is_nothing_done()
+}
+
+/// True where the status of an answer of HTTP is told as the libraries of the large clouds do: AWS of both times, Azure of all three,
+/// Google, OpenStack, and whoever says what others say.
+fn says_status(told: &str, status: u16) -> bool {
+    const BEFORE: [&str; 8] = [
+        "statuscode: ",
+        "status code: ",
+        "status code ",
+        "statuscode=",
+        "status ",
+        "response ",
+        "response code ",
+        "googleapi: error ",
+    ];
+    BEFORE.iter().any(|before| holds_word(told, &format!("{before}{status}")))
+        || holds_word(told, &format!("but got {status} instead"))
 }
 
 /// True where a code ends so, by itself or as the name of an exception, or these words are there.
@@ -188,6 +238,53 @@ mod tests {
     use super::*;
     use reconciled_provider::ErrorKind;
 
+    /// What providers say, as they say it: of an answer that says nothing of what was done, and of one that does.
+    #[test]
+    fn a_cloud_that_broke_in_the_middle_may_have_done_it() {
+        let check = |summary: &str, expect: bool| {
+            let diagnostic = Diagnostic { severity: 1, summary: summary.into(), ..Diagnostic::default() };
+            let error = said("create aws_vpc.a", &[diagnostic], &Hidden::default()).unwrap();
+            assert_eq!(had_no_answer(&error), expect, "{summary}: {:?}", error.kind);
+        };
+        for open in [
+            "Error creating VPC: InternalFailure: An internal failure occurred\n\tstatus code: 500, request id: x",
+            "Error creating VPC: : status code: 500, request id: ",
+            "Error creating EIP: SerializationError: failed to unmarshal error message\n\tstatus code: 502, request id: ",
+            "SerializationError: failed decoding EC2 Query response\n\tstatus code: 200, request id: x",
+            "operation error EC2: CreateVpc, https response error StatusCode: 500, RequestID: x, api error X: y",
+            "operation error EC2: CreateVpc, https response error StatusCode: 0, RequestID: , canceled, context deadline exceeded",
+            "RequestError: send request failed\ncaused by: Post \"https://x/\": net/http: request canceled (Client.Timeout exceeded while awaiting headers)",
+            "RequestError: send request failed\ncaused by: Post \"https://x/\": write tcp 192.0.2.1:1->192.0.2.2:443: write: broken pipe",
+            "Post \"https://x/\": http2: server sent GOAWAY and closed the connection",
+            "Post \"https://x/\": http2: client connection lost",
+            "googleapi: Error 500: Internal error encountered., backendError",
+            "googleapi: got HTTP response code 502 with body: <html>",
+            "rpc error: code = Unavailable desc = transport is closing",
+            "compute.VirtualMachinesClient#CreateOrUpdate: Failure sending request: StatusCode=500 -- Original Error: x",
+            "RESPONSE 504: 504 Gateway Timeout ERROR CODE: GatewayTimeout",
+            "unexpected status 500 (500 Internal Server Error) with error: InternalServerError: x",
+            "Expected HTTP response code [201 202] when accessing [POST https://x/servers], but got 500 instead",
+            "InternalServerException: try again",
+            "timeout while waiting for state to become 'available' (last state: 'pending', timeout: 10m0s)",
+        ] {
+            check(open, true);
+        }
+        for closed in [
+            "SerializationError: failed to unmarshal error message\n\tstatus code: 503, request id: ",
+            "503 Service Unavailable",
+            "Post \"https://x/\": net/http: TLS handshake timeout",
+            "Post \"https://x/\": net/http: request canceled while waiting for connection (Client.Timeout exceeded while awaiting headers)",
+            "InvalidParameterValue: 500 is no size\n\tstatus code: 400, request id: x",
+            "VpcLimitExceeded: The maximum number of VPCs has been reached.\n\tstatus code: 400, request id: x",
+            "RequestLimitExceeded: Request limit exceeded.\n\tstatus code: 503, request id: x",
+            "AccessDenied: no\n\tstatus code: 403, request id: x",
+            "expected size to be in the range (1 - 100), got 500",
+            "the status-500 page is there, and status 5000 is none",
+        ] {
+            check(closed, false);
+        }
+    }
+
     #[test]
     fn what_a_provider_says_decides_what_is_done() {
         let check = |summary: &str, detail: &str, kind: ErrorKind, text: &str| {
@@ -219,6 +316,21 @@ mod tests {
         check("ThrottlingException: x", "", ErrorKind::RateLimited, "make a t: ThrottlingException: x");
         check("StatusCode: 503, x", "", ErrorKind::Unavailable, "make a t: StatusCode: 503, x");
         check("ValidationException", "", ErrorKind::Invalid, "make a t: ValidationException");
+        check("status code: 429, x", "", ErrorKind::RateLimited, "make a t: status code: 429, x");
+        check("status code: 403, x", "", ErrorKind::PermissionDenied, "make a t: status code: 403, x");
+        for (text, kind) in [
+            ("googleapi: Error 403: No, userRateLimitExceeded", ErrorKind::RateLimited),
+            ("googleapi: Error 403: Quota 'CPUS' exceeded, quotaExceeded", ErrorKind::Unexpected),
+            ("googleapi: Error 403: No, forbidden", ErrorKind::PermissionDenied),
+        ] {
+            check(text, "", kind, &format!("make a t: {text}"));
+        }
+        check(
+            "UnrecognizedClientException: no",
+            "",
+            ErrorKind::PermissionDenied,
+            "make a t: UnrecognizedClientException: no",
+        );
         for code in [
             "BucketAlreadyExists",
             "EntityAlreadyExists",

@@ -181,6 +181,8 @@ impl Toy {
             "refused" => return failed("dial tcp 192.0.2.1:443: connect: connection refused", &prior),
             // The cloud made it, and its answer was lost.
             "unheard" => return failed("send request failed: Post \"https://toy.example\": EOF", &prior),
+            // It broke while it made it, as the library of AWS says that which most of its types were written with.
+            "broken" => return failed("InternalFailure: x\n\tstatus code: 500, request id: y", &prior),
             "stoppable" => {
                 // It takes its time, and breaks off when it is asked to come to an end.
                 let mut stopped = self.stopped.subscribe();

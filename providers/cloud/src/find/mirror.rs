@@ -58,6 +58,16 @@ pub(super) fn list(mirror: &Path, of: &Address) -> io::Result<Offer> {
     Ok(offer)
 }
 
+/// A host from which there is a provider of that name, where there is none from its own.
+pub(super) fn other_host(mirror: &Path, of: &Address) -> Option<String> {
+    let has_it = |host: &Path| host.join(&of.namespace).join(&of.name).is_dir();
+    if has_it(&mirror.join(of.host.replace(':', "_"))) || has_it(&mirror.join(&of.host)) {
+        return None;
+    }
+    let hosts = fs::read_dir(mirror).ok()?.flatten().filter(|host| has_it(&host.path()));
+    hosts.filter_map(|host| host.file_name().into_string().ok()).min()
+}
+
 /// The version and platform in the name of an archive.
 fn packed<'n>(of: &Address, name: &'n str) -> Option<(Version, &'n str)> {
     let rest = name.strip_prefix(&of.prefix())?.strip_prefix('_')?.strip_suffix(".zip")?;

@@ -69,11 +69,29 @@ impl Wanted {
         }
     }
 
+    /// Why a mirror has none that will do. Terraform and OpenTofu take a provider without a host to be from a registry of their own
+    /// each, and lay it out so.
+    fn lacking(&self, mirror: &Path, is_elsewhere: bool) -> Error {
+        if let Ok(false) = mirror.try_exists() {
+            let error = Error::invalid(format!("there is no mirror {}", mirror.display()));
+            return error.hint("correct `mirror` of the entry");
+        }
+        let error = self.none(&mirror.display().to_string(), is_elsewhere);
+        match mirror::other_host(mirror, &self.address) {
+            Some(host) => {
+                let Address { namespace, name, .. } = &self.address;
+                let source = format!("{host}/{namespace}/{name}");
+                error.hint(format!("it has one that is from elsewhere: write source: {source}"))
+            }
+            None => error,
+        }
+    }
+
     fn in_mirror(&self, mirror: &Path) -> Result<Found, Error> {
         let offer = mirror::list(mirror, &self.address).map_err(|error| unread(mirror, error))?;
         let Some((version, artefact)) = self.version.newest(offer.ours) else {
             let elsewhere = offer.elsewhere.into_iter().map(|version| (version, ()));
-            return Err(self.none(&mirror.display().to_string(), self.version.newest(elsewhere).is_some()));
+            return Err(self.lacking(mirror, self.version.newest(elsewhere).is_some()));
         };
         let archive = match artefact {
             Artefact::Unpacked(folder) => {

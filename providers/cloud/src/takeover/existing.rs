@@ -77,7 +77,7 @@ pub(crate) async fn existing(host: &Host, cx: &Cx, query: &str) -> Result<Existi
     let (catalog, mark) = (&plugin.catalog, host.config.mark.as_ref());
     match query.what {
         What::One(id) => {
-            let of = catalog.resource(typed(catalog, query.wanted).map_or(query.wanted, |name| name))?;
+            let of = meant(catalog, query.wanted)?;
             let name = id.rsplit(['/', ':']).find(|part| !part.is_empty()).unwrap_or(id);
             let one = find(cx, (plugin, mark), &of, id, named(name)).await?;
             Ok(Existing { all: vec![one], left_out: Vec::new() })
@@ -101,7 +101,7 @@ pub(crate) async fn existing(host: &Host, cx: &Cx, query: &str) -> Result<Existi
             Ok(existing)
         }
         What::All(arguments) => {
-            let of = catalog.resource(typed(catalog, query.wanted).map_or(query.wanted, |name| name))?;
+            let of = meant(catalog, query.wanted)?;
             let mut existing = Existing::default();
             list(cx, (plugin, mark), &of, arguments, &mut existing).await?;
             Ok(existing)
@@ -120,6 +120,23 @@ impl<'q> Query<'q> {
             None => Query { wanted: query.trim_end(), what: What::All("") },
         }
     }
+}
+
+/// The type that a person means, by its name or its kind.
+///
+/// Errors: `Unsupported`, with what may have been meant.
+fn meant(catalog: &Catalog, wanted: &str) -> Result<ResourceType, Error> {
+    let found = catalog.resource(typed(catalog, wanted).map_or(wanted, |name| name));
+    found.map_err(|error| {
+        if error.hint.is_some() {
+            return error;
+        }
+        let types = || catalog.types().filter_map(|name| Some((name, name.split_once('_')?.1)));
+        let without_group = types().find(|(_, rest)| *rest == wanted).map(|(name, _)| name.to_string());
+        let kinds: Vec<String> = types().map(|(_, rest)| kind::camel(rest)).collect();
+        let kind = did_you_mean(wanted, kinds.iter().map(String::as_str)).map(String::from);
+        error.hint_if(without_group.or(kind).map(|near| format!("did you mean `{near}`?")))
+    })
 }
 
 /// The type that a person means.

@@ -6,7 +6,7 @@ use super::marked::{self, Path};
 use crate::plugin::Identity;
 use base64::{Engine, engine::general_purpose::STANDARD};
 use reconciled_provider::Error;
-use serde::Deserialize;
+use serde::{Deserialize, de::IgnoredAny};
 use serde_json::Value as Json;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -102,7 +102,6 @@ fn key_end(text: &str) -> usize {
 
 #[derive(Deserialize)]
 struct File {
-    version: Option<Json>,
     #[serde(default)]
     resources: Vec<Resource>,
 }
@@ -111,6 +110,10 @@ struct File {
 #[derive(Deserialize)]
 struct Any {
     version: Option<Json>,
+    /// It is the note of a working folder that says where the state is.
+    backend: Option<IgnoredAny>,
+    /// OpenTofu was told to encrypt it.
+    encrypted_data: Option<IgnoredAny>,
 }
 
 #[derive(Deserialize)]
@@ -151,16 +154,10 @@ struct Instance {
 pub(super) fn read(bytes: &[u8]) -> Result<Vec<Held>, Error> {
     let no_state =
         |line: usize| Error::invalid(format!("line {line} is not that of a state file of Terraform"));
-    let file: File = match serde_json::from_slice(bytes) {
-        Ok(file) => file,
-        // What another format has otherwise is no mistake in it.
-        Err(error) => {
-            let any: Any = serde_json::from_slice(bytes).map_err(|_| no_state(error.line()))?;
-            check(any.version.as_ref())?;
-            return Err(no_state(error.line()));
-        }
-    };
-    check(file.version.as_ref())?;
+    // First of all: what another format has otherwise is no mistake in it.
+    let any: Any = serde_json::from_slice(bytes).map_err(|error| no_state(error.line()))?;
+    check(&any)?;
+    let file: File = serde_json::from_slice(bytes).map_err(|error| no_state(error.line()))?;
     let mut names: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     let mut all = Vec::new();
     for resource in file.resources {
@@ -202,9 +199,17 @@ pub(super) fn read(bytes: &[u8]) -> Result<Vec<Held>, Error> {
     Ok(all)
 }
 
-fn check(version: Option<&Json>) -> Result<(), Error> {
-    match version.and_then(Json::as_u64) {
+fn check(any: &Any) -> Result<(), Error> {
+    if any.encrypted_data.is_some() {
+        let error = Error::unsupported("the state file is encrypted");
+        return Err(error.hint("`tofu state pull > plain.tfstate` writes it in clear"));
+    }
+    match any.version.as_ref().and_then(Json::as_u64) {
         Some(VERSION) => Ok(()),
+        Some(_) if any.backend.is_some() => {
+            let error = Error::invalid("it says where the state is, and is none itself");
+            Err(error.hint("`terraform state pull > pulled.tfstate` fetches the state"))
+        }
         Some(other) => {
             let error = Error::unsupported(format!("the state file has format {other}"));
             Err(error.hint("`terraform refresh` of version 0.13 or later writes format 4"))
@@ -312,6 +317,8 @@ mod tests {
             (r#"{"version": 3, "modules": []}"#, "format 3"),
             (r#"{"version": 3, "resources": {"a": "hunter2"}}"#, "format 3"),
             (r#"{"version": 4, "resources": "hunter2"}"#, "line 1"),
+            (r#"{"version": 3, "backend": {"type": "s3", "hunter2": 1}}"#, "where the state is"),
+            (r#"{"serial": 1, "encrypted_data": "hunter2", "encryption_version": "v0"}"#, "is encrypted"),
         ] {
             let error = read(text.as_bytes()).err().unwrap();
             assert!(error.message.contains(part) && !error.message.contains("hunter2"), "{error}");

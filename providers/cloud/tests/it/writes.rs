@@ -158,7 +158,9 @@ async fn what_is_under_way_when_everything_ends_is_asked_to_end_before_that() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_creation_whose_answer_the_provider_lost_may_have_taken_effect() {
     let desk = Desk::new("");
-    for (fault, expect) in [("unheard", "unknown"), ("refused", "failed"), ("throttle", "failed")] {
+    for (fault, expect) in
+        [("unheard", "unknown"), ("broken", "unknown"), ("refused", "failed"), ("throttle", "failed")]
+    {
         let op = create(&desk, &json!({ "config": { "name": "a", "fault": fault } })).await;
         let outcome = carry_out(&desk, &desk.cx.clone(), op, None).await;
         assert_eq!(outcome.word(), expect, "{fault}: {outcome:?}");
