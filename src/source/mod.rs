@@ -55,6 +55,7 @@ pub use oid::Oid;
 pub use process::init;
 pub use pushed::{Reach, pushed_objects};
 pub use received::Received;
+pub use reconciled_libgit2::begin_alone;
 pub use reference::Reference;
 pub use remote::FetchLimits;
 pub use revision::{APPROVE, CommitInfo};

@@ -110,9 +110,7 @@ impl Kept {
         let Some(stamp) = scopes.all.get(scope).map(|entry| entry.stamp) else {
             drop(scopes);
             if let (true, Write::Rows(list)) = (touched.is_begun, write) {
-                let mut rows = Vec::new();
-                put(&mut rows, Arc::unwrap_or_clone(list).into_iter().filter(|row| row.scope == *scope));
-                self.put(scope, touched.stamp, Arc::new(rows));
+                self.put(scope, touched.stamp, Arc::new(begun(scope, Arc::unwrap_or_clone(list))));
             }
             return;
         };
@@ -145,24 +143,31 @@ impl Kept {
     }
 }
 
+/// All that `scope` has, of what was written; of several with one id the last counts. They stay in the memory that they came in:
+/// a new scope may have thousands.
+fn begun(scope: &Scope, mut rows: Vec<Row>) -> Vec<Row> {
+    let mut names = Names::default();
+    rows.retain(|row| row.scope == *scope);
+    rows.iter_mut().for_each(|row| store(row, &mut names));
+    rows.sort_by(|a, b| a.tracked.id.cmp(&b.tracked.id));
+    rows.dedup_by(|later, one| {
+        let is_same = later.tracked.id == one.tracked.id;
+        if is_same {
+            mem::swap(later, one);
+        }
+        is_same
+    });
+    rows
+}
+
 /// Puts or replaces rows by id; of several with one id the last counts.
 fn put(rows: &mut Vec<Row>, list: impl Iterator<Item = Row>) {
     let mut names = Names::default();
-    if rows.is_empty() {
-        // In the memory that they came in: a new scope may have thousands.
-        *rows = list.map(|row| stored(row, &mut names)).collect();
-        rows.sort_by(|a, b| a.tracked.id.cmp(&b.tracked.id));
-        rows.dedup_by(|later, one| {
-            let is_same = later.tracked.id == one.tracked.id;
-            if is_same {
-                mem::swap(later, one);
-            }
-            is_same
-        });
-        return;
-    }
-    let mut new: BTreeMap<ResourceId, Row> =
-        list.map(|row| (row.tracked.id.clone(), stored(row, &mut names))).collect();
+    let stored = |mut row: Row| {
+        store(&mut row, &mut names);
+        (row.tracked.id.clone(), row)
+    };
+    let mut new: BTreeMap<ResourceId, Row> = list.map(stored).collect();
     for row in rows.iter_mut() {
         if let Some(next) = new.remove(&row.tracked.id) {
             *row = next;
@@ -174,13 +179,14 @@ fn put(rows: &mut Vec<Row>, list: impl Iterator<Item = Row>) {
     }
 }
 
-/// A row as it reads back.
-fn stored(row: Row, names: &mut Names) -> Row {
-    let state = match row.state {
-        RowState::Pending { recheck_at } => RowState::Pending { recheck_at: at(ms(recheck_at)) },
-        state => state,
-    };
-    let (written_at, address) = (at(ms(row.written_at)), names.address(&row.address.to_string()));
-    let formerly = row.formerly.iter().map(|one| rows::address(&one.to_string())).collect();
-    Row { state, written_at, address, formerly, ..row }
+/// Makes a row what reads back of it.
+fn store(row: &mut Row, names: &mut Names) {
+    if let RowState::Pending { recheck_at } = &mut row.state {
+        *recheck_at = at(ms(*recheck_at));
+    }
+    row.written_at = at(ms(row.written_at));
+    row.address = names.address(&row.address.to_string());
+    for one in &mut row.formerly {
+        *one = rows::address(&one.to_string());
+    }
 }

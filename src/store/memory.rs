@@ -144,7 +144,9 @@ async fn documents(conn: &mut SqliteConnection, (first, last): (&str, &str), man
 }
 
 /// Files rows of one scope.
-fn keep(many: &mut Many, list: Vec<Row>) {
+fn keep(many: &mut Many, mut list: Vec<Row>) {
+    // A pass has them until its end, and the room for twice as many.
+    list.shrink_to_fit();
     if let Some(scope) = list.first().map(|row| row.scope.clone()) {
         many.entry(scope).or_default().rows = list.into();
     }

@@ -36,6 +36,15 @@ fn a_plan_file_goes_to_a_file_that_can_be_written() {
 }
 
 #[test]
+fn who_connects_to_nobody_reads_no_certificates() {
+    let env = applied();
+    // Who opens it waits for a writer that never comes.
+    assert!(Command::new("mkfifo").arg(env.path("roots")).status().unwrap().success());
+    let roots = env.path("roots");
+    env.run_with(&["plan"], &[("SSL_CERT_FILE", roots.to_str().unwrap())]).exits(0);
+}
+
+#[test]
 fn a_file_takes_the_place_of_nothing_that_is_no_file_or_that_the_program_stands_on() {
     let env = applied();
     assert!(Command::new("mkfifo").arg(env.path("pipe")).status().unwrap().success());

@@ -10,7 +10,9 @@ use super::{
     guard_words::{FOREIGN_DELETE, PROTECTED},
     place,
     planner::Planner,
-    remains, step_for, unanswered,
+    remains,
+    step::unplanned,
+    step_for, unanswered,
 };
 use crate::{
     desired::SourceState,
@@ -530,7 +532,7 @@ fn foreign_delete(planner: &Planner<'_>, observed: &Observed) -> Step {
             observed: Some(observed.clone().into()),
             row: None,
             was: None,
-            delta: Default::default(),
+            delta: unplanned(),
         },
     }
 }

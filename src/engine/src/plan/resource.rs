@@ -504,11 +504,13 @@ impl Planner<'_> {
                 Some(blocked) => return self.not_yet(step, blocked, error, out),
                 None => return out.conditions.push(failed_to_plan(desired, address, error)),
             },
-            Some(Ok(delta)) => delta.clone(),
-            None => Delta::default(),
+            Some(Ok(delta)) => Some(delta),
+            None => None,
         };
-        step.fields = delta.fields.clone();
-        step.work.delta = delta.into();
+        if let Some(delta) = delta {
+            step.fields = delta.fields.clone();
+            step.work.delta = delta.clone().into();
+        }
         self.push(step, desired, out);
     }
 

@@ -9,7 +9,7 @@ use crate::{
     suspension::BY_MANIFEST,
 };
 use reconciled_provider::{Address, Delta, FieldChange, Hash, Observed, Resource, ResourceId};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 /// Stands for what is declared where nothing is: no resource is this text.
 const UNDECLARED: &[u8] = b"(nothing)";
@@ -76,6 +76,12 @@ pub struct Work {
     pub was: Option<Arc<Row>>,
     /// What the provider planned.
     pub delta: Arc<Delta>,
+}
+
+/// What was planned by a provider that plans nothing: of thousands of steps it is one.
+pub(super) fn unplanned() -> Arc<Delta> {
+    static UNPLANNED: LazyLock<Arc<Delta>> = LazyLock::new(Arc::default);
+    UNPLANNED.clone()
 }
 
 /// One step.

@@ -5,7 +5,7 @@
 
 use super::{
     Blocked, CLAIMS, Change, MADE_IN_PART, NOT_AS_PLANNED, Reason, ScopePlan, Step, Work, claimed,
-    condition::failed_to_plan, guard_words::PROTECTED, planner::Planner, reason,
+    condition::failed_to_plan, guard_words::PROTECTED, planner::Planner, reason, step::unplanned,
 };
 use crate::store::{Condition, Row, RowState};
 use reconciled_provider::{
@@ -189,7 +189,7 @@ impl Planner<'_> {
                 observed: observed.cloned().map(Arc::new),
                 row: Some(self.row_for(desired, row, address.clone()).into()),
                 was: row.cloned().map(Arc::new),
-                delta: Default::default(),
+                delta: unplanned(),
             },
             address,
             change,
@@ -295,7 +295,7 @@ pub(super) fn row(planner: &Planner<'_>, change: Change, row: &Row, observed: Op
             observed: observed.cloned().map(Arc::new),
             row: Some(whole.clone()),
             was: Some(whole),
-            delta: Default::default(),
+            delta: unplanned(),
         },
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! libgit2 keeps its timeouts, its memory limits and the places where it looks for configuration in globals
 //! without a lock, so the functions that set them are `unsafe`. This package holds the only `unsafe` of the
-//! workspace: two functions, each behind a lock.
+//! workspace: three functions, two behind a lock and one for a process without other threads.
 //!
 //! # Guarantees
 //! - The options of the first call win; later calls change nothing and report what the first one returned.
@@ -12,6 +12,7 @@
 //! # Assumptions
 //! - [`set`] is called before any other thread uses libgit2.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -47,6 +48,28 @@ const CACHE: isize = 8 << 20;
 /// processes never need them. `git2` tells it where before it makes libgit2 ready, so it must not be the first to do so.
 pub fn begin() {
     libgit2_sys::init();
+}
+
+/// Makes libgit2 ready in a process that has one thread as yet, so that OpenSSL does not read the certificates either where the
+/// environment names them: that takes longer than all the rest of a plan of little. Does nothing in any other process.
+pub fn begin_alone() {
+    if !std::fs::read_dir("/proc/self/task").is_ok_and(|threads| threads.count() == 1) {
+        return;
+    }
+    #[expect(clippy::disallowed_methods, reason = "OpenSSL reads these itself")]
+    let named = ["SSL_CERT_FILE", "SSL_CERT_DIR"].map(|name| Some((name, std::env::var_os(name)?)));
+    if named.iter().any(Option::is_some) {
+        begin_without(named.into_iter().flatten());
+    }
+}
+
+#[expect(unsafe_code, reason = "the environment is a global without a lock")]
+fn begin_without(named: impl Iterator<Item = (&'static str, OsString)> + Clone) {
+    // SAFETY: the caller saw that no other thread is there, and only this one could begin another.
+    named.clone().for_each(|(name, _)| unsafe { std::env::remove_var(name) });
+    begin();
+    // SAFETY: as above; libgit2 begins no thread.
+    named.for_each(|(name, place)| unsafe { std::env::set_var(name, place) });
 }
 
 /// Trusts what the system trusts, or what `SSL_CERT_FILE` and `SSL_CERT_DIR` name: before the first https connection.
