@@ -130,6 +130,9 @@ macro_rules! forward_observer {
                 let cx = &*self.within(cx);
                 self.around("versions", None, self.inner.versions(cx, scopes)).await
             }
+            fn sweep(&self) -> Option<Box<dyn std::any::Any + Send>> {
+                self.inner.sweep()
+            }
             async fn observe(
                 &self,
                 cx: &reconciled_provider::Cx,

@@ -20,6 +20,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures_core::stream::BoxStream;
 use std::{
+    any::Any,
     collections::{BTreeMap, BTreeSet},
     fmt,
     pin::Pin,
@@ -201,6 +202,12 @@ pub trait Observer: Send + Sync + fmt::Debug {
 
     /// Change tokens of many scopes in as few calls as possible. A scope left out is unknown.
     async fn versions(&self, cx: &Cx, scopes: &[Scope]) -> Result<BTreeMap<Scope, Version>, Error>;
+
+    /// Says that scopes are looked at one after the other until what is returned is dropped: what they have in common need be
+    /// looked at but once in that time, and never before it. Default: each look is by itself. No I/O.
+    fn sweep(&self) -> Option<Box<dyn Any + Send>> {
+        None
+    }
 
     /// Reads a scope. Never writes.
     async fn observe(&self, cx: &Cx, want: &Want<'_>) -> Result<Observation, Error>;

@@ -9,9 +9,12 @@
 //! answers for each certificate, and no secret; whatever is remembered is read again within an hour, since who writes through a mapping, or to the disk itself, leaves no stamp. It
 //! deliberately is memory alone: a process that begins reads everything.
 
-use crate::place::{Files, Stamps};
-use reconciled_provider::{Ending, Hash, Observed, Sealed};
-use ring::{hmac, rand::SystemRandom};
+use crate::{
+    place::{Files, Stamps},
+    sweep::Sweeps,
+};
+use reconciled_provider::{Ending, Hash, Observed, Sealed, Secret, SecretMark};
+use ring::rand::{SecureRandom, SystemRandom};
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -32,10 +35,12 @@ pub(crate) struct Memory {
     pub(crate) well: Calm<()>,
     /// When each ends.
     pub(crate) endings: Calm<Ending>,
+    /// What is believed for as long as many are looked at.
+    pub(crate) sweeps: Arc<Sweeps>,
     /// Those in whose place another one is.
     others: Mutex<BTreeMap<String, InPlace>>,
     /// What tells outputs apart, in which there is a key.
-    key: Option<hmac::Key>,
+    key: Option<Secret>,
 }
 
 /// A certificate that is as declared.
@@ -46,7 +51,9 @@ pub(crate) struct Seen {
     /// The directory it is put into.
     pub(crate) directory: Arc<str>,
     /// What its outputs are known by.
-    pub(crate) outputs: hmac::Tag,
+    pub(crate) outputs: SecretMark,
+    /// How the files were that are kept of it.
+    pub(crate) kept: Option<Stamps>,
 }
 
 /// A certificate that is in the place of another one: it is what is in use.
@@ -60,11 +67,13 @@ pub(crate) struct InPlace {
 
 impl Default for Memory {
     fn default() -> Memory {
-        let key = hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new()).ok();
+        let mut key = vec![0u8; 32];
+        let key = SystemRandom::new().fill(&mut key).ok().map(|()| Secret::new(key));
         Memory {
             seen: Calm::default(),
             well: Calm::default(),
             endings: Calm::default(),
+            sweeps: Arc::default(),
             others: Mutex::default(),
             key,
         }
@@ -73,8 +82,9 @@ impl Default for Memory {
 
 impl Memory {
     /// What outputs are known by in this process, and nowhere else.
-    pub(crate) fn tag(&self, outputs: &Sealed) -> Option<hmac::Tag> {
-        self.key.as_ref().map(|key| hmac::sign(key, &outputs.0))
+    pub(crate) fn tag(&self, outputs: &Sealed) -> Option<SecretMark> {
+        let key: &[u8; 32] = self.key.as_ref()?.reveal().try_into().ok()?;
+        Some(SecretMark::keyed(key, &outputs.0))
     }
 
     fn others(&self) -> MutexGuard<'_, BTreeMap<String, InPlace>> {
@@ -218,7 +228,7 @@ mod tests {
 
     /// Looks at `file` at this time; what is remembered, or nothing.
     fn look(calm: &Calm<u8>, file: &Path, at: u64) -> Option<u8> {
-        let files = || Files { exact: vec![file.to_owned()], ways: vec![file.parent().unwrap().to_owned()] };
+        let files = || Files { exact: vec![file.to_owned()], way: file.parent().map(Path::to_owned) };
         match calm.recall("web", QUESTION, seconds(at), stamps) {
             Ok(value) => Some(value),
             Err(look) => {
@@ -258,7 +268,7 @@ mod tests {
         let file = dir.path().join("tls.key");
         let calm = Calm::default();
         for at in [100, 104] {
-            let files = || Files { exact: vec![file.clone()], ways: Vec::new() };
+            let files = || Files { exact: vec![file.clone()], way: None };
             let Err(look) = calm.recall("web", QUESTION, seconds(at), stamps) else { panic!("{at}") };
             let now = stamps(&files()).unwrap();
             calm.learn("web", look, (files(), now), seconds(at), (1, seconds(110)));

@@ -47,7 +47,9 @@ pub(crate) async fn health(
     let mut look = None;
     let in_place = memory.in_place(name);
     if let Some(question) = question.filter(|_| watches.again(name) && in_place.is_none()) {
-        match memory.well.recall(name, question, cx.clock.now(), place::stamps) {
+        let now = cx.clock.now();
+        let stamps = |files: &Files| memory.sweeps.kept(name, now).or_else(|| place::stamps(files));
+        match memory.well.recall(name, question, now, stamps) {
             Ok(()) => return Ok(vec![(ResourceId::from(name), Health::Healthy)]),
             Err(begun) => look = Some(begun),
         }
@@ -105,7 +107,7 @@ pub(crate) async fn health(
         && let Some(exact) = observe::kept_files(keep, name, &wish, &issued)?
     {
         let until = renewal::late_at(due, facts.not_after).min(facts.not_after).min(asked);
-        let files = Files { exact, ways: Vec::new() };
+        let files = Files { exact, way: None };
         if let Some(stamps) = place::stamps(&files) {
             let until = Duration::from_secs(until);
             memory.well.learn(name, look, (files, stamps), cx.clock.now(), ((), until));
@@ -210,7 +212,7 @@ fn read_ending(cx: &Cx, eye: &Eye<'_>, name: &str, look: Look) -> Result<Option<
     let ending = Ending { id: name.into(), at, renewed_at, served };
     // What is shown is looked at by others, at any moment.
     if issued.wish.serve.is_empty() && ending.served.is_empty() {
-        let files = Files { exact: eye.keep.files(name)?, ways: Vec::new() };
+        let files = Files { exact: eye.keep.files(name)?, way: None };
         if let Some(stamps) = place::stamps(&files) {
             let answer = (ending.clone(), Duration::MAX);
             eye.memory.endings.learn(name, look, (files, stamps), cx.clock.now(), answer);

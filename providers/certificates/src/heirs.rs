@@ -36,7 +36,12 @@ impl Heirs {
 
     /// `name` was looked at, and wants this directory.
     pub(crate) fn looked_at(&self, name: &str, directory: Option<&str>, is_tracked: bool) {
-        self.state().looked_at.insert(name.to_owned(), directory.map(str::to_owned));
+        let mut state = self.state();
+        // Nearly always it is the same, of each of many in every pass.
+        if state.looked_at.get(name).is_none_or(|known| known.as_deref() != directory) {
+            state.looked_at.insert(name.to_owned(), directory.map(str::to_owned));
+        }
+        drop(state);
         if let Some(directory) = directory.filter(|_| is_tracked) {
             self.worked_on(name, directory);
         }
@@ -44,7 +49,10 @@ impl Heirs {
 
     /// A pass works on `name`, which wants this directory.
     pub(crate) fn worked_on(&self, name: &str, directory: &str) {
-        self.state().real.insert(name.to_owned(), directory.to_owned());
+        let mut state = self.state();
+        if state.real.get(name).is_none_or(|known| known != directory) {
+            state.real.insert(name.to_owned(), directory.to_owned());
+        }
     }
 
     /// `name` is deleted.

@@ -12,7 +12,7 @@ use crate::{
     heirs::Heirs,
     kept::{Issued, Keep, Private},
     moment::moment,
-    place::{File, Files, Place},
+    place::{self, File, Files, Place, way},
     renewal,
     served::{self, Sights},
     sign,
@@ -24,7 +24,11 @@ use bytes::Bytes;
 use reconciled_provider::{
     Cx, Error, Hash, Observation, Observed, Owner, ResourceId, Sealed, Secret, Version, Want, secret_output,
 };
-use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 /// What is known of one certificate at one moment.
 pub(crate) struct Standing {
@@ -247,23 +251,31 @@ impl Eye<'_> {
         let question = want.desired.first().and_then(|desired| desired.spec.hash());
         let tracked = want.tracked.iter().find(|tracked| *tracked.id.0 == *name);
         let (Some(question), Some(tracked)) = (question, tracked) else { return Err(None) };
-        let Seen { observed, directory, outputs } =
-            memory.seen.recall(name, question, cx.clock.now(), |files| place.stamps(files)).map_err(Some)?;
+        let now = cx.clock.now();
+        let way = |directory: &Path| memory.sweeps.way(directory, now);
+        let stamps = |files: &Files| place.stamps(files, &way);
+        let Seen { observed, directory, outputs, kept } =
+            memory.seen.recall(name, question, now, stamps).map_err(Some)?;
         // What is tracked may be that of a database of before.
-        if memory.tag(&tracked.outputs).is_none_or(|tag| tag.as_ref() != outputs.as_ref()) {
+        if memory.tag(&tracked.outputs) != Some(outputs) {
             return Err(None);
         }
         heirs.looked_at(name, Some(&directory), true);
         heirs.waits_no_more(name);
+        memory.sweeps.note_kept(name, kept, now);
         Ok(Observed { outputs: tracked.outputs.clone(), ..observed })
     }
 
     /// Remembers what a look came to, as long as none of its files changes.
     fn learn(&self, place: &dyn Place, cx: &Cx, name: &str, look: Option<Look>, quiet: Option<Quiet>) {
-        let Some(Quiet { seen, files, until }) = quiet else { return self.memory.seen.forget(name) };
+        let Some(Quiet { mut seen, files, kept, until }) = quiet else {
+            return self.memory.seen.forget(name);
+        };
         let Some(look) = look else { return };
-        match place.stamps(&files) {
+        match place.stamps(&files, &way) {
             Some(stamps) => {
+                // After those of all: what changes in between is seen by the next look, which believes neither.
+                seen.kept = place::stamps(&kept);
                 self.memory.seen.learn(name, look, (files, stamps), cx.clock.now(), (seen, until));
             }
             None => self.memory.seen.forget(name),
@@ -275,6 +287,8 @@ impl Eye<'_> {
 struct Quiet {
     seen: Seen,
     files: Files,
+    /// Those of them that are kept of it.
+    kept: Files,
     until: Duration,
 }
 
@@ -461,15 +475,17 @@ fn remembered(
 ) -> Option<Quiet> {
     let (issued, facts) = (standing.issued.as_ref()?, standing.facts.as_ref()?);
     let mut files = view.files().filter(|_| wish.serve.is_empty())?;
-    files.exact.extend(kept_files(eye.keep, name, wish, issued).ok()??);
+    let kept = Files { exact: kept_files(eye.keep, name, wish, issued).ok()??, way: None };
+    files.exact.extend(kept.exact.iter().cloned());
     files.exact.extend(deliver::names_of(&wish.output).map(PathBuf::from));
     let due = renewal::due_at(facts.not_before, facts.not_after, wish.renew, issued.suggested.as_ref());
     let seen = Seen {
         observed: Observed { outputs: Sealed::default(), ..observed.clone() },
         directory: wish.output.directory.as_str().into(),
         outputs: eye.memory.tag(&observed.outputs)?,
+        kept: None,
     };
-    Some(Quiet { seen, files, until: Duration::from_secs(due.min(facts.not_after)) })
+    Some(Quiet { seen, files, kept, until: Duration::from_secs(due.min(facts.not_after)) })
 }
 
 /// That an authority was told another address to write to, where this certificate had it declared so before: with several

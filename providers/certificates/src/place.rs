@@ -50,8 +50,8 @@ pub trait Place: fmt::Debug + Send + Sync {
     /// What is at each of `paths`, in their order.
     async fn look(&self, paths: &[PathBuf]) -> Result<Vec<Result<Spot, Error>>, Error>;
     /// When all of these were changed last, where that can be told at once: equal stamps, nothing changed, unless within the
-    /// same moment.
-    fn stamps(&self, _: &Files) -> Option<Stamps> {
+    /// same moment. `way` says it of a directory on the way and all above it, as [`way()`] does.
+    fn stamps(&self, _: &Files, _way: &dyn Fn(&Path) -> Option<Stamps>) -> Option<Stamps> {
         None
     }
     /// What may be believed of a directory, which need not be there.
@@ -91,8 +91,8 @@ pub trait Place: fmt::Debug + Send + Sync {
 pub struct Files {
     /// Any change of these counts.
     pub exact: Vec<PathBuf>,
-    /// Directories on the way, whose entries may change.
-    pub ways: Vec<PathBuf>,
+    /// The directory on the way to them: its entries, and those of all above it, may change.
+    pub way: Option<PathBuf>,
 }
 
 /// How files and directories were, without a look into them: equal ones are, for all that is known, the same.
@@ -101,33 +101,51 @@ pub struct Stamps(Hash);
 
 /// The stamps of files on this machine; none where one of them cannot be had.
 pub(crate) fn stamps(files: &Files) -> Option<Stamps> {
-    let mut all: Vec<u8> = Vec::with_capacity(88 * (files.exact.len() + files.ways.len()));
-    let mut add = |number: u64| all.extend_from_slice(&number.to_ne_bytes());
-    let exact = files.exact.iter().map(|path| (path, true));
-    for (path, is_exact) in exact.chain(files.ways.iter().map(|path| (path, false))) {
-        let meta = match fs::symlink_metadata(path) {
-            Ok(meta) => meta,
-            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
-                add(0);
-                continue;
-            }
-            Err(_) => return None,
-        };
-        add(1 + u64::from(is_exact));
-        // Which one it is, on which file system; whose it is; what it is, and who may do what with it.
-        add(meta.dev());
-        add(meta.ino());
-        add(u64::from(meta.uid()) << 32 | u64::from(meta.gid()));
-        add(u64::from(meta.mode()));
-        if is_exact {
-            add(meta.len());
-            // When anything of it was changed last is what nobody can set.
-            for time in [meta.mtime(), meta.mtime_nsec(), meta.ctime(), meta.ctime_nsec()] {
-                add(time.cast_unsigned());
-            }
-        }
+    stamps_by(files, &way)
+}
+
+/// The same, where `way` says how the way is.
+fn stamps_by(files: &Files, way: &dyn Fn(&Path) -> Option<Stamps>) -> Option<Stamps> {
+    let mut all: Vec<u8> = Vec::with_capacity(80 * files.exact.len() + 16);
+    for path in &files.exact {
+        stamp(path, true, &mut all)?;
+    }
+    if let Some(directory) = &files.way {
+        all.extend_from_slice(&way(directory)?.0.0);
     }
     Some(Stamps(Hash::of(&all)))
+}
+
+/// Which directories this one and all above it are, whose, and who may change them.
+pub fn way(directory: &Path) -> Option<Stamps> {
+    let mut all = Vec::new();
+    for path in directory.ancestors() {
+        stamp(path, false, &mut all)?;
+    }
+    Some(Stamps(Hash::of(&all)))
+}
+
+/// Adds the numbers of one; none where they cannot be had.
+fn stamp(path: &Path, is_exact: bool, all: &mut Vec<u8>) -> Option<()> {
+    let meta = match fs::symlink_metadata(path) {
+        Ok(meta) => meta,
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            all.extend_from_slice(&0u64.to_ne_bytes());
+            return Some(());
+        }
+        Err(_) => return None,
+    };
+    // Which one it is, on which file system; whose it is; what it is, and who may do what with it.
+    let owner = u64::from(meta.uid()) << 32 | u64::from(meta.gid());
+    let which = [1 + u64::from(is_exact), meta.dev(), meta.ino(), owner, u64::from(meta.mode())];
+    all.extend_from_slice(which.map(u64::to_ne_bytes).as_flattened());
+    if is_exact {
+        // When anything of it was changed last is what nobody can set.
+        let times = [meta.mtime(), meta.mtime_nsec(), meta.ctime(), meta.ctime_nsec()];
+        all.extend_from_slice(&meta.len().to_ne_bytes());
+        all.extend_from_slice(times.map(i64::to_ne_bytes).as_flattened());
+    }
+    Some(())
 }
 
 /// Puts them there in this process, with its rights.
@@ -224,8 +242,8 @@ impl Place for Here {
         Ok(aside(|| paths.iter().map(one).collect()))
     }
 
-    fn stamps(&self, files: &Files) -> Option<Stamps> {
-        stamps(files)
+    fn stamps(&self, files: &Files, way: &dyn Fn(&Path) -> Option<Stamps>) -> Option<Stamps> {
+        stamps_by(files, way)
     }
 
     async fn trust(&self, directory: &Path) -> Result<Trust, Error> {

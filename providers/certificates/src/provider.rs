@@ -28,6 +28,7 @@ use reconciled_provider::{
     diff_by_compare,
 };
 use std::{
+    any::Any,
     collections::{BTreeMap, BTreeSet},
     path::Path,
     sync::Arc,
@@ -125,6 +126,10 @@ impl Observer for Certificates {
             }
         }
         Ok(BTreeMap::new())
+    }
+
+    fn sweep(&self) -> Option<Box<dyn Any + Send>> {
+        Some(Box::new(self.memory.sweeps.begin()))
     }
 
     async fn observe(&self, cx: &Cx, want: &Want<'_>) -> Result<Observation, Error> {

@@ -125,8 +125,7 @@ impl View {
             }
         }
         exact.push(version);
-        let ways = self.directory.ancestors().skip(1).map(Path::to_owned).collect();
-        Some(Files { exact, ways })
+        Some(Files { exact, way: self.directory.parent().map(Path::to_owned) })
     }
 
     fn named(&self, name: &str) -> Option<&Named> {

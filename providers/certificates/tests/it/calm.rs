@@ -2,7 +2,7 @@
 
 use crate::{authority::Authority, steps::Lossy, world::Desk};
 use reconciled_certificates::wish::Issue;
-use reconciled_provider::{Health, Outcome, Sealed};
+use reconciled_provider::{ErrorKind, Health, Outcome, Sealed};
 use std::{
     fs,
     os::unix::fs::{MetadataExt, PermissionsExt, symlink},
@@ -53,6 +53,14 @@ impl Calm {
             self.outputs = self.desk.look_as_a_pass(&self.outputs).await.unwrap().unwrap().outputs;
         }
         assert!(self.is_remembered().await);
+    }
+
+    /// Has it be asked how it fares until that is remembered.
+    async fn is_well(&self) {
+        for _ in 0..4 {
+            assert!(self.desk.is_healthy().await);
+            self.desk.clock.advance(Duration::from_secs(4));
+        }
     }
 
     async fn is_as_declared(&self) -> bool {
@@ -140,6 +148,62 @@ async fn whatever_happens_to_a_certificate_that_is_remembered_is_seen_by_the_nex
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_way_that_changed_is_seen_by_the_next_pass_and_at_once_by_who_writes() {
+    let authority = Authority::start();
+    let mut calm = Calm::of(&authority);
+    calm.settle().await;
+    let directory = calm.desk.dir.path().join("out/web");
+    let open = |mode| {
+        let above = directory.parent().unwrap();
+        fs::set_permissions(above, fs::Permissions::from_mode(mode)).unwrap();
+    };
+    let sweep = calm.desk.sweep();
+    assert!(sweep.is_some() && calm.is_as_declared().await);
+    open(0o777);
+    assert!(calm.is_as_declared().await, "the way was looked at in this pass");
+    drop(sweep);
+    let sweep = calm.desk.sweep();
+    assert!(calm.desk.look_as_a_pass(&calm.outputs).await.is_err(), "and is looked at in the next one");
+    drop(sweep);
+    open(0o755);
+    calm.settle().await;
+    // What was seen of the way lets nobody write there.
+    let _sweep = calm.desk.sweep();
+    assert!(calm.is_as_declared().await);
+    open(0o777);
+    fs::remove_file(directory.join("tls.key")).unwrap();
+    let outcome = calm.desk.pass_of("web").await;
+    assert_eq!(outcome.error().unwrap().kind, ErrorKind::PermissionDenied);
+    assert!(!directory.join("tls.key").exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn health_believes_a_look_of_its_own_pass_alone() {
+    let authority = Authority::start();
+    let mut calm = Calm::of(&authority);
+    calm.settle().await;
+    calm.is_well().await;
+    let issued = calm.desk.dir.path().join("state/certificates/web/issued.json");
+    let aside = issued.with_file_name("aside");
+    let move_away = || fs::rename(&issued, &aside).unwrap();
+    let sweep = calm.desk.sweep();
+    assert!(calm.is_as_declared().await);
+    move_away();
+    assert!(calm.desk.is_healthy().await, "it was looked at in this pass");
+    assert!(!calm.desk.is_healthy().await, "which is told once");
+    fs::rename(&aside, &issued).unwrap();
+    drop(sweep);
+    calm.settle().await;
+    calm.is_well().await;
+    let sweep = calm.desk.sweep();
+    assert!(calm.is_as_declared().await);
+    move_away();
+    drop(sweep);
+    let _sweep = calm.desk.sweep();
+    assert!(!calm.desk.is_healthy().await, "it was looked at in the pass before");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_is_remembered_ends_when_it_is_due_and_where_the_inventory_says_otherwise() {
     let authority = Authority::start();
     let mut calm = Calm::of(&authority);
@@ -147,10 +211,7 @@ async fn what_is_remembered_ends_when_it_is_due_and_where_the_inventory_says_oth
     let other = Sealed(b"{}".to_vec().into());
     let seen = calm.desk.look_as_a_pass(&other).await.unwrap().unwrap();
     assert_eq!(seen.outputs.0, calm.outputs.0, "a database of before has others");
-    for _ in 0..4 {
-        assert!(matches!(calm.desk.health().await, Health::Healthy));
-        calm.desk.clock.advance(Duration::from_secs(4));
-    }
+    calm.is_well().await;
     calm.desk.clock.advance(Duration::from_secs(60 * 86_400));
     assert!(!calm.is_as_declared().await, "it is due");
     calm.desk.clock.advance(Duration::from_secs(27 * 86_400));

@@ -76,8 +76,8 @@ impl Place for Lossy {
         }
         Ok(seen)
     }
-    fn stamps(&self, files: &Files) -> Option<Stamps> {
-        Here.stamps(files)
+    fn stamps(&self, files: &Files, way: &dyn Fn(&Path) -> Option<Stamps>) -> Option<Stamps> {
+        Here.stamps(files, way)
     }
     async fn trust(&self, directory: &Path) -> Result<Trust, Error> {
         self.take("trust", Here.trust(directory)).await

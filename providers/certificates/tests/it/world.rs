@@ -18,6 +18,7 @@ use reconciled_provider::{
 };
 use reconciled_testkit::context::{HandClock, TableSecrets};
 use std::{
+    any::Any,
     collections::BTreeMap,
     net::SocketAddr,
     sync::{Arc, Mutex},
@@ -209,6 +210,11 @@ impl Desk {
         Ok(self.provider.observe(&self.cx, &want).await?.resources.pop())
     }
 
+    /// Looks at many from now on, as a pass does, until what is returned is dropped.
+    pub(crate) fn sweep(&self) -> Option<Box<dyn Any + Send>> {
+        self.provider.sweep()
+    }
+
     /// True when a pass finds it as declared.
     pub(crate) async fn is_as_declared(&self, outputs: &Sealed) -> bool {
         let seen = self.look_as_a_pass(outputs).await;
@@ -239,6 +245,14 @@ impl Desk {
         let (scope, desired) = (Scope::new("cert", "web"), [self.desired()]);
         let want = Want { scope: &scope, focus: &Focus::All, desired: &desired, tracked: &[], claims: &[] };
         self.provider.health(&self.cx, &want).await.unwrap().pop().unwrap().1
+    }
+
+    /// True where it is kept and well.
+    pub(crate) async fn is_healthy(&self) -> bool {
+        let (scope, desired) = (Scope::new("cert", "web"), [self.desired()]);
+        let want = Want { scope: &scope, focus: &Focus::All, desired: &desired, tracked: &[], claims: &[] };
+        let told = self.provider.health(&self.cx, &want).await.unwrap();
+        told.iter().any(|(_, health)| matches!(health, Health::Healthy))
     }
 
     /// How it fares while no manifest that can be read declares it, where there is anything to say.

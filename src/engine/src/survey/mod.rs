@@ -149,6 +149,7 @@ impl Surveyor {
         let rows: BTreeMap<Scope, Arc<Vec<Row>>> =
             of_several.map(|(scope, memory)| (scope.clone(), memory.rows.clone())).collect();
         seen.extend(self.spared(&names, &memories, late, options).await);
+        let sweep = self.sweep(&names);
         let jobs: Vec<_> = names
             .into_iter()
             .map(|scope| {
@@ -194,6 +195,7 @@ impl Surveyor {
             .boxed()
         };
         survey.scopes = beside(jobs, |entry| self.width(entry, options), view).await.into_iter().collect();
+        drop(sweep);
         self.settle(desired, &remembered, &mut survey);
         self.judge(store, desired, &moves, &rows, recovering, &mut survey).await?;
         Ok(survey)

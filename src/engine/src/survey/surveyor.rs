@@ -15,7 +15,13 @@ use futures_util::{
     future::{Either, select},
 };
 use reconciled_provider::{Cx, Error, Focus, GuardDomain, Observation, Observer, ResourceId, Scope, Want};
-use std::{collections::BTreeMap, panic::AssertUnwindSafe, pin::pin, sync::Arc};
+use std::{
+    any::Any,
+    collections::{BTreeMap, BTreeSet},
+    panic::AssertUnwindSafe,
+    pin::pin,
+    sync::Arc,
+};
 
 /// One configured entry, as far as looking goes.
 #[derive(Clone, Debug)]
@@ -82,6 +88,12 @@ impl Surveyor {
             Err(Error::unexpected(format!("{what} panicked"))
                 .hint("this is a bug in the provider; other scopes go on"))
         })
+    }
+
+    /// Has what these scopes have in common looked at once for all of them, until what is returned is dropped.
+    pub(super) fn sweep(&self, scopes: &BTreeSet<Scope>) -> Vec<Box<dyn Any + Send>> {
+        let entries: BTreeSet<&Arc<str>> = scopes.iter().map(|scope| &scope.provider).collect();
+        entries.into_iter().filter_map(|entry| self.entries.get(entry)?.observer.sweep()).collect()
     }
 
     /// What is known of edges.

@@ -6,6 +6,7 @@ use futures_util::stream::BoxStream;
 use reconciled_provider::*;
 use reconciled_testkit::{Reference, World};
 use std::{
+    any::Any,
     collections::{BTreeMap, BTreeSet},
     sync::{
         Arc, Mutex,
@@ -59,6 +60,9 @@ pub(crate) struct Rig {
     pub(crate) lists_nothing: AtomicBool,
     /// Reads, by scope, with their time.
     pub(crate) reads: Mutex<Vec<(Duration, Scope)>>,
+    /// Sweeps under way; and how many reads and writes there were in one, and in none.
+    pub(crate) sweeps: AtomicU64,
+    pub(crate) swept: Mutex<BTreeMap<&'static str, [u64; 2]>>,
 }
 
 impl Rig {
@@ -76,6 +80,8 @@ struct Inside<'a>(&'a Rig, (&'static str, &'static str));
 
 impl Rig {
     fn enter(&self, entry: &'static str, call: &'static str) -> Inside<'_> {
+        let is_alone = self.sweeps.load(Ordering::SeqCst) == 0;
+        self.swept.lock().unwrap().entry(call).or_default()[usize::from(is_alone)] += 1;
         let mut crowd = self.crowd.lock().unwrap();
         let [now, most] = crowd.entry((entry, call)).or_default();
         *now += 1;
@@ -87,6 +93,15 @@ impl Rig {
 impl Drop for Inside<'_> {
     fn drop(&mut self) {
         self.0.crowd.lock().unwrap().entry(self.1).or_default()[0] -= 1;
+    }
+}
+
+/// Is a sweep for as long as it lives.
+struct Sweep(Arc<Rig>);
+
+impl Drop for Sweep {
+    fn drop(&mut self) {
+        self.0.sweeps.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -150,6 +165,10 @@ impl Observer for Rigged {
             return Err(Error::unexpected("half a list"));
         }
         self.inner.versions(cx, scopes).await
+    }
+    fn sweep(&self) -> Option<Box<dyn Any + Send>> {
+        self.rig.sweeps.fetch_add(1, Ordering::SeqCst);
+        Some(Box::new(Sweep(self.rig.clone())))
     }
     async fn observe(&self, cx: &Cx, want: &Want<'_>) -> Result<Observation, Error> {
         self.rig.reads.lock().unwrap().push((cx.clock.now(), want.scope.clone()));

@@ -99,3 +99,14 @@ fn what_was_seen_a_while_ago_is_read_again_only_where_it_moved() {
     assert!(done.load(Ordering::SeqCst));
     assert!(zones.iter().all(|zone| house.is_as_declared(zone)), "what moved meanwhile was put back");
 }
+
+#[test]
+fn an_entry_is_told_of_a_sweep_until_all_was_looked_at_and_never_while_anything_is_written() {
+    let (mut house, zones) = (House::new(Settings::default()), zones(20));
+    house.rig.lists_nothing.store(true, Ordering::SeqCst);
+    house.converges("r1", &zones, "x@g1", MINUTE);
+    let swept = house.rig.swept.lock().unwrap().clone();
+    assert!(swept["read"][0] >= 20, "{swept:?}");
+    assert_eq!(swept["write"], [0, 20]);
+    assert_eq!(house.rig.sweeps.load(Ordering::SeqCst), 0);
+}
