@@ -263,7 +263,7 @@ mod tests {
         let zones = BTreeSet::from([Arc::from("zones")]);
         tokio::select! {
             is_running = instance.scheduler.alone(&zones, async { is_running() }) => assert!(is_running),
-            () = tokio::time::sleep(Duration::from_secs(120)) => panic!("it waits for a call of another entry"),
+            () = tokio::time::sleep(reconciled_testkit::PATIENCE) => panic!("it waits for a call of another entry"),
         }
         fs::write(&gate, "").unwrap();
         until("the call has ended", || written().contains("api") && !is_running()).await;

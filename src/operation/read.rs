@@ -282,9 +282,11 @@ fn unassigned(aside: &Aside, tracked: &BTreeMap<(String, String), u64>) -> Vec<U
 /// Has what is tracked of manifests that are for other hosts by now not count as well: nobody looks after it here.
 fn leave_to_others(stands: &Known, status: &mut Status) {
     for (scope, count) in stands.left_to_others() {
-        status.well = status.well.saturating_sub(count);
         for mine in status.scopes.iter_mut().filter(|mine| mine.scope == scope) {
-            mine.well = mine.well.saturating_sub(count);
+            // Where nothing of the scope counts, none of these did.
+            let less = count.min(mine.well);
+            mine.well -= less;
+            status.well = status.well.saturating_sub(less);
         }
     }
 }

@@ -264,6 +264,38 @@ fn what_was_not_asked_for_is_held_and_stalled_as_before() {
 }
 
 #[test]
+fn what_was_not_asked_for_of_a_host_is_held_as_before_whatever_is_done_and_consented_to_besides() {
+    let env = narrow_host("");
+    let all = |content: &str| ["a", "b", "c", "d", "e"].map(|name| file(name, content)).concat();
+    env.push("all.yaml", &all("x"));
+    env.run(&["apply", "--yes"]).exits(0);
+    env.push("all.yaml", &format!("{}{}", all("y"), file("new", "z")));
+    env.run(&["apply", "--yes"]).exits(3).says(&["5 updates, limit 2"]);
+    let held = digest(&env);
+    let run = |verb: &[&str], name: &str| {
+        let target = format!("File/{name}");
+        env.run(&[verb, &["--target", &*target]].concat())
+    };
+    // It is written in one round, and looked at by itself in the next one.
+    run(&["apply", "--yes"], "new").exits(0).says(&["1 created"]);
+    assert_eq!(digest(&env), held);
+    // Consent to a part is none to the rest.
+    let plan: Value = serde_json::from_str(&run(&["plan", "-o", "json"], "a").stdout).unwrap();
+    let part = plan["domains"][0]["digest"].as_str().unwrap();
+    assert_ne!(part, held);
+    env.run(&["approve", part, "--reason", "this one"]).exits(0);
+    run(&["apply", "--yes"], "a").exits(0).says(&["1 updated"]);
+    assert_eq!(fs::read_to_string(env.path("machine/etc/a")).unwrap(), "y");
+    assert_eq!(digest(&env), held);
+    // All of it is asked for again.
+    env.run(&["apply", "--yes"]).exits(3).says(&["4 updates, limit 2"]);
+    let held = digest(&env);
+    env.run(&["approve", &held, "--reason", "wanted"]).exits(0);
+    env.run(&["apply", "--yes"]).exits(0).says(&["4 updated"]);
+    env.run(&["approvals"]).exits(0).hides(&["4 updates"]);
+}
+
+#[test]
 fn a_broken_file_lets_no_part_of_a_held_change_go_on() {
     let env = desk();
     let zone_of =

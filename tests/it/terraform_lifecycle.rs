@@ -40,6 +40,9 @@ fn the_new_one_is_made_before_the_old_one_goes() {
         "1 well",
     ]);
     env.run(&["explain", "Thing/a"]).exits(0).says(&[still, "it stays until 2"]);
+    // Nor does a look at others end it.
+    env.run(&["apply", "--yes", "-l", "team=none"]).exits(0);
+    env.run(&["status"]).exits(0).says(&["Thing/a  StillThere", still]);
     // What is no longer declared goes whole.
     env.write("config.yaml", &config);
     env.push("a.yaml", &thing("b", "", "name: b"));

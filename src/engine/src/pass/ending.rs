@@ -257,7 +257,11 @@ pub(super) fn conditions_write(
 
 /// What is written down of a look that found `conditions`: besides these, what it left out.
 pub(super) fn recorded(view: &View, conditions: &[Condition]) -> Vec<Condition> {
-    let left_out = view.plan.to_come.iter().chain(&view.plan.still_refused).chain(&view.plan.besides);
+    let plan = &view.plan;
+    // A move that waits is told of what was not asked for, too, once the plan is made: with each look there would be one more.
+    let is_told = |id: &ResourceId| conditions.iter().any(|one| one.id.as_ref() == Some(id));
+    let besides = plan.besides.iter().filter(|one| !one.id.as_ref().is_some_and(is_told));
+    let left_out = plan.to_come.iter().chain(&plan.still_refused).chain(besides);
     conditions.iter().chain(left_out).cloned().collect()
 }
 
@@ -324,6 +328,34 @@ fn declare_otherwise(step: &Step) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{health::Assessment, plan::ScopePlan, store::ScopeMemory};
+    use reconciled_provider::{Deltas, Focus, Observation, Version};
+    use std::sync::Arc;
+
+    #[test]
+    fn what_keeps_what_was_not_asked_for_is_put_down_once_whoever_tells_of_it() {
+        let told = |id: &str, reason: &str| {
+            let address = format!("Thing/{id}").parse().unwrap();
+            Condition::waiting(reason, "").about(id.into(), address)
+        };
+        let mut plan = ScopePlan::nothing(Scope::new("toy", "things"), Version::Unknown);
+        plan.besides = vec![told("a", "MoveWaits"), told("b", "Conflict"), Condition::waiting("Whole", "")];
+        let (covered, version, resources) = (Focus::All, Version::Unknown, Vec::new());
+        let view = View {
+            memory: ScopeMemory::default(),
+            seen: Arc::new(Observation { covered, complete: true, version, resources }),
+            plan,
+            offered: Deltas::new(),
+            skipped: false,
+            health: Assessment::default(),
+            looked_at: BTreeSet::new(),
+        };
+        let reasons = |found: &[Condition]| -> Vec<_> {
+            recorded(&view, found).iter().map(|one| one.reason.to_string()).collect()
+        };
+        assert_eq!(reasons(&[]), ["MoveWaits", "Conflict", "Whole"]);
+        assert_eq!(reasons(&[told("a", "MoveWaits")]), ["MoveWaits", "Conflict", "Whole"]);
+    }
 
     #[test]
     fn a_conflict_that_goes_on_is_told_and_one_that_is_looked_into_at_once_is_not() {

@@ -62,12 +62,9 @@ impl Engine {
         let now = self.surveyor.cx.clock.now();
         for domain in survey.domains.values() {
             let known = before.iter().find(|h| h.domain == domain.name);
-            let is_left_out = domain.scopes.iter().any(|scope| survey.leaves_out(scope));
-            let is_known = !survey.unread.contains(&domain.name) && !is_left_out;
             match domain.hold() {
                 Some(hold) => writes.extend(noted(hold, known, waits_for_person(domain, survey), now)),
-                // What was consented to is held no more, whatever else is frozen.
-                None if known.is_some() && (is_known || domain.approval.is_some()) => {
+                None if known.is_some_and(|known| is_over(known, domain, survey)) => {
                     writes.push(Write::Release(domain.name.clone()));
                 }
                 None => {}
@@ -101,9 +98,8 @@ impl Engine {
         for hold in &before {
             let is_of = |s: &Scope| *hold.domain == *s.to_string() || *hold.domain == *s.provider;
             let surveyed = survey.scopes.iter().any(|(s, view)| view.is_ok() && is_of(s));
-            let is_left_out = survey.scopes.keys().any(|s| is_of(s) && survey.leaves_out(s));
-            let is_known = !survey.unread.contains(&hold.domain) && !is_left_out;
-            let is_over = surveyed && is_known || self.is_nothing(desired, &hold.domain).await?;
+            let is_over =
+                surveyed && survey.is_whole(&hold.domain) || self.is_nothing(desired, &hold.domain).await?;
             if is_over && !survey.domains.contains_key(&hold.domain) {
                 writes.push(Write::Release(hold.domain.clone()));
             }
@@ -150,6 +146,14 @@ fn noted(hold: Hold, known: Option<&Hold>, waits: bool, now: Duration) -> Vec<Wr
         }
         _ => Vec::new(),
     }
+}
+
+/// True where what is `known` to be held of a domain is so no more, now that nothing of it is by the guard's word. What was consented to
+/// is not, whatever else is frozen; consent to a part of it that alone was asked for says nothing of the rest.
+fn is_over(known: &Hold, domain: &Domain, survey: &Survey) -> bool {
+    let is_consented =
+        |approval: &Approval| !survey.in_part.contains(&domain.name) || approval.digest == known.digest;
+    survey.is_whole(&domain.name) || domain.approval.as_ref().is_some_and(is_consented)
 }
 
 /// True where a closed window stops what the guard would count and lets a person through: what is held is so still, for whoever

@@ -135,6 +135,9 @@ impl Surveyor {
             if guard::is_unasked(desired, &plans_of(survey, &scopes)) {
                 survey.unread.insert(name.clone());
             }
+            if plans_of(survey, &scopes).iter().any(|plan| !plan.unselected.is_empty()) {
+                survey.in_part.insert(name.clone());
+            }
             each(survey, &scopes, |plan| guard::doubt(plan, desired, info, recovering));
             let lost = lost.get(&scopes[0].provider);
             let slot = |step: &Step| entry.observer.slot(&step.id);

@@ -348,7 +348,10 @@ fn unasked(plan: &ScopePlan, whole: &ScopePlan, known: &[Condition]) -> Vec<Cond
     let stands = |one: &&Condition| {
         one.id.as_ref().is_some_and(|id| pending.contains(id) && !asked.contains(id) && !told.contains(id))
     };
-    whole.conditions.iter().filter(is_besides).chain(known.iter().filter(stands)).cloned().collect()
+    // Of these none names a resource but by its address.
+    let is_to_come = |one: &&Condition| plan.to_come.iter().all(|other| other.address != one.address);
+    let all = whole.conditions.iter().filter(is_besides).chain(whole.to_come.iter().filter(is_to_come));
+    all.chain(known.iter().filter(stands)).cloned().collect()
 }
 
 /// True when everything that is wanted is in the inventory. Both are sorted by id.

@@ -38,6 +38,8 @@ pub struct Survey {
     pub unassigned: Vec<(Scope, usize)>,
     /// Guard domains of which not all could be read, or is frozen: what one is held for may be there.
     pub unread: BTreeSet<Arc<str>>,
+    /// Guard domains of which not all that the guard counts was asked for: the same.
+    pub in_part: BTreeSet<Arc<str>>,
     /// Scopes that nobody declares anything in any more and in which nothing is tracked: what kept something from being done
     /// there is over, and nobody need look.
     pub over: Vec<Scope>,
@@ -46,9 +48,9 @@ pub struct Survey {
 }
 
 impl Survey {
-    /// True where the guard counts something of this scope that was not asked for: what its domain is held for may be that.
-    pub(crate) fn leaves_out(&self, scope: &Scope) -> bool {
-        matches!(self.scopes.get(scope), Some(Ok(view)) if !view.plan.unselected.is_empty())
+    /// True where all of a guard domain was looked at: what is not held by its word is held no more.
+    pub(crate) fn is_whole(&self, domain: &str) -> bool {
+        !self.unread.contains(domain) && !self.in_part.contains(domain)
     }
     /// The domain a scope belongs to.
     pub fn domain_of(&self, scope: &Scope) -> Option<&Domain> {

@@ -58,6 +58,7 @@ impl Surveyor {
         let wider = SurveyOptions { only: Some(beside), health: false, ..options.clone() };
         let mut wider = self.survey_with(store, desired, glance, &facts, &wider).await?;
         survey.unread.extend(entries.iter().filter(|entry| wider.unread.contains(*entry)).cloned());
+        survey.in_part.extend(entries.iter().filter(|entry| wider.in_part.contains(*entry)).cloned());
         for entry in entries {
             let go_on = wider.domains.get(&entry).is_some_and(|domain| domain.inputs_go_on);
             let mine = survey.scopes.iter_mut().filter(|(scope, _)| scope.provider == entry);
