@@ -12,7 +12,9 @@ pub(crate) fn said(doing: &str, diagnostics: &[Diagnostic], hidden: &Hidden) -> 
         return None;
     }
     let told = errors.join("; ");
-    Some(classified(&told, cut(format!("{doing}: {told}"))))
+    // Each by itself: what was refused in one of them says nothing of what broke in another.
+    let is_away = errors.iter().any(|one| is_away(one));
+    Some(classified(&told, is_away, cut(format!("{doing}: {told}"))))
 }
 
 /// The warnings among diagnostics, such as that something is deprecated, each once and without `hidden`.
@@ -54,8 +56,8 @@ fn in_words(diagnostic: &Diagnostic, hidden: &Hidden) -> String {
 
 /// Providers have no codes for what went wrong: words of the large clouds in what was `told` say what to do about it.
 /// Whole words: a queue called `geofence` has met no end of a file.
-fn classified(told: &str, text: String) -> Error {
-    const THROTTLED: [&str; 9] = [
+fn classified(told: &str, is_away: bool, text: String) -> Error {
+    const THROTTLED: [&str; 11] = [
         "throttling",
         "throttled",
         "toomanyrequests",
@@ -65,6 +67,9 @@ fn classified(told: &str, text: String) -> Error {
         "slowdown",
         "ratelimitexceeded",
         "userratelimitexceeded",
+        // Of GitHub, with the status 403.
+        "api rate limit",
+        "secondary rate limit",
     ];
     const DENIED: [&str; 13] = [
         "accessdenied",
@@ -81,46 +86,6 @@ fn classified(told: &str, text: String) -> Error {
         "permission denied",
         "permissiondenied",
     ];
-    const AWAY: [&str; 35] = [
-        "connection refused",
-        "no such host",
-        "i/o timeout",
-        "connection reset",
-        "connection timed out",
-        "broken pipe",
-        "use of closed network connection",
-        "client connection lost",
-        "server sent goaway",
-        "stream error",
-        "tls handshake timeout",
-        "timeout awaiting response headers",
-        "timeout exceeded while awaiting headers",
-        "timeout while waiting for",
-        "deadline exceeded",
-        "context canceled",
-        "request canceled",
-        "requestcanceled",
-        "internalerror",
-        "internalfailure",
-        "internalserver",
-        "internalservererror",
-        "internalservice",
-        "internal server error",
-        "serviceunavailable",
-        "service unavailable",
-        "bad gateway",
-        "gateway timeout",
-        // Of gRPC.
-        "code = unavailable",
-        "code = deadlineexceeded",
-        "code = internal",
-        // An answer that could not be read.
-        "statuscode: 200",
-        "status code: 200",
-        "eof",
-        "unexpected eof",
-    ];
-    const AWAY_BY_STATUS: [u16; 4] = [500, 502, 503, 504];
     const INVALID: [&str; 10] = [
         "invalidparameter",
         "invalidparametervalue",
@@ -152,7 +117,7 @@ fn classified(told: &str, text: String) -> Error {
         return Error::permission_denied(text)
             .hint("the entry's `config` and `env` say what the provider signs in with");
     }
-    match (has(&AWAY) || has_status(&AWAY_BY_STATUS), has(&INVALID)) {
+    match (is_away, has(&INVALID)) {
         (true, _) => Error::unavailable(text),
         // It is tried again, seldom: clouds release the name of what was deleted late, and who deleted it to make it anew has
         // nothing until then.
@@ -164,12 +129,61 @@ fn classified(told: &str, text: String) -> Error {
     }
 }
 
+/// True where one error says that the cloud gave no answer, or none that says what became of what was asked.
+fn is_away(told: &str) -> bool {
+    const BROKE: [&str; 13] = [
+        "internalerror",
+        "internalfailure",
+        "internalserver",
+        "internalservererror",
+        "internalservice",
+        "internal server error",
+        "serviceunavailable",
+        "service unavailable",
+        "bad gateway",
+        "gateway timeout",
+        // Of gRPC.
+        "code = unavailable",
+        "code = deadlineexceeded",
+        "code = internal",
+    ];
+    const CUT_OFF: [&str; 21] = [
+        "connection refused",
+        "no such host",
+        "i/o timeout",
+        "connection reset",
+        "connection timed out",
+        "broken pipe",
+        "use of closed network connection",
+        "client connection lost",
+        "server sent goaway",
+        "stream error",
+        "tls handshake timeout",
+        "timeout awaiting response headers",
+        "timeout exceeded while awaiting headers",
+        "timeout while waiting for",
+        "deadline exceeded",
+        "context canceled",
+        "request canceled",
+        "requestcanceled",
+        // An answer that could not be read.
+        "statuscode: 200",
+        "status code: 200",
+        "eof",
+    ];
+    let has = |words: &[&str]| words.iter().any(|word| holds_word(told, word));
+    let has_status = |all: &[u16]| all.iter().any(|status| says_status(told, *status));
+    // What was refused was read and answered: such words in it are about what was declared, as a policy that ends too early.
+    let is_refused = || has_status(&[400, 404, 405, 409, 412, 413, 422]) && !was_waiting(told);
+    has_status(&[500, 502, 503, 504]) || has(&BROKE) || has(&CUT_OFF) && !is_refused()
+}
+
 /// True where what a provider says went wrong leaves open whether the cloud did it: it sent something, and heard no answer or that
-/// something broke on the way, or an answer that cannot be read. A connection that never was is none of those, nor is one that the
-/// cloud turned away.
+/// something broke on the way, or an answer that cannot be read; or it was heard, and what came of it could not be looked at. A
+/// connection that never was is none of those, nor is one that the cloud turned away.
 pub(crate) fn had_no_answer(error: &Error) -> bool {
     // Go dials before it sends anything.
-    const NOTHING_DONE: [&str; 10] = [
+    const NOTHING_DONE: [&str; 11] = [
         "connection refused",
         "no such host",
         "dial tcp",
@@ -179,16 +193,30 @@ pub(crate) fn had_no_answer(error: &Error) -> bool {
         "read udp",
         "tls handshake timeout",
         "request canceled while waiting for connection",
+        // RFC 9113 §8.7.
+        "refused_stream",
         "serviceunavailable",
         "service unavailable",
     ];
     let told = &error.message;
     let is_nothing_done = || NOTHING_DONE.iter().any(|word| holds_word(told, word)) || says_status(told, 503);
-    error.kind == ErrorKind::Unavailable && !is_nothing_done()
+    match error.kind {
+        ErrorKind::Unavailable => was_waiting(told) || !is_nothing_done(),
+        // Who looked was turned away, not who asked for it.
+        ErrorKind::RateLimited | ErrorKind::PermissionDenied => was_waiting(told),
+        _ => false,
+    }
+}
+
+/// True where the cloud had taken what it was asked, and the provider waited for it to come about.
+fn was_waiting(told: &str) -> bool {
+    // Those of Go wait for a connection before they send anything.
+    let told = told.replace("waiting for connection", "");
+    ["waiting for", "waiting to create", "polling after"].iter().any(|word| holds_word(&told, word))
 }
 
 /// True where the status of an answer of HTTP is told as the libraries of the large clouds do: AWS of both times, Azure of all three,
-/// Google, OpenStack, and whoever says what others say.
+/// Google, OpenStack, and whoever says what others say; and as those of GitHub, GitLab and DigitalOcean do, behind an address.
 fn says_status(told: &str, status: u16) -> bool {
     const BEFORE: [&str; 8] = [
         "statuscode: ",
@@ -200,8 +228,15 @@ fn says_status(told: &str, status: u16) -> bool {
         "response code ",
         "googleapi: error ",
     ];
+    // `POST https://example.com/x: 500 …`
+    let is_told_of = |(address, word): (&str, &str)| {
+        address.contains("://")
+            && address.ends_with(':')
+            && word.trim_end_matches(',').parse::<u16>() == Ok(status)
+    };
     BEFORE.iter().any(|before| holds_word(told, &format!("{before}{status}")))
         || holds_word(told, &format!("but got {status} instead"))
+        || told.split_whitespace().zip(told.split_whitespace().skip(1)).any(is_told_of)
 }
 
 /// True where a code ends so, by itself or as the name of an exception, or these words are there.
@@ -266,6 +301,13 @@ mod tests {
             "Expected HTTP response code [201 202] when accessing [POST https://x/servers], but got 500 instead",
             "InternalServerException: try again",
             "timeout while waiting for state to become 'available' (last state: 'pending', timeout: 10m0s)",
+            "POST https://api.example/v2/droplets: 500 (request \"x\") Server Error",
+            "POST https://git.example/api/v4/projects: 502, try again",
+            // It was taken, and could not be looked at.
+            "Error waiting to create Address: Get \"https://x/\": dial tcp 192.0.2.1:443: i/o timeout",
+            "waiting for EC2 VPC (vpc-1) create: https response error StatusCode: 403, api error UnauthorizedOperation: x",
+            "waiting for EC2 VPC (vpc-1) create: https response error StatusCode: 503, RequestLimitExceeded: x",
+            "timeout while waiting for state to become 'done' (timeout: 1m0s): last error: StatusCode: 404, NotFound",
         ] {
             check(open, true);
         }
@@ -280,9 +322,18 @@ mod tests {
             "AccessDenied: no\n\tstatus code: 403, request id: x",
             "expected size to be in the range (1 - 100), got 500",
             "the status-500 page is there, and status 5000 is none",
+            "MalformedPolicyDocument: unexpected EOF\n\tstatus code: 400, request id: x",
+            "googleapi: Error 400: Invalid value for field 'x': 'stream error', invalid",
+            "POST https://api.example/v2/droplets: 422 (request \"x\") user_data has an unexpected EOF",
+            "Post \"https://x/\": stream error: stream ID 7; REFUSED_STREAM; received from peer",
+            "POST https://api.example/repos: 503 (request \"x\") no server is available",
         ] {
             check(closed, false);
         }
+        // What was refused in one says nothing of another.
+        let told = ["Error 1: status code: 400, request id: x", "Post \"https://x/\": EOF"];
+        let both = told.map(|one| Diagnostic { severity: 1, summary: one.into(), ..Diagnostic::default() });
+        assert!(had_no_answer(&said("create aws_vpc.a", &both, &Hidden::default()).unwrap()));
     }
 
     #[test]
@@ -322,6 +373,9 @@ mod tests {
             ("googleapi: Error 403: No, userRateLimitExceeded", ErrorKind::RateLimited),
             ("googleapi: Error 403: Quota 'CPUS' exceeded, quotaExceeded", ErrorKind::Unexpected),
             ("googleapi: Error 403: No, forbidden", ErrorKind::PermissionDenied),
+            ("POST https://x/repos: 403 Forbidden", ErrorKind::PermissionDenied),
+            ("GET https://x/repos: 403 API rate limit exceeded for user ID 1", ErrorKind::RateLimited),
+            ("MalformedPolicyDocument: unexpected EOF, status code: 400", ErrorKind::Invalid),
         ] {
             check(text, "", kind, &format!("make a t: {text}"));
         }

@@ -16,16 +16,19 @@ const FALLBACK: u32 = 3600;
 /// Name and type.
 type Key = (Box<str>, &'static str);
 
+/// The least TTL, values, and the line of the last record that says another TTL than one before it.
+type Set = (u32, Vec<String>, Option<u32>);
+
 /// The records of a zone file.
 pub fn master(zone: &Name, file: &SourceFile) -> Taken {
     let mut out = Collector::new(zone);
-    // TTL and values, by name and type.
-    let mut sets: BTreeMap<Key, (u32, Vec<String>)> = BTreeMap::new();
+    let mut sets: BTreeMap<Key, Set> = BTreeMap::new();
+    let at = |line: usize, message: String| {
+        let span = Span { line: u32::try_from(line).unwrap_or(u32::MAX), column: 0 };
+        Problem::warning(message).at(file, span)
+    };
     for found in master::included(zone.as_str(), &file.text, FALLBACK) {
-        let mut leave = |line: usize, message: String| {
-            let span = Span { line: u32::try_from(line).unwrap_or(u32::MAX), column: 0 };
-            out.left_out.push(Problem::warning(message).at(file, span));
-        };
+        let mut leave = |line: usize, message: String| out.left_out.push(at(line, message));
         let (line, entry) = match found {
             Ok(found) => found,
             Err(error) => {
@@ -42,21 +45,22 @@ pub fn master(zone: &Name, file: &SourceFile) -> Taken {
         };
         match rdata::from_master(kind, &entry.content) {
             Ok(value) => {
-                let key = (entry.name, kind.word());
-                if let Some((ttl, _)) = sets.get(&key).filter(|(ttl, _)| *ttl != entry.ttl) {
-                    let least = entry.ttl.min(*ttl);
-                    let message =
-                        format!("the {} records of {} have several TTLs; {least} counts", key.1, key.0);
-                    leave(line as usize, message);
+                let (least, values, differs) =
+                    sets.entry((entry.name, kind.word())).or_insert((entry.ttl, Vec::new(), None));
+                if *least != entry.ttl {
+                    *differs = Some(line);
                 }
-                let set = sets.entry(key).or_insert((entry.ttl, Vec::new()));
-                set.0 = set.0.min(entry.ttl);
-                set.1.push(value);
+                *least = entry.ttl.min(*least);
+                values.push(value);
             }
             Err(refusal) => leave(line as usize, refusal.message),
         }
     }
-    for ((name, word), (ttl, mut values)) in sets {
+    for ((name, word), (ttl, mut values, differs)) in sets {
+        if let Some(line) = differs {
+            let message = format!("the {word} records of {name} have several TTLs; {ttl} counts");
+            out.left_out.push(at(line as usize, message));
+        }
         out.sets.insert(record::id(&name, word), record::encode(ttl, &mut values));
     }
     out.finish()
@@ -84,12 +88,13 @@ example.com.\t\t86400\tIN\tSOA\tns1.example.com. h.example.com. 7 10800 3600 604
 
     #[test]
     fn records_that_share_a_ttl_and_say_several_are_told_of() {
-        let text = "$TTL 3600\nmail A 192.0.2.1\nmail 300 A 192.0.2.2\nmail 300 AAAA 2001:db8::1\n";
+        let text = "$TTL 3600\nmail A 192.0.2.1\nmail 600 A 192.0.2.3\n\
+mail 300 A 192.0.2.2\nmail 300 AAAA 2001:db8::1\n";
         let taken = master(&Name::zone("example.com").unwrap(), &SourceFile::new("f", text));
         let told: Vec<&str> = taken.left_out.iter().map(|problem| &*problem.message).collect();
         assert_eq!(told, ["the A records of mail.example.com. have several TTLs; 300 counts"]);
         let a = taken.found.resources.iter().find(|observed| observed.id.0.ends_with("/A")).unwrap();
-        assert_eq!(&*a.bytes, b"300\n192.0.2.1\n192.0.2.2");
+        assert_eq!(&*a.bytes, b"300\n192.0.2.1\n192.0.2.2\n192.0.2.3");
     }
 
     #[test]
