@@ -48,11 +48,18 @@ impl Calm {
     /// Has it be as declared, and looked at until what is found is remembered.
     async fn settle(&mut self) {
         assert!(matches!(self.desk.passes(3).await, Outcome::Done(_)));
+        self.rest().await;
+        assert!(self.is_remembered().await);
+        // Of what nothing is tracked nothing is remembered.
+        self.rest().await;
+    }
+
+    /// Has it be looked at while nothing changes.
+    async fn rest(&mut self) {
         for _ in 0..3 {
             self.desk.clock.advance(Duration::from_secs(4));
             self.outputs = self.desk.look_as_a_pass(&self.outputs).await.unwrap().unwrap().outputs;
         }
-        assert!(self.is_remembered().await);
     }
 
     /// Has it be asked how it fares until that is remembered.
