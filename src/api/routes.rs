@@ -355,8 +355,10 @@ async fn push_planned(instance: Arc<Instance>, ask: &PushAsk, actor: &str) -> Re
     let now = instance.session.clock.now();
     let (in_force, scopes) = (instance.follower.desired(), instance.scheduler.insisted());
     let insisted = Insisted { scopes: &scopes, in_force: &in_force };
+    let unseen = instance.scheduler.unseen();
     let reader = instance.writing.db.reader();
-    let (answer, given) = operation::push(&instance.session, reader, insisted, ask, actor, now).await?;
+    let (answer, given) =
+        operation::push(&instance.session, reader, insisted, &unseen, ask, actor, now).await?;
     // Looked at last: who gave up waiting for a plan was told that nothing is approved, and the commit may be there by now.
     let before = match given.is_empty() {
         true => Reach::Without,

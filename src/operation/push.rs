@@ -229,13 +229,14 @@ pub struct Given {
 }
 
 /// Answers [`PushAsk`], compared with what is in force and what a person `insisted` on there, and says to what the pusher consents if the
-/// push is taken: see [`take`]. Writes nothing.
+/// push is taken: see [`take`]. Of `unseen` scopes no pass has said yet what is held in them. Writes nothing.
 ///
 /// Errors: no source is at the repository; consent to a plan of other sources, or where push options may not consent.
 pub async fn push(
     session: &Session,
     reader: &Reader,
     insisted: Insisted<'_>,
+    unseen: &BTreeSet<Scope>,
     ask: &PushAsk,
     actor: &str,
     now: Duration,
@@ -260,7 +261,7 @@ pub async fn push(
     let consents = !ask.approve.is_empty() || !ask.trailers.is_empty();
     // Consent may be to what an earlier commit had held, where this one changes nothing.
     let held = match consents {
-        true => held_scopes(&before, in_force, &Concerned::of(reader, &[in_force]).await?, &by),
+        true => &held_scopes(&before, in_force, &Concerned::of(reader, &[in_force]).await?, &by) | unseen,
         false => BTreeSet::new(),
     };
     let mut snapshots = session.as_pushed(meant, &ask.commit, &tree, reader).await?;

@@ -250,6 +250,12 @@ impl Scheduler {
         self.state.look(State::standing)
     }
 
+    /// Those of them of which no pass has ended since something of them came to be desired otherwise, or at all.
+    pub fn unseen(&self) -> BTreeSet<Scope> {
+        let is_unseen = |(_, standing): &(Scope, Standing)| standing.is_unseen || standing.ended_at.is_none();
+        self.standing().into_iter().filter(is_unseen).map(|(scope, _)| scope).collect()
+    }
+
     /// What happens from now on.
     pub fn watch(&self) -> Watch {
         self.state.change(|state| state.readers.watch())
