@@ -279,6 +279,9 @@ fn what_was_not_asked_for_of_a_host_is_held_as_before_whatever_is_done_and_conse
     // It is written in one round, and looked at by itself in the next one.
     run(&["apply", "--yes"], "new").exits(0).says(&["1 created"]);
     assert_eq!(digest(&env), held);
+    // What is held of a part takes not the place of what is held of all.
+    run(&["apply", "--yes"], "a").exits(3).says(&["reconciled approve"]);
+    assert_eq!(digest(&env), held);
     // Consent to a part is none to the rest.
     let plan: Value = serde_json::from_str(&run(&["plan", "-o", "json"], "a").stdout).unwrap();
     let part = plan["domains"][0]["digest"].as_str().unwrap();

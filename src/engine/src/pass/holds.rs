@@ -63,6 +63,8 @@ impl Engine {
         for domain in survey.domains.values() {
             let known = before.iter().find(|h| h.domain == domain.name);
             match domain.hold() {
+                // A part that alone was asked for is held for less than all of it was.
+                Some(_) if known.is_some() && survey.in_part.contains(&domain.name) => {}
                 Some(hold) => writes.extend(noted(hold, known, waits_for_person(domain, survey), now)),
                 None if known.is_some_and(|known| is_over(known, domain, survey)) => {
                     writes.push(Write::Release(domain.name.clone()));
