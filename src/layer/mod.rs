@@ -130,8 +130,12 @@ macro_rules! forward_observer {
                 let cx = &*self.within(cx);
                 self.around("versions", None, self.inner.versions(cx, scopes)).await
             }
-            fn sweep(&self) -> Option<Box<dyn std::any::Any + Send>> {
-                self.inner.sweep()
+            fn sweep(
+                &self,
+                cx: &reconciled_provider::Cx,
+                scopes: &[reconciled_provider::Scope],
+            ) -> Option<Box<dyn std::any::Any + Send>> {
+                self.inner.sweep(cx, scopes)
             }
             async fn observe(
                 &self,

@@ -97,6 +97,26 @@ pub(super) async fn stamp(conn: &mut SqliteConnection, scope: &str) -> Result<i6
     Ok(found.fetch_optional(conn).await?.unwrap_or(0))
 }
 
+/// As [`stamp`], of every scope that may have rows, in order.
+pub(super) async fn stamps(conn: &mut SqliteConnection) -> Result<Vec<(String, i64)>> {
+    let found = sqlx::query_as("SELECT scope, stamp FROM inventory_stamp ORDER BY scope");
+    Ok(found.fetch_all(conn).await?)
+}
+
+/// Gives a stamp to each scope that has rows and none, of before there were any: from here on [`stamps`] leaves out no row.
+///
+/// Goes from scope to scope, not from row to row.
+pub(super) async fn stamp_all(conn: &mut SqliteConnection) -> Result<()> {
+    let done = sqlx::query(
+        "WITH RECURSIVE has(scope) AS (
+             SELECT min(scope) FROM inventory
+             UNION ALL SELECT (SELECT min(scope) FROM inventory WHERE scope > has.scope) FROM has WHERE scope IS NOT NULL)
+         INSERT OR IGNORE INTO inventory_stamp (scope, stamp) SELECT scope, 0 FROM has WHERE scope IS NOT NULL",
+    );
+    done.execute(conn).await?;
+    Ok(())
+}
+
 /// What the rows of a scope are given when they change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stamp {

@@ -84,11 +84,21 @@ impl Kept {
         self.most.store(most, Ordering::Relaxed);
     }
 
+    /// True where it was told to keep nothing.
+    pub(super) fn keeps_nothing(&self) -> bool {
+        self.most.load(Ordering::Relaxed) == 0
+    }
+
     /// The rows of `scope` at `stamp`.
     pub(super) fn at(&self, scope: &Scope, stamp: i64) -> Option<Arc<Vec<Row>>> {
-        let mut scopes = self.scopes();
-        let rows = scopes.all.get(scope).filter(|entry| entry.stamp == stamp)?.rows.clone();
-        scopes.put(scope, stamp, rows.clone());
+        let scopes = self.scopes();
+        Some(scopes.all.get(scope).filter(|entry| entry.stamp == stamp)?.rows.clone())
+    }
+
+    /// As [`Kept::at`]; the scope is the one used last from now on.
+    pub(super) fn use_at(&self, scope: &Scope, stamp: i64) -> Option<Arc<Vec<Row>>> {
+        let rows = self.at(scope, stamp)?;
+        self.scopes().put(scope, stamp, rows.clone());
         Some(rows)
     }
 
@@ -101,6 +111,20 @@ impl Kept {
         }
         scopes.put(scope, stamp, rows);
         scopes.trim(most);
+    }
+
+    /// As [`Kept::put`], where there is room besides all that is kept: who reads every scope one after the other would
+    /// drive out each before it comes to it again.
+    pub(super) fn put_beside(&self, scope: &Scope, stamp: i64, rows: Arc<Vec<Row>>) {
+        let most = self.most.load(Ordering::Relaxed);
+        let mut scopes = self.scopes();
+        let (size, newest) = match scopes.all.get(scope) {
+            Some(entry) => (scopes.size - entry.rows.len() - 1, entry.stamp),
+            None => (scopes.size, i64::MIN),
+        };
+        if newest < stamp && size + rows.len() < most {
+            scopes.put(scope, stamp, rows);
+        }
     }
 
     /// Follows a write that is durable.

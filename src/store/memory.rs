@@ -38,7 +38,7 @@ pub(super) async fn one(
     let name = scope.to_string();
     let stamp = inventory::stamp(conn, &name).await?;
     let mut many = Many::new();
-    match kept.at(scope, stamp) {
+    match kept.use_at(scope, stamp) {
         Some(rows) => many.entry(scope.clone()).or_default().rows = rows,
         None => {
             inventory(conn, seal, (&name, &name), &mut many).await?;
@@ -50,8 +50,10 @@ pub(super) async fn one(
 }
 
 /// What is remembered of every scope that has anything besides a version.
-pub(super) async fn all(conn: &mut SqliteConnection, seal: Option<&Seal>) -> Result<Many> {
-    let mut many = between(conn, seal, ("", LAST)).await?;
+pub(super) async fn all(conn: &mut SqliteConnection, seal: Option<&Seal>, kept: &Kept) -> Result<Many> {
+    let mut many = Many::new();
+    all_rows(conn, seal, kept, &mut many).await?;
+    besides(conn, seal, ("", LAST), &mut many).await?;
     many.retain(|_, memory| {
         let ScopeMemory {
             rows,
@@ -79,11 +81,38 @@ pub(super) async fn all(conn: &mut SqliteConnection, seal: Option<&Seal>) -> Res
     Ok(many)
 }
 
-async fn between(conn: &mut SqliteConnection, seal: Option<&Seal>, range: (&str, &str)) -> Result<Many> {
-    let mut many = Many::new();
-    inventory(conn, seal, range, &mut many).await?;
-    besides(conn, seal, range, &mut many).await?;
-    Ok(many)
+/// Rows of every scope: those that are kept, and of the others what the database has, by one question for each stretch of them.
+async fn all_rows(
+    conn: &mut SqliteConnection,
+    seal: Option<&Seal>,
+    kept: &Kept,
+    many: &mut Many,
+) -> Result<()> {
+    if kept.keeps_nothing() {
+        return inventory(conn, seal, ("", LAST), many).await;
+    }
+    let mut unknown = Vec::new();
+    let mut stretch: Option<(String, String)> = None;
+    for (name, stamp) in inventory::stamps(conn).await? {
+        let scope = scope(&name)?;
+        if let Some(rows) = kept.at(&scope, stamp) {
+            many.entry(scope).or_default().rows = rows;
+            if let Some((first, last)) = stretch.take() {
+                inventory(conn, seal, (&first, &last), many).await?;
+            }
+        } else {
+            unknown.push((scope, stamp));
+            stretch = Some((stretch.map_or_else(|| name.clone(), |(first, _)| first), name));
+        }
+    }
+    if let Some((first, last)) = stretch {
+        inventory(conn, seal, (&first, &last), many).await?;
+    }
+    for (scope, stamp) in unknown {
+        let rows = many.get(&scope).map_or_else(Arc::default, |memory| memory.rows.clone());
+        kept.put_beside(&scope, stamp, rows);
+    }
+    Ok(())
 }
 
 /// What is remembered besides rows.

@@ -158,6 +158,7 @@ impl Db {
         let mut tx = begin.map_err(|error| named(error.into()))?;
         let seal = Arc::new(open::seal_of(&mut tx, dir).await.map_err(named)?);
         write::sweep_claims(&mut tx).await.map_err(named)?;
+        inventory::stamp_all(&mut tx).await.map_err(named)?;
         let epoch = open::raise_epoch(&mut tx, &*options.clock).await.map_err(named)?;
         tx.commit().await.map_err(|error| named(error.into()))?;
         Db::begin(conn, seal, epoch, &file, options, lock).await
@@ -221,9 +222,9 @@ impl Store for Reader {
         // In a task of its own, which ends with this one: whoever asks remotes meanwhile must not wait for rows to be unpacked.
         let reader = self.clone();
         let mut task = JoinSet::new();
-        task.spawn(
-            async move { read!(reader, snapshot, tx => memory::all(&mut tx, reader.seal.as_deref())) },
-        );
+        task.spawn(async move {
+            read!(reader, snapshot, tx => memory::all(&mut tx, reader.seal.as_deref(), &reader.kept))
+        });
         match task.join_next().await {
             Some(Ok(memories)) => memories,
             Some(Err(stopped)) if stopped.is_panic() => std::panic::resume_unwind(stopped.into_panic()),

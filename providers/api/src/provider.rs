@@ -203,9 +203,9 @@ pub trait Observer: Send + Sync + fmt::Debug {
     /// Change tokens of many scopes in as few calls as possible. A scope left out is unknown.
     async fn versions(&self, cx: &Cx, scopes: &[Scope]) -> Result<BTreeMap<Scope, Version>, Error>;
 
-    /// Says that scopes are looked at one after the other until what is returned is dropped: what they have in common need be
-    /// looked at but once in that time, and never before it. Default: each look is by itself. No I/O.
-    fn sweep(&self) -> Option<Box<dyn Any + Send>> {
+    /// Says that these scopes are looked at one after the other until what is returned is dropped: what they have in common need
+    /// be looked at but once in that time, and never before it. Default: each look is by itself. Waits for nothing.
+    fn sweep(&self, _cx: &Cx, _scopes: &[Scope]) -> Option<Box<dyn Any + Send>> {
         None
     }
 

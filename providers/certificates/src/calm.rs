@@ -159,7 +159,7 @@ impl<T: Clone> Calm<T> {
         name: &str,
         question: Hash,
         now: Duration,
-        stamps: impl FnOnce(&Files) -> Option<Stamps>,
+        stamps: impl FnOnce(&Arc<Files>) -> Option<Stamps>,
     ) -> Result<T, Look> {
         let known = {
             let all = self.all();
@@ -204,6 +204,14 @@ impl<T: Clone> Calm<T> {
         self.all().insert(name.to_owned(), Entry { question, files, stamps, since, answer });
     }
 
+    /// The files that it depends on whether what is remembered of these certificates holds.
+    pub(crate) fn files<'n>(&self, names: impl Iterator<Item = &'n str>) -> BTreeMap<String, Arc<Files>> {
+        let all = self.all();
+        let known = names.filter_map(|name| Some((name, all.get(name)?)));
+        let answered = known.filter(|(_, known)| known.answer.is_some());
+        answered.map(|(name, known)| (name.to_owned(), known.files.clone())).collect()
+    }
+
     /// Forgets what is remembered of the certificate `name`.
     pub(crate) fn forget(&self, name: &str) {
         self.all().remove(name);
@@ -213,7 +221,7 @@ impl<T: Clone> Calm<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::place::stamps;
+    use crate::place;
     use std::{
         fs,
         os::unix::fs::{MetadataExt, PermissionsExt},
@@ -221,6 +229,10 @@ mod tests {
     };
 
     const QUESTION: Hash = Hash([7; 16]);
+
+    fn stamps(files: &Arc<Files>) -> Option<Stamps> {
+        place::stamps(files)
+    }
 
     fn seconds(seconds: u64) -> Duration {
         Duration::from_secs(seconds)
@@ -232,7 +244,7 @@ mod tests {
         match calm.recall("web", QUESTION, seconds(at), stamps) {
             Ok(value) => Some(value),
             Err(look) => {
-                let now = stamps(&files()).unwrap();
+                let now = place::stamps(&files()).unwrap();
                 calm.learn("web", look, (files(), now), seconds(at), (1, seconds(100_000)));
                 None
             }
@@ -270,7 +282,7 @@ mod tests {
         for at in [100, 104] {
             let files = || Files { exact: vec![file.clone()], way: None };
             let Err(look) = calm.recall("web", QUESTION, seconds(at), stamps) else { panic!("{at}") };
-            let now = stamps(&files()).unwrap();
+            let now = place::stamps(&files()).unwrap();
             calm.learn("web", look, (files(), now), seconds(at), (1, seconds(110)));
         }
         let at = |at| calm.recall("web", QUESTION, seconds(at), stamps).is_ok();

@@ -21,7 +21,7 @@ use crate::{
     x509,
 };
 use reconciled_provider::{Cx, Ending, Error, Fact, Hash, Health, ResourceId, Want};
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 /// How long services may take to show what they were told of, in seconds: most answer before they have read it.
 const READING: u64 = 3;
@@ -48,7 +48,7 @@ pub(crate) async fn health(
     let in_place = memory.in_place(name);
     if let Some(question) = question.filter(|_| watches.again(name) && in_place.is_none()) {
         let now = cx.clock.now();
-        let stamps = |files: &Files| memory.sweeps.kept(name, now).or_else(|| place::stamps(files));
+        let stamps = |files: &Arc<Files>| memory.sweeps.kept(name, now).or_else(|| place::stamps(files));
         match memory.well.recall(name, question, now, stamps) {
             Ok(()) => return Ok(vec![(ResourceId::from(name), Health::Healthy)]),
             Err(begun) => look = Some(begun),
@@ -186,7 +186,7 @@ fn with_issuers_of_today(before: &Wish, wish: &Wish) -> Option<Wish> {
 /// When the certificate ends that is in use, and what was last seen of it.
 pub(crate) fn ending(cx: &Cx, eye: &Eye<'_>, name: &str) -> Result<Option<Ending>, Error> {
     let endings = &eye.memory.endings;
-    let ending = match endings.recall(name, Hash::default(), cx.clock.now(), place::stamps) {
+    let ending = match endings.recall(name, Hash::default(), cx.clock.now(), |files| place::stamps(files)) {
         Ok(ending) => Some(ending),
         Err(look) => aside(|| read_ending(cx, eye, name, look))?,
     };

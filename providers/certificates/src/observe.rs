@@ -27,6 +27,7 @@ use reconciled_provider::{
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 
@@ -253,7 +254,8 @@ impl Eye<'_> {
         let (Some(question), Some(tracked)) = (question, tracked) else { return Err(None) };
         let now = cx.clock.now();
         let way = |directory: &Path| memory.sweeps.way(directory, now);
-        let stamps = |files: &Files| place.stamps(files, &way);
+        let ahead = |files: &Arc<Files>| memory.sweeps.ahead(name, files, now);
+        let stamps = |files: &Arc<Files>| ahead(files).or_else(|| place.stamps(files, &way));
         let Seen { observed, directory, outputs, kept } =
             memory.seen.recall(name, question, now, stamps).map_err(Some)?;
         // What is tracked may be that of a database of before.

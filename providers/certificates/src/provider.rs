@@ -14,6 +14,7 @@ use crate::{
     kind, lint, normalize,
     observe::{self, Eye},
     served::Sights,
+    sweep,
     watch::Watches,
     wish::Wish,
 };
@@ -128,8 +129,15 @@ impl Observer for Certificates {
         Ok(BTreeMap::new())
     }
 
-    fn sweep(&self) -> Option<Box<dyn Any + Send>> {
-        Some(Box::new(self.memory.sweeps.begin()))
+    fn sweep(&self, cx: &Cx, scopes: &[Scope]) -> Option<Box<dyn Any + Send>> {
+        let Memory { sweeps, seen, .. } = &self.memory;
+        let begun = sweeps.begin();
+        if scopes.len() >= sweep::MANY {
+            let files = seen.files(scopes.iter().map(|scope| &*scope.name));
+            // Where there can be no thread, the pass looks at all of it.
+            let _ = sweeps.look_ahead(files, self.config.place.clone(), cx.clock.clone());
+        }
+        Some(Box::new(begun))
     }
 
     async fn observe(&self, cx: &Cx, want: &Want<'_>) -> Result<Observation, Error> {

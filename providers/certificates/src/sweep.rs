@@ -2,22 +2,29 @@
 //!
 //! A thousand certificates have five or six directories above theirs in common, and what is kept of one is asked about twice in a
 //! pass: when it is looked at, and a moment later for its health. Each question to the kernel takes as long as all the rest that
-//! is done for one that is as declared.
+//! is done for one that is as declared. So where many are looked at, a thread asks them beside the pass, from the last
+//! certificate on, until it meets the pass, which begins with the first one.
 //!
 //! Guarantees: nothing is believed that was seen before the sweep began, nor for longer than [`FRESH`], nor while none is under
 //! way. It deliberately serves one question alone, whether what is remembered still holds: who reads a certificate or writes one
 //! looks at its way and its files anew.
 
-use crate::place::{self, Stamps};
+use crate::place::{self, Files, Place, Stamps};
+use reconciled_provider::Clock;
 use std::{
     collections::BTreeMap,
+    io,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    thread::{self, JoinHandle},
     time::Duration,
 };
 
 /// How long what was seen is believed: a sweep may have to wait for services and authorities.
 const FRESH: Duration = Duration::from_secs(1);
+
+/// From how many certificates on a thread is worth its start.
+pub(crate) const MANY: usize = 32;
 
 /// What was seen, and when.
 type Seen = (Option<Stamps>, Duration);
@@ -26,6 +33,12 @@ type Seen = (Option<Stamps>, Duration);
 struct State {
     /// How many are under way.
     sweeps: usize,
+    /// How often all that was seen was forgotten.
+    times: u64,
+    /// What is to be looked at ahead of the pass.
+    left: BTreeMap<String, Arc<Files>>,
+    /// What was.
+    ahead: BTreeMap<String, (Arc<Files>, Seen)>,
     ways: BTreeMap<PathBuf, Seen>,
     /// How the files were that are kept, by the name of a certificate.
     kept: BTreeMap<String, Seen>,
@@ -33,8 +46,8 @@ struct State {
 
 impl State {
     fn forget(&mut self) {
-        self.ways.clear();
-        self.kept.clear();
+        let (sweeps, times) = (self.sweeps, self.times + 1);
+        *self = State { sweeps, times, ..State::default() };
     }
 }
 
@@ -87,6 +100,41 @@ impl Sweeps {
         stamps
     }
 
+    /// Looks at these files of certificates, from the last one on, beside whoever looks at the certificates.
+    pub(crate) fn look_ahead(
+        self: &Arc<Sweeps>,
+        left: BTreeMap<String, Arc<Files>>,
+        place: Arc<dyn Place>,
+        clock: Arc<dyn Clock>,
+    ) -> io::Result<JoinHandle<()>> {
+        let mut state = self.state();
+        state.left = left;
+        let times = state.times;
+        drop(state);
+        let sweeps = self.clone();
+        let thread = thread::Builder::new().name("sweep".into()).stack_size(128 << 10);
+        thread.spawn(move || {
+            let next = || Some(sweeps.state()).filter(|state| state.times == times)?.left.pop_last();
+            while let Some((name, files)) = next() {
+                let now = clock.now();
+                let stamps = place.stamps(&files, &|directory| sweeps.way(directory, now));
+                let mut state = sweeps.state();
+                // Or it would be told in a sweep that began afterwards.
+                if state.times == times {
+                    state.ahead.insert(name, (files, (stamps, now)));
+                }
+            }
+        })
+    }
+
+    /// How these files of the certificate `name` are, where they were looked at ahead. Told once, and else not looked at any more.
+    pub(crate) fn ahead(&self, name: &str, files: &Arc<Files>, now: Duration) -> Option<Stamps> {
+        let mut state = self.state();
+        state.left.remove(name);
+        let (known, seen) = state.ahead.remove(name)?;
+        seen.0.filter(|_| Arc::ptr_eq(&known, files) && is_fresh(&seen, now))
+    }
+
     /// The files that are kept of the certificate `name` are like this.
     pub(crate) fn note_kept(&self, name: &str, stamps: Option<Stamps>, now: Duration) {
         let mut state = self.state();
@@ -113,6 +161,61 @@ mod tests {
     use std::{fs, os::unix::fs::PermissionsExt};
 
     const NOW: Duration = Duration::from_secs(100);
+
+    struct At(Duration);
+
+    #[async_trait::async_trait]
+    impl Clock for At {
+        fn now(&self) -> Duration {
+            self.0
+        }
+        async fn sleep(&self, _: Duration) {}
+    }
+
+    #[test]
+    fn what_is_looked_at_ahead_is_told_once_of_the_same_files_and_in_the_same_sweep() {
+        let dir = tempfile::tempdir().unwrap();
+        let files_of = |name: &str| {
+            let file = dir.path().join(name);
+            fs::write(&file, name).unwrap();
+            Arc::new(Files { exact: vec![file], way: Some(dir.path().to_owned()) })
+        };
+        let all: BTreeMap<String, _> =
+            ["a", "b", "c", "d", "e"].map(|name| (name.to_owned(), files_of(name))).into();
+        let sweeps = Arc::new(Sweeps::default());
+        let look = || {
+            let place: Arc<dyn Place> = Arc::new(place::Here);
+            sweeps.look_ahead(all.clone(), place, Arc::new(At(NOW))).unwrap().join().unwrap();
+        };
+        let sweep = sweeps.begin();
+        look();
+        let before = place::stamps(&all["a"]);
+        for name in all.keys() {
+            fs::remove_file(dir.path().join(name)).unwrap();
+        }
+        assert_eq!(sweeps.ahead("a", &all["a"], NOW), before);
+        assert_eq!(sweeps.ahead("a", &all["a"], NOW), None, "told");
+        assert_eq!(sweeps.ahead("b", &files_of("b"), NOW), None, "other files");
+        assert_eq!(sweeps.ahead("c", &all["c"], NOW + FRESH), None, "long ago");
+        let second = sweeps.begin();
+        assert_eq!(sweeps.ahead("d", &all["d"], NOW), None, "before that one began");
+        look();
+        drop((sweep, second));
+        assert_eq!(sweeps.ahead("e", &all["e"], NOW), None, "none is under way");
+    }
+
+    #[test]
+    fn what_the_pass_looks_at_itself_is_left_out_and_so_is_what_is_left_when_it_ends() {
+        let sweeps = Arc::new(Sweeps::default());
+        let files: Arc<Files> = Arc::default();
+        let all: BTreeMap<String, _> = ["a", "b"].map(|name| (name.to_owned(), files.clone())).into();
+        let sweep = sweeps.begin();
+        sweeps.state().left = all.clone();
+        assert_eq!(sweeps.ahead("b", &files, NOW), None);
+        assert_eq!(sweeps.state().left.keys().collect::<Vec<_>>(), ["a"]);
+        drop(sweep);
+        assert!(sweeps.state().left.is_empty());
+    }
 
     /// A directory on the way to `below`, which changes each time that is asked for.
     struct Changing {

@@ -66,6 +66,10 @@ async fn what_is_kept_of_rows_is_what_the_database_holds() {
             assert_eq!(db.scope(&scope).await.unwrap(), stored, "step {step}");
             found += stored.rows.len();
         }
+        let rows = |memories: BTreeMap<Scope, ScopeMemory>| -> Vec<_> {
+            memories.into_iter().map(|(scope, memory)| (scope, memory.rows)).collect()
+        };
+        assert_eq!(rows(db.all().await.unwrap()), rows(reader.all().await.unwrap()), "step {step}");
     }
     assert!(found > 1_000 && failed > 20, "{found} rows, {failed} refused");
 }
@@ -80,6 +84,25 @@ async fn rows_that_another_writer_changed_are_read_again() {
     assert_eq!(*db.scope(&zone()).await.unwrap().rows, [row("b")]);
     db.commit(vec![Write::Rows(vec![row("c")].into())]).await.unwrap();
     assert_eq!(*db.scope(&zone()).await.unwrap().rows, [row("b"), row("c")]);
+}
+
+#[tokio::test]
+async fn a_look_at_every_scope_reads_again_what_changed_alone_and_keeps_what_there_is_room_for() {
+    let (dir, db) = new().await;
+    for number in 0..4 {
+        let rows = ["a", "b"].map(|id| Row { scope: scope_of(number), ..row(id) });
+        db.commit(vec![Write::Rows(rows.to_vec().into())]).await.unwrap();
+    }
+    let sizes =
+        async || -> Vec<usize> { db.all().await.unwrap().values().map(|memory| memory.rows.len()).collect() };
+    // Room for two of them.
+    db.keep_rows(8);
+    assert_eq!(sizes().await, [2, 2, 2, 2]);
+    // What is gone without a new stamp shows what was read.
+    tamper(&dir, "DELETE FROM inventory WHERE id = 'a'").await;
+    assert_eq!(sizes().await, [2, 2, 1, 1]);
+    tamper(&dir, "UPDATE inventory_stamp SET stamp = stamp + 1 WHERE scope LIKE '%z0.test%'").await;
+    assert_eq!(sizes().await, [1, 2, 1, 1]);
 }
 
 #[tokio::test]
@@ -99,6 +122,22 @@ async fn rows_from_before_there_were_stamps_are_read_with_the_first_that_is_writ
     db.keep_rows(1_000);
     db.commit(vec![Write::Rows(vec![row("b")].into())]).await.unwrap();
     assert_eq!(*db.scope(&zone()).await.unwrap().rows, [row("a"), row("b")]);
+}
+
+#[tokio::test]
+async fn rows_from_before_there_were_stamps_are_in_a_look_at_every_scope() {
+    let (dir, db) = new().await;
+    for number in 0..3 {
+        let row = Row { scope: scope_of(number), ..row("a") };
+        db.commit(vec![Write::Rows(vec![row].into())]).await.unwrap();
+    }
+    db.close().await;
+    tamper(&dir, "DELETE FROM inventory_stamp WHERE scope NOT LIKE '%z1.test'").await;
+    let db = Db::open_writer(dir.path(), existing()).await.unwrap();
+    db.keep_rows(1_000);
+    for _ in 0..2 {
+        assert_eq!(db.all().await.unwrap().len(), 3);
+    }
 }
 
 #[tokio::test]

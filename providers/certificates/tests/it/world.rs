@@ -212,7 +212,7 @@ impl Desk {
 
     /// Looks at many from now on, as a pass does, until what is returned is dropped.
     pub(crate) fn sweep(&self) -> Option<Box<dyn Any + Send>> {
-        self.provider.sweep()
+        self.provider.sweep(&self.cx, &[Scope::new("cert", "web")])
     }
 
     /// True when a pass finds it as declared.

@@ -92,8 +92,14 @@ impl Surveyor {
 
     /// Has what these scopes have in common looked at once for all of them, until what is returned is dropped.
     pub(super) fn sweep(&self, scopes: &BTreeSet<Scope>) -> Vec<Box<dyn Any + Send>> {
-        let entries: BTreeSet<&Arc<str>> = scopes.iter().map(|scope| &scope.provider).collect();
-        entries.into_iter().filter_map(|entry| self.entries.get(entry)?.observer.sweep()).collect()
+        let mut by_entry: BTreeMap<&str, Vec<Scope>> = BTreeMap::new();
+        for scope in scopes {
+            by_entry.entry(&scope.provider).or_default().push(scope.clone());
+        }
+        let begun = by_entry.into_iter();
+        begun
+            .filter_map(|(entry, scopes)| self.entries.get(entry)?.observer.sweep(&self.cx, &scopes))
+            .collect()
     }
 
     /// What is known of edges.

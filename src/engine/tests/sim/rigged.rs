@@ -166,7 +166,7 @@ impl Observer for Rigged {
         }
         self.inner.versions(cx, scopes).await
     }
-    fn sweep(&self) -> Option<Box<dyn Any + Send>> {
+    fn sweep(&self, _: &Cx, _: &[Scope]) -> Option<Box<dyn Any + Send>> {
         self.rig.sweeps.fetch_add(1, Ordering::SeqCst);
         Some(Box::new(Sweep(self.rig.clone())))
     }
