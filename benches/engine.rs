@@ -10,7 +10,7 @@ use reconciled_engine::{
     Desired, ManifestMeta, SourceState, Store,
     pass::{Engine, Patience, watched},
     plan::{EntryPolicy, guard::GuardLimits},
-    survey::{Ahead, Calls, Hurry, Judged, Recall, Rooms, SurveyOptions, Surveyor},
+    survey::{Ahead, Calls, Heard, Hurry, Judged, Recall, Rooms, SurveyOptions, Surveyor},
 };
 use reconciled_provider::{
     Address, Deletion, Hash, ManifestKey, Origin, Owner, Policy, Provider, Resource, Scope, Spec,
@@ -111,7 +111,7 @@ async fn measure(scopes: usize, each: usize) -> Result<(), Box<dyn std::error::E
     let (mut memory, mut pass) = (Vec::new(), Vec::new());
     for _ in 0..PASSES {
         let start = cpu();
-        let glance = engine.surveyor.glance(&*db, &options, Ahead::Nothing).await?;
+        let glance = engine.surveyor.glance(&*db, &options, Ahead::Nothing, &Heard::new()).await?;
         let loaded = cpu();
         let survey = engine.surveyor.survey_from(&*db, &desired, glance, &options).await?;
         let report = engine.carry_out(&desired, survey).await?;

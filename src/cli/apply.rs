@@ -29,7 +29,7 @@ use reconciled_engine::{
     BY_PERSON, HealthState, Store, WINDOW_CLOSED, Write,
     pass::{Converge, Outcomes, Patience, ScopeReport, ScopeState},
     store::{Approval, ConditionKind},
-    survey::{ByPerson, Domain, Survey, SurveyOptions, Wanted},
+    survey::{ByPerson, Domain, Heard, Survey, SurveyOptions, Wanted},
 };
 use std::{collections::BTreeSet, mem, path::PathBuf, time::Duration};
 
@@ -92,7 +92,7 @@ pub(super) async fn run(
     };
     let looking = async {
         let snapshots = session.snapshots(&ask, &*writing.db).await?;
-        look_and_load(&session, snapshots, &*writing.db, &options).await
+        look_and_load(&session, (snapshots, &Heard::new()), &*writing.db, &options).await
     };
     let (mut outlook, glance) = out.during("reading sources", &session, looking).await?;
     let sources = outlook.snapshots.iter().map(|one| (one.name.to_string(), one.label.to_string()));

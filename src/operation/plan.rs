@@ -35,7 +35,7 @@ use crate::{
 };
 use reconciled_engine::{
     Desired, Store,
-    survey::{Ahead, ByPerson, Glance, Survey, SurveyOptions, Surveyor},
+    survey::{Ahead, ByPerson, Glance, Heard, Survey, SurveyOptions, Surveyor},
 };
 use reconciled_provider::{Scope, Warnings};
 use schemars::JsonSchema;
@@ -126,9 +126,10 @@ pub async fn plan(
     }
     // Names are not remembered, only their number: what is to be listed has to be read.
     let refresh = ask.refresh || form.show_foreign;
+    let mut heard = Heard::new();
     if !form.whole
         && !form.show_foreign
-        && let Some(standing) = session.stands(ask, &snapshots, reader).await?
+        && let Some(standing) = session.stands(ask, &snapshots, reader, &mut heard).await?
     {
         let status = reader.status().await?;
         let is_here = |scope: &&ScopeStatus| {
@@ -155,14 +156,21 @@ pub async fn plan(
     let options = SurveyOptions { selection, refresh, by_person, ..SurveyOptions::default() };
     let warnings = Warnings::heard();
     let (outlook, document) =
-        plan_of(session, reader, snapshots, (&options, insisted), form, &warnings).await?;
+        plan_of(session, reader, (snapshots, &heard), (&options, insisted), form, &warnings).await?;
     let mut messages = outlook.messages();
     messages.extend(warnings.take().into_iter().map(|warning| format!("warning: {warning}")));
     let nothing = unmatched(session, reader, &outlook.desired, Some(&document), &ask.selection).await?;
     messages.extend(nothing.iter().map(Unmatched::warning));
     // What was planned, which is not always what was polled: `onInvalid: hold`.
     let sources = named(&outlook.snapshots);
-    Ok(PlanAnswer { document, messages, has_errors: outlook.has_errors(), sources })
+    let has_errors = outlook.has_errors();
+    drop_aside(outlook);
+    Ok(PlanAnswer { document, messages, has_errors, sources })
+}
+
+/// Gives back the memory of what may be large, while whoever waits for the answer has it already.
+fn drop_aside(large: impl Send + 'static) {
+    tokio::task::spawn_blocking(move || drop(large));
 }
 
 fn named(snapshots: &[Snapshot]) -> Vec<(String, String)> {
@@ -173,20 +181,21 @@ fn named(snapshots: &[Snapshot]) -> Vec<(String, String)> {
 async fn plan_of(
     session: &Session,
     reader: &Reader,
-    snapshots: Vec<Snapshot>,
+    (snapshots, heard): (Vec<Snapshot>, &Heard),
     (options, insisted): (&SurveyOptions, Option<Insisted<'_>>),
     form: &Form,
     warnings: &Warnings,
 ) -> Result<(Outlook, Document), Failure> {
     let under_way = session.surveyor.calls.now();
-    let (outlook, glance) = look_and_load(session, snapshots, reader, options).await?;
+    let (outlook, glance) = look_and_load(session, (snapshots, heard), reader, options).await?;
     let insisted = insisted.map(|insisted| insisted.with(&outlook.desired)).unwrap_or_default();
     let options = &SurveyOptions { insisted, ..options.clone() };
     let mut surveyor = session.surveyor.clone();
     surveyor.cx.warnings = warnings.clone();
     let mut survey = surveyor.survey_from(reader, &outlook.desired, glance, options).await?;
     survey.tell_under_way(under_way, &surveyor.calls);
-    let document = consented(session, reader, survey, &outlook, form).await?;
+    let document = consented(session, reader, &mut survey, &outlook, form).await?;
+    drop_aside(survey);
     Ok((outlook, document))
 }
 
@@ -215,25 +224,25 @@ pub(super) async fn survey_from(
 pub(super) async fn document_from(
     session: &Session,
     reader: &Reader,
-    survey: Survey,
+    mut survey: Survey,
     outlook: &Outlook,
     in_force: &Desired,
     form: &Form,
 ) -> Result<Document, Failure> {
     let declared: BTreeSet<&Scope> = in_force.scopes.keys().chain(outlook.desired.scopes.keys()).collect();
     let untouched = declared.into_iter().filter(|scope| !survey.scopes.contains_key(*scope)).count();
-    Ok(Document { untouched, ..consented(session, reader, survey, outlook, form).await? })
+    Ok(Document { untouched, ..consented(session, reader, &mut survey, outlook, form).await? })
 }
 
 async fn consented(
     session: &Session,
     reader: &Reader,
-    mut survey: Survey,
+    survey: &mut Survey,
     outlook: &Outlook,
     form: &Form,
 ) -> Result<Document, Failure> {
-    consent::lay_over(&session.config.sources, reader, outlook, &mut survey, session.clock.now()).await?;
-    let mut document = document(session, &survey, outlook, form);
+    consent::lay_over(&session.config.sources, reader, outlook, survey, session.clock.now()).await?;
+    let mut document = document(session, survey, outlook, form);
     let waits = |domain: &GuardDomain| domain.state == State::Held || domain.foreseen.is_some();
     if document.domains.iter().any(waits) {
         let holds: BTreeSet<String> =
@@ -248,16 +257,18 @@ async fn consented(
     Ok(document)
 }
 
-/// Reads the manifests and glances at the remotes side by side.
+/// Reads the manifests and glances at the remotes side by side, but for those that told all just now.
 pub async fn look_and_load(
     session: &Session,
-    snapshots: Vec<Snapshot>,
+    (snapshots, heard): (Vec<Snapshot>, &Heard),
     store: &dyn Store,
     options: &SurveyOptions,
 ) -> Result<(Outlook, Glance), Failure> {
     let ahead = if options.selection.is_all() { Ahead::Moved } else { Ahead::Nothing };
-    let glance = async { session.surveyor.glance(store, options, ahead).await.map_err(Failure::from) };
-    tokio::try_join!(session.load(snapshots, store), glance)
+    let glance = async { session.surveyor.glance(store, options, ahead, heard).await.map_err(Failure::from) };
+    // Remotes first: they take the longest, and while manifests are read nobody gets to ask them.
+    let (glance, outlook) = tokio::try_join!(glance, session.load(snapshots, store))?;
+    Ok((outlook, glance))
 }
 
 fn snapshots_of(snapshots: &[Snapshot]) -> Vec<(Arc<str>, Arc<str>, Arc<str>)> {

@@ -3,7 +3,7 @@
 
 use super::{desired::Ask, open::Session, sources::Snapshot};
 use crate::{failure::Failure, registry};
-use reconciled_engine::{Store, store::Converged};
+use reconciled_engine::{Store, store::Converged, survey::Heard};
 use reconciled_provider::{Hash, Version};
 use std::collections::BTreeMap;
 
@@ -28,12 +28,14 @@ impl Session {
         Hash::of(parts.join("\0").as_bytes())
     }
 
-    /// Asks whether everything stands, with one call for each entry; none when that cannot be told so cheaply.
+    /// Asks whether everything stands, with one call for each entry; none when that cannot be told so cheaply. What the remotes
+    /// said is in `heard`.
     pub async fn stands(
         &self,
         ask: &Ask,
         snapshots: &[Snapshot],
         store: &dyn Store,
+        heard: &mut Heard,
     ) -> Result<Option<Standing>, Failure> {
         let whole = ask.selection.is_all() && !ask.refresh && ask.folder.is_none() && ask.source.is_none();
         // What is kept at an earlier revision is no part of the commit.
@@ -60,7 +62,12 @@ impl Session {
                 matches!(now.get(scope), Some(Version::At(_)))
                     && now.get(scope) == known.get(scope).map(|k| &k.version)
             };
-            if !scopes.iter().all(stands) {
+            let all_stand = scopes.iter().all(stands);
+            // Where not all is told, the rest is asked for.
+            if scopes.iter().all(|scope| now.contains_key(scope)) {
+                heard.insert(name.clone(), now);
+            }
+            if !all_stand {
                 return Ok(None);
             }
         }

@@ -145,6 +145,15 @@ pub(super) async fn touch(conn: &mut SqliteConnection, scopes: &[&Scope]) -> Res
     names.iter().map(stamp).collect()
 }
 
+/// How many rows a scope has.
+pub(super) async fn count(conn: &mut SqliteConnection, scope: &str) -> Result<usize> {
+    let count: i64 = sqlx::query_scalar("SELECT count(*) FROM inventory WHERE scope = ?1")
+        .bind(scope)
+        .fetch_one(conn)
+        .await?;
+    Ok(usize::try_from(count).unwrap_or(0))
+}
+
 /// How many rows each of these scopes has that has any.
 pub(super) async fn counts(conn: &mut SqliteConnection, scopes: &[Scope]) -> Result<HashMap<String, usize>> {
     let names: Vec<String> = scopes.iter().map(ToString::to_string).collect();

@@ -8,7 +8,7 @@ use super::{
     health, inventory, journal,
     kept::Kept,
     place,
-    rows::{self, Names, address, at, hash, parse_json, scope},
+    rows::{self, Line, Marks, Names, address, at, hash, parse_json, scope},
     seal::Seal,
 };
 use futures_util::TryStreamExt as _;
@@ -144,16 +144,29 @@ async fn inventory(
     (first, last): (&str, &str),
     many: &mut Many,
 ) -> Result<()> {
-    let sql = format!("{} WHERE scope BETWEEN ?1 AND ?2 ORDER BY scope, id", rows::SELECT);
+    let marks = Marks::between(conn, (first, last)).await?;
     let mut names = Names::default();
     let mut list: Vec<Row> = Vec::new();
-    let mut found = sqlx::query(AssertSqlSafe(sql)).bind(first).bind(last).fetch(conn);
-    while let Some(row) = found.try_next().await? {
-        let row = rows::get(&row, &mut names, seal)?;
-        if list.first().is_some_and(|first| first.scope != row.scope) {
-            keep(many, std::mem::take(&mut list));
+    let (mut sql, mut begin) = (&rows::FROM, (first.to_owned(), String::new()));
+    loop {
+        let found = sqlx::query_scalar(AssertSqlSafe(sql.as_str())).bind(&begin.0).bind(&begin.1).bind(last);
+        let text: String = found.fetch_one(&mut *conn).await?;
+        let mut lines: Vec<Line<'_>> = parse_json(&text)?;
+        // As they came, but nobody promises that.
+        lines.sort_unstable_by(|a, b| (&a.scope, &a.id).cmp(&(&b.scope, &b.id)));
+        for line in &lines {
+            let row = rows::get(line, &mut names, &marks, seal)?;
+            if list.first().is_some_and(|first| first.scope != row.scope) {
+                keep(many, std::mem::take(&mut list));
+            }
+            list.push(row);
         }
-        list.push(row);
+        let Some(end) = lines.last().filter(|_| lines.len() == rows::CHUNK) else { break };
+        if list.len() == rows::CHUNK {
+            // To grow step by step would copy all of them several times.
+            list.reserve_exact(inventory::count(conn, &end.scope).await?.saturating_sub(list.len()));
+        }
+        (sql, begin) = (&rows::AFTER, (end.scope.to_string(), end.id.to_string()));
     }
     keep(many, list);
     Ok(())
@@ -322,7 +335,7 @@ pub(super) async fn rows_with_outputs(
     seal: Option<&Seal>,
     manifest: &ManifestKey,
 ) -> Result<Vec<Row>> {
-    let sql = format!("{} WHERE manifest = ?1 AND outputs IS NOT NULL ORDER BY scope, id", rows::SELECT);
+    let sql = format!("{} WHERE manifest = ?1 AND outputs IS NOT NULL ORDER BY scope, id", *rows::SELECT);
     rows_by(conn, seal, sql, manifest).await
 }
 
@@ -342,7 +355,7 @@ pub(super) async fn dependants(
 ) -> Result<Vec<Row>> {
     let sql = format!(
         "{} WHERE (scope, id) IN (SELECT scope, id FROM edge WHERE manifest = ?1) ORDER BY scope, id",
-        rows::SELECT
+        *rows::SELECT
     );
     rows_by(conn, seal, sql, manifest).await
 }
@@ -357,7 +370,8 @@ async fn rows_by(
     let mut list = Vec::new();
     let mut found = sqlx::query(AssertSqlSafe(sql)).bind(manifest.0.clone()).fetch(conn);
     while let Some(row) = found.try_next().await? {
-        list.push(rows::get(&row, &mut names, seal)?);
+        let line: Line<'_> = parse_json(row.try_get(0)?)?;
+        list.push(rows::get(&line, &mut names, &Marks::default(), seal)?);
     }
     Ok(list)
 }

@@ -5,29 +5,77 @@ use super::{
     error::{Result, StoreError},
     seal::{Part, Seal},
 };
+use data_encoding::HEXUPPER;
 use reconciled_engine::{Row, RowState};
 use reconciled_provider::{
     Address, Deletion, Drift, EntryPolicy, Hash, ManifestKey, Pattern, ResourceId, Scope, Sealed, Tracked,
 };
 use serde::{Deserialize, Serialize};
-use sqlx::{Row as _, sqlite::SqliteRow};
-use std::{borrow::Cow, path::PathBuf, str::FromStr, sync::Arc, time::Duration};
+use sqlx::SqliteConnection;
+use std::{
+    borrow::Cow,
+    collections::HashMap,
+    path::PathBuf,
+    str::FromStr,
+    sync::{Arc, LazyLock},
+    time::Duration,
+};
 
-/// Inventory rows, each as one JSON array that [`Line`] reads: handing over twenty values costs more than their text. What is
-/// sealed may be long and comes as it is, where there is any: what is private, and then the outputs.
-pub(super) const SELECT: &str = "SELECT json_array(scope, id, manifest, address, file, hex(template), \
-     hex(applied), normalizer, deletion, writes, drift, merged, state, recheck_at, written_at, revision, remote, depends_on, \
-     formerly, ifnull(length(private), 0)), \
-     CASE WHEN private IS NOT NULL OR outputs IS NOT NULL \
-     THEN CAST(ifnull(private, x'') || ifnull(outputs, x'') AS BLOB) END FROM inventory_now";
+/// Rows that are asked for at once: more are no cheaper by themselves.
+pub(super) const CHUNK: usize = 512;
 
-/// A row of [`SELECT`], in its order.
+/// An inventory row as a JSON array, which [`Line`] reads: handing over twenty values costs more than their text.
+const LINE: &str = "json_array(scope, id, manifest, address, file, hex(template), hex(applied), normalizer, deletion, writes, \
+     drift, merged, state, recheck_at, written_at, revision, remote, depends_on, formerly, hex(private), hex(outputs), STAMP)";
+
+/// Rows one by one, as the marks of their scopes say they are.
+pub(super) static SELECT: LazyLock<String> =
+    LazyLock::new(|| format!("SELECT {} FROM inventory_now", LINE.replace("STAMP", "NULL")));
+
+/// [`CHUNK`] rows as one JSON array of them, from scope ?1 and id ?2 on up to scope ?3; what marks say of them is said by
+/// [`Marks`], since to ask for that row by row takes as long as the rest.
+pub(super) static FROM: LazyLock<String> = LazyLock::new(|| chunk(">="));
+
+/// As [`FROM`], after scope ?1 and id ?2.
+pub(super) static AFTER: LazyLock<String> = LazyLock::new(|| chunk(">"));
+
+fn chunk(comparison: &str) -> String {
+    let line = LINE.replace("STAMP", "stamp");
+    format!(
+        "SELECT json_group_array({line}) FROM (SELECT * FROM inventory
+         WHERE (scope, id) {comparison} (?1, ?2) AND scope <= ?3 ORDER BY scope, id LIMIT {CHUNK})"
+    )
+}
+
+/// Up to which stamp rows that were written are settled, by their scopes.
+#[derive(Default)]
+pub(super) struct Marks(HashMap<String, i64>);
+
+impl Marks {
+    /// Those of these scopes.
+    pub(super) async fn between(conn: &mut SqliteConnection, (first, last): (&str, &str)) -> Result<Marks> {
+        let found = sqlx::query_as(
+            "SELECT scope, settled FROM inventory_stamp WHERE settled IS NOT NULL AND scope BETWEEN ?1 AND ?2",
+        );
+        let found: Vec<(String, i64)> = found.bind(first).bind(last).fetch_all(conn).await?;
+        Ok(Marks(found.into_iter().collect()))
+    }
+
+    fn settle(&self, line: &Line<'_>) -> bool {
+        line.state == "applied"
+            && line
+                .stamp
+                .is_some_and(|stamp| self.0.get(&*line.scope).is_some_and(|settled| stamp <= *settled))
+    }
+}
+
+/// A row, in the order of [`LINE`].
 #[derive(Deserialize)]
-struct Line<'a> {
+pub(super) struct Line<'a> {
     #[serde(borrow)]
-    scope: Cow<'a, str>,
+    pub(super) scope: Cow<'a, str>,
     #[serde(borrow)]
-    id: Cow<'a, str>,
+    pub(super) id: Cow<'a, str>,
     #[serde(borrow)]
     manifest: Cow<'a, str>,
     #[serde(borrow)]
@@ -52,29 +100,32 @@ struct Line<'a> {
     depends_on: Option<Cow<'a, str>>,
     #[serde(borrow)]
     formerly: Option<Cow<'a, str>>,
-    /// How much of what is sealed is private; nothing for none, as what is sealed is never empty.
-    private: usize,
+    /// In hexadecimal digits, as what follows; what is sealed is never empty.
+    private: &'a str,
+    outputs: &'a str,
+    /// None where the state is what a mark says already.
+    stamp: Option<i64>,
 }
 
-/// Reads one row of [`SELECT`].
-pub(super) fn get(row: &SqliteRow, names: &mut Names, seal: Option<&Seal>) -> Result<Row> {
-    let line: Line<'_> = parse_json(row.try_get(0)?)?;
-    let sealed = row.try_get::<Option<&[u8]>, _>(1)?.unwrap_or_default();
-    let parts = sealed.split_at_checked(line.private);
-    let (private, outputs) =
-        parts.ok_or_else(|| StoreError::Unreadable("what is private of a row".into()))?;
+/// The row of a line.
+pub(super) fn get(line: &Line<'_>, names: &mut Names, marks: &Marks, seal: Option<&Seal>) -> Result<Row> {
     let scope = names.scope(&line.scope)?;
     let id = ResourceId::from(&*line.id);
-    let opened = |part, bytes: &[u8]| match bytes {
-        [] => Ok(Sealed::default()),
-        bytes => unseal(seal, &scope, &id, part, Some(bytes)),
+    let opened = |part, digits: &str| match digits {
+        "" => Ok(Sealed::default()),
+        digits => {
+            let bytes = HEXUPPER.decode(digits.as_bytes());
+            let bytes = bytes.map_err(|_| StoreError::Unreadable(format!("what is sealed of `{id}`")))?;
+            unseal(seal, &scope, &id, part, Some(&bytes))
+        }
     };
+    let (private, outputs) = (opened(Part::Private, line.private)?, opened(Part::Outputs, line.outputs)?);
     let tracked = Tracked {
         remote: line.remote.as_deref().map(Arc::from),
-        private: opened(Part::Private, private)?,
+        private,
         applied: line.applied,
         after: line.depends_on.as_deref().map_or_else(|| Ok(names.no_edges.clone()), parse_edges)?,
-        outputs: opened(Part::Outputs, outputs)?,
+        outputs,
         id,
     };
     Ok(Row {
@@ -89,7 +140,10 @@ pub(super) fn get(row: &SqliteRow, names: &mut Names, seal: Option<&Seal>) -> Re
         writes: line.writes,
         drift: line.drift,
         merge: line.merged != 0,
-        state: parse_state(line.state, line.recheck_at)?,
+        state: match marks.settle(line) {
+            true => RowState::Settled,
+            false => parse_state(line.state, line.recheck_at)?,
+        },
         written_at: at(line.written_at),
         revision: names.revision.arc(&line.revision),
         formerly: line.formerly.as_deref().map_or_else(|| Ok(Vec::new()), parse_addresses)?,

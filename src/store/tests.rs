@@ -5,6 +5,7 @@ mod kept;
 mod marks;
 mod opening;
 mod rename;
+mod rows;
 mod schema;
 mod settled;
 mod sweep;

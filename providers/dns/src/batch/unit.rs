@@ -100,10 +100,19 @@ pub(crate) fn are_many<T>(chunk: &[Unit<'_, T>]) -> bool {
     items(chunk).take(MANY).count() == MANY
 }
 
-/// How the actions of a chunk end that took effect. There is room for the zone itself: growing by one would double it.
-pub(crate) fn done<T>(chunk: &[Unit<'_, T>]) -> Vec<(ActionId, Outcome)> {
+/// After so many whoever waits gets a turn.
+const TURN: usize = 500;
+
+/// How the actions of a chunk end that took effect. There is room for the zone itself: growing by one would double it. The request
+/// that they are of is sent meanwhile.
+pub(crate) async fn done<T>(chunk: &[Unit<'_, T>]) -> Vec<(ActionId, Outcome)> {
     let mut outcomes = Vec::with_capacity(items(chunk).count() + 1);
-    outcomes.extend(items(chunk).map(|item| (item.action.id, merge::done(item.action))));
+    for item in items(chunk) {
+        if outcomes.len() % TURN == 0 {
+            tokio::task::yield_now().await;
+        }
+        outcomes.push((item.action.id, merge::done(item.action)));
+    }
     outcomes
 }
 

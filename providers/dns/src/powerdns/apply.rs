@@ -257,7 +257,7 @@ impl NewZone<'_> {
             let size = body.len();
             // What is remembered of it is put together while the server works, for a no as well, which is rare.
             let foresee = async {
-                let mut outcomes = batch::done(&chunk);
+                let mut outcomes = batch::done(&chunk).await;
                 outcomes.push((self.create.id, zone_done(self.create)));
                 if batch::are_many(&chunk) {
                     self.journal.foreseen(&outcomes).await;

@@ -7,7 +7,7 @@ use super::{Seen, SurveyOptions, Surveyor, beside};
 use crate::store::{KnownVersion, ScopeMemory, Store};
 use futures_util::{FutureExt, future::join};
 use reconciled_provider::{Error, Observation, Scope, Version};
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 /// What a glance reads ahead of the desired state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +41,9 @@ impl Glance {
     }
 }
 
+/// What remotes said just now of all their scopes that are known, by entry: who looks at once does not ask them again.
+pub type Heard = BTreeMap<Arc<str>, BTreeMap<Scope, Version>>;
+
 impl Surveyor {
     /// Casts a glance. Errors: only the store's.
     pub async fn glance(
@@ -48,11 +51,12 @@ impl Surveyor {
         store: &dyn Store,
         options: &SurveyOptions,
         ahead: Ahead,
+        heard: &Heard,
     ) -> Result<Glance, Error> {
         let mut known: BTreeMap<Scope, KnownVersion> = store.versions().await?.into_iter().collect();
         known.retain(|scope, _| options.only.as_ref().is_none_or(|only| only.contains(scope)));
         let remote = async {
-            let versions = self.versions(&known, options).await;
+            let versions = self.versions(&known, options, heard).await;
             let seen = match ahead {
                 Ahead::Moved => self.moved(&known, &versions, options).await,
                 Ahead::Nothing => BTreeMap::new(),
@@ -73,7 +77,7 @@ impl Surveyor {
         let wanted = |scope: &Scope| options.only.as_ref().is_none_or(|only| only.contains(scope));
         let known = memories.iter().filter(|(scope, _)| wanted(scope));
         let known = known.filter_map(|(scope, memory)| Some((scope.clone(), memory.version.clone()?)));
-        let versions = self.versions(&known.collect(), options).await;
+        let versions = self.versions(&known.collect(), options, &Heard::new()).await;
         Glance { memories, versions, ..Glance::default() }
     }
 
@@ -94,6 +98,7 @@ impl Surveyor {
         &self,
         known: &BTreeMap<Scope, KnownVersion>,
         options: &SurveyOptions,
+        heard: &Heard,
     ) -> BTreeMap<Scope, Version> {
         let now = self.cx.clock.now();
         let is_asked = |scope: &Scope| options.asked.as_ref().is_none_or(|asked| asked.contains(scope));
@@ -114,6 +119,11 @@ impl Surveyor {
                 .filter(|(scope, known)| scope.provider == *name && is_meant(scope, &known.version));
             let asked: Vec<Scope> = asked.map(|(scope, _)| scope.clone()).collect();
             if asked.is_empty() {
+                continue;
+            }
+            if let Some(heard) = heard.get(name) {
+                let told = |scope: Scope| heard.get(&scope).cloned().map(|version| (scope, version));
+                all.extend(asked.into_iter().filter_map(told));
                 continue;
             }
             // Without versions every scope is listed: slower, never wrong.

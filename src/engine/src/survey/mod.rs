@@ -32,7 +32,7 @@ mod whole;
 pub(crate) use beside::beside;
 pub use calls::{Calls, UNDER_WAY};
 pub use domain::{Domain, Foreseen, Wanted};
-pub use glance::{Ahead, Glance};
+pub use glance::{Ahead, Glance, Heard};
 pub use hurry::{Hurry, Rush};
 pub use judged::Judged;
 pub use options::{Answered, ByPerson, SurveyOptions};
@@ -85,7 +85,7 @@ impl Surveyor {
                 if options.unhurried {
                     self.hurry.make_way(&*self.cx.clock).await;
                 }
-                let glance = self.glance(store, options, Ahead::Nothing).await?;
+                let glance = self.glance(store, options, Ahead::Nothing, &Heard::new()).await?;
                 let facts = self.facts(desired, &glance.memories);
                 (glance, facts)
             }

@@ -4,7 +4,7 @@
 //! it only makes may not wait for consent by itself, but does with the rest: it has the others looked at once for each desired
 //! state. Repairs and renewals cost no look at the others. It deliberately carries nothing out that was not asked for.
 
-use super::{Ahead, Survey, SurveyOptions, Surveyor};
+use super::{Ahead, Heard, Survey, SurveyOptions, Surveyor};
 use crate::{
     desired::Desired,
     plan::{Change, guard},
@@ -41,7 +41,7 @@ impl Surveyor {
             return Ok(survey);
         }
         survey.judged = judged(&entries);
-        let glance = self.glance(store, options, Ahead::Nothing).await?;
+        let glance = self.glance(store, options, Ahead::Nothing, &Heard::new()).await?;
         let facts = self.facts(desired, &glance.memories);
         let remembered = glance.memories.iter().filter(|(_, memory)| memory.is_remembered());
         let all = desired.scopes.keys().chain(remembered.map(|(scope, _)| scope));
