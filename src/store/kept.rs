@@ -50,6 +50,10 @@ impl Scopes {
         self.all.insert(scope.clone(), Entry { stamp, rows, used: self.uses });
     }
 
+    fn at(&self, scope: &Scope, stamp: i64) -> Option<Arc<Vec<Row>>> {
+        Some(self.all.get(scope).filter(|entry| entry.stamp == stamp)?.rows.clone())
+    }
+
     fn remove(&mut self, scope: &Scope) -> Option<Entry> {
         let entry = self.all.remove(scope)?;
         self.used.remove(&entry.used);
@@ -91,14 +95,14 @@ impl Kept {
 
     /// The rows of `scope` at `stamp`.
     pub(super) fn at(&self, scope: &Scope, stamp: i64) -> Option<Arc<Vec<Row>>> {
-        let scopes = self.scopes();
-        Some(scopes.all.get(scope).filter(|entry| entry.stamp == stamp)?.rows.clone())
+        self.scopes().at(scope, stamp)
     }
 
     /// As [`Kept::at`]; the scope is the one used last from now on.
     pub(super) fn use_at(&self, scope: &Scope, stamp: i64) -> Option<Arc<Vec<Row>>> {
-        let rows = self.at(scope, stamp)?;
-        self.scopes().put(scope, stamp, rows.clone());
+        let mut scopes = self.scopes();
+        let rows = scopes.at(scope, stamp)?;
+        scopes.put(scope, stamp, rows.clone());
         Some(rows)
     }
 

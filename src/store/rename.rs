@@ -170,7 +170,11 @@ impl Rename {
     /// The scopes whose rows change.
     async fn scopes(&self, conn: &mut SqliteConnection) -> Result<BTreeSet<String>> {
         let column = if self.what == Named::Provider { "scope" } else { "manifest" };
-        let sql = format!("SELECT DISTINCT scope FROM inventory WHERE {}", is_of(column));
+        // What comes after a manifest of a source may be of another one.
+        let sql = format!(
+            "SELECT scope FROM inventory WHERE {0} UNION SELECT scope FROM edge WHERE {0}",
+            is_of(column)
+        );
         let mut found: BTreeSet<String> = sqlx::query_scalar(AssertSqlSafe(&*sql))
             .bind(&*self.from)
             .fetch_all(&mut *conn)

@@ -254,8 +254,14 @@ impl Eye<'_> {
         let (Some(question), Some(tracked)) = (question, tracked) else { return Err(None) };
         let now = cx.clock.now();
         let way = |directory: &Path| memory.sweeps.way(directory, now);
-        let ahead = |files: &Arc<Files>| memory.sweeps.ahead(name, files, now);
-        let stamps = |files: &Arc<Files>| ahead(files).or_else(|| place.stamps(files, &way));
+        let mut seen_at = now;
+        let stamps = |files: &Arc<Files>| match memory.sweeps.ahead(name, files, now) {
+            Some((stamps, at)) => {
+                seen_at = at;
+                Some(stamps)
+            }
+            None => place.stamps(files, &way),
+        };
         let Seen { observed, directory, outputs, kept } =
             memory.seen.recall(name, question, now, stamps).map_err(Some)?;
         // What is tracked may be that of a database of before.
@@ -264,7 +270,7 @@ impl Eye<'_> {
         }
         heirs.looked_at(name, Some(&directory), true);
         heirs.waits_no_more(name);
-        memory.sweeps.note_kept(name, kept, now);
+        memory.sweeps.note_kept(name, kept, seen_at);
         Ok(Observed { outputs: tracked.outputs.clone(), ..observed })
     }
 

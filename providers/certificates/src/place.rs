@@ -50,7 +50,8 @@ pub trait Place: fmt::Debug + Send + Sync {
     /// What is at each of `paths`, in their order.
     async fn look(&self, paths: &[PathBuf]) -> Result<Vec<Result<Spot, Error>>, Error>;
     /// When all of these were changed last, where that can be told at once: equal stamps, nothing changed, unless within the
-    /// same moment. `way` says it of a directory on the way and all above it, as [`way()`] does.
+    /// same moment. `way` says it of a directory on the way and all above it, as [`way()`] does. Asked by a thread without a
+    /// runtime as well.
     fn stamps(&self, _: &Files, _way: &dyn Fn(&Path) -> Option<Stamps>) -> Option<Stamps> {
         None
     }

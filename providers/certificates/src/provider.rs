@@ -132,8 +132,8 @@ impl Observer for Certificates {
     fn sweep(&self, cx: &Cx, scopes: &[Scope]) -> Option<Box<dyn Any + Send>> {
         let Memory { sweeps, seen, .. } = &self.memory;
         let begun = sweeps.begin();
-        if scopes.len() >= sweep::MANY {
-            let files = seen.files(scopes.iter().map(|scope| &*scope.name));
+        let files = seen.files(scopes.iter().map(|scope| &*scope.name));
+        if files.len() >= sweep::MANY {
             // Where there can be no thread, the pass looks at all of it.
             let _ = sweeps.look_ahead(files, self.config.place.clone(), cx.clock.clone());
         }

@@ -5,9 +5,9 @@
 //! is done for one that is as declared. So where many are looked at, a thread asks them beside the pass, from the last
 //! certificate on, until it meets the pass, which begins with the first one.
 //!
-//! Guarantees: nothing is believed that was seen before the sweep began, nor for longer than [`FRESH`], nor while none is under
-//! way. It deliberately serves one question alone, whether what is remembered still holds: who reads a certificate or writes one
-//! looks at its way and its files anew.
+//! Guarantees: nothing is believed that was seen before the sweep began, nor for longer than [`FRESH`] (twice that where it is the
+//! way of what the thread looked at), nor while none is under way. It deliberately serves one question alone, whether what is
+//! remembered still holds: who reads a certificate or writes one looks at its way and its files anew.
 
 use crate::place::{self, Files, Place, Stamps};
 use reconciled_provider::Clock;
@@ -23,7 +23,7 @@ use std::{
 /// How long what was seen is believed: a sweep may have to wait for services and authorities.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// From how many certificates on a thread is worth its start.
+/// How many certificates that are remembered make a thread worth its start.
 pub(crate) const MANY: usize = 32;
 
 /// What was seen, and when.
@@ -127,19 +127,21 @@ impl Sweeps {
         })
     }
 
-    /// How these files of the certificate `name` are, where they were looked at ahead. Told once, and else not looked at any more.
-    pub(crate) fn ahead(&self, name: &str, files: &Arc<Files>, now: Duration) -> Option<Stamps> {
+    /// How these files of the certificate `name` are, where they were looked at ahead, and when that was. Told once, and else not
+    /// looked at any more.
+    pub(crate) fn ahead(&self, name: &str, files: &Arc<Files>, now: Duration) -> Option<(Stamps, Duration)> {
         let mut state = self.state();
         state.left.remove(name);
         let (known, seen) = state.ahead.remove(name)?;
-        seen.0.filter(|_| Arc::ptr_eq(&known, files) && is_fresh(&seen, now))
+        let stamps = seen.0.filter(|_| Arc::ptr_eq(&known, files) && is_fresh(&seen, now))?;
+        Some((stamps, seen.1))
     }
 
-    /// The files that are kept of the certificate `name` are like this.
-    pub(crate) fn note_kept(&self, name: &str, stamps: Option<Stamps>, now: Duration) {
+    /// The files that are kept of the certificate `name` were like this when they were looked at.
+    pub(crate) fn note_kept(&self, name: &str, stamps: Option<Stamps>, at: Duration) {
         let mut state = self.state();
         if state.sweeps > 0 {
-            state.kept.insert(name.to_owned(), (stamps, now));
+            state.kept.insert(name.to_owned(), (stamps, at));
         }
     }
 
@@ -189,11 +191,12 @@ mod tests {
         };
         let sweep = sweeps.begin();
         look();
-        let before = place::stamps(&all["a"]);
+        let before = place::stamps(&all["a"]).map(|stamps| (stamps, NOW));
         for name in all.keys() {
             fs::remove_file(dir.path().join(name)).unwrap();
         }
-        assert_eq!(sweeps.ahead("a", &all["a"], NOW), before);
+        let later = NOW + FRESH / 2;
+        assert_eq!(sweeps.ahead("a", &all["a"], later), before, "and when that was");
         assert_eq!(sweeps.ahead("a", &all["a"], NOW), None, "told");
         assert_eq!(sweeps.ahead("b", &files_of("b"), NOW), None, "other files");
         assert_eq!(sweeps.ahead("c", &all["c"], NOW + FRESH), None, "long ago");

@@ -70,6 +70,23 @@ async fn what_is_known_of_a_source_goes_along() {
 }
 
 #[tokio::test]
+async fn what_comes_after_a_source_that_was_renamed_is_read_again_where_it_is_of_another_one() {
+    let (_dir, db) = new().await;
+    db.keep_rows(100);
+    let of = |source: &str| ManifestKey::new(source, "dns", "Zone", "", "b");
+    let row = Row {
+        manifest: ManifestKey::new("other", "dns", "Zone", "", "a"),
+        tracked: Tracked { after: [of("infra")].into(), ..row("a").tracked },
+        ..row("a")
+    };
+    db.commit(vec![Write::Rows(vec![row].into())]).await.unwrap();
+    assert_eq!(*db.all().await.unwrap()[&zone()].rows[0].tracked.after, [of("infra")]);
+    db.rename(&[renamed(Named::Source, "infra", "main")]).await.unwrap();
+    assert_eq!(*db.all().await.unwrap()[&zone()].rows[0].tracked.after, [of("main")]);
+    assert_eq!(*db.scope(&zone()).await.unwrap().rows[0].tracked.after, [of("main")]);
+}
+
+#[tokio::test]
 async fn a_write_without_an_answer_and_two_names_for_one_resource_are_refused() {
     let (_dir, db) = new().await;
     db.commit(vec![start(vec![intent(1, row("a"))], vec![])]).await.unwrap();

@@ -1,6 +1,7 @@
 //! What is not read because the entry says of all its scopes at once how they are.
 
 use super::*;
+use reconciled_engine::survey::{Ahead, Heard};
 
 impl House {
     /// Brings a commit into force and carries it out without a daemon, which takes no longer than `limit`.
@@ -109,4 +110,35 @@ fn an_entry_is_told_of_a_sweep_until_all_was_looked_at_and_never_while_anything_
     assert!(swept["read"][0] >= 20, "{swept:?}");
     assert_eq!(swept["write"], [0, 20]);
     assert_eq!(house.rig.sweeps.load(Ordering::SeqCst), 0);
+}
+
+#[test]
+fn who_was_told_of_an_entry_just_now_does_not_ask_it_again_and_reads_what_moved_alone() {
+    let (mut house, zones) = (House::new(Settings::default()), zones(3));
+    house.converges("r1", &zones, "x@g1", MINUTE);
+    house.by_hand(&zones[0], Some("by hand"));
+    let asked = [true, false].map(|is_told| {
+        let (surveyor, store, wanted) =
+            (house.engine.surveyor.clone(), house.store.clone(), house.wanted.clone());
+        let (done, scopes) = (Arc::<AtomicBool>::default(), zones.clone());
+        let ended = done.clone();
+        let plan = async move {
+            let options = SurveyOptions::default();
+            let said = surveyor.versions_of("zone", &scopes).await.unwrap();
+            let heard: Heard = is_told.then(|| (Arc::from("zone"), said)).into_iter().collect();
+            let glance = surveyor.glance(&*store, &options, Ahead::Nothing, &heard).await.unwrap();
+            surveyor.survey_from(&*store, &wanted, glance, &options).await.unwrap();
+            ended.store(true, Ordering::SeqCst);
+        };
+        house.rig.forget();
+        house.processes = vec![Process::new(Box::pin(plan), Arc::default())];
+        house.pass(MINUTE);
+        assert!(done.load(Ordering::SeqCst), "it did not end");
+        if is_told {
+            let reads: Vec<u64> = zones.iter().map(|zone| house.rig.reads_of(zone)).collect();
+            assert_eq!(reads, [1, 0, 0]);
+        }
+        house.probes()
+    });
+    assert_eq!(asked, [1, 2]);
 }
