@@ -31,7 +31,6 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use reconciled_engine::survey::Surveyor;
-use reconciled_provider::Scope;
 use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
 use tokio::sync::{Semaphore, mpsc};
 
@@ -226,16 +225,7 @@ async fn forgettable(asking: Asking, ask: ForgetAsk) -> Answer<Vec<TrackedEntry>
 }
 
 async fn forget(Asking { instance, actor, .. }: Asking, shown: Vec<TrackedEntry>) -> Answer<Forgotten> {
-    let now = instance.session.clock.now();
-    let scopes: Vec<Scope> = shown.iter().filter_map(|entry| entry.scope.parse().ok()).collect();
-    let entries = scopes.iter().map(|scope| scope.provider.clone()).collect();
-    // A pass that has planned already would write what it found, and its row with it.
-    let forget = operation::forget(&instance.writing.db, shown, &actor, now);
-    let forgotten = instance.scheduler.alone(&entries, forget).await?;
-    daemon::consented(&instance);
-    // Of what several declared together the others take over theirs.
-    daemon::asked_for(&instance, scopes);
-    Ok(forgotten)
+    Ok(daemon::forget(&instance, shown, &actor).await?)
 }
 
 async fn renew(Asking { instance, actor, .. }: Asking, ask: RenewAsk) -> Answer<Renewed> {

@@ -3,12 +3,24 @@
 //! The clock stands still, so whoever goes on was woken: no step waits for its next look.
 
 use super::{
-    Instance, Options,
+    Instance, Options, forget,
     hour::{Hand, git, until},
 };
-use crate::{config::Environment, layer::forward_observer, manifest::EntryView, session::Session, store};
+use crate::{
+    config::Environment,
+    layer::forward_observer,
+    manifest::EntryView,
+    operation::{ForgetAsk, forgettable},
+    session::Session,
+    store,
+};
 use async_trait::async_trait;
-use reconciled_engine::{Store, plan::EntryPolicy, survey::Watched};
+use reconciled_engine::{
+    Store,
+    plan::EntryPolicy,
+    scheduler::{Stance, Standing},
+    survey::Watched,
+};
 use reconciled_provider::{
     ActionId, Batch, Claim, Cx, Error, Journal, Observer, Op, Outcome, Provider, Scope, Tracked,
 };
@@ -32,6 +44,8 @@ struct Issuer {
     zones: PathBuf,
     /// The zone as it was whenever a challenge was said to be there, and whose it was.
     seen: Mutex<Vec<(String, String)>>,
+    /// What is not done.
+    refuses: Mutex<fn(&Op) -> bool>,
 }
 
 impl Issuer {
@@ -49,6 +63,13 @@ forward_observer!(Issuer);
 #[async_trait]
 impl Provider for Issuer {
     async fn apply(&self, cx: &Cx, batch: &Batch, journal: &dyn Journal) -> Result<(), Error> {
+        let refuses = *self.refuses.lock().unwrap();
+        if batch.actions.iter().all(|action| refuses(&action.op)) {
+            let refused: Vec<ActionId> = batch.actions.iter().map(|action| action.id).collect();
+            journal.started(&refused).await?;
+            let failed = |id| (id, Outcome::Failed(Error::unavailable("the authority is away")));
+            return journal.finished(refused.into_iter().map(failed).collect()).await;
+        }
         for action in &batch.actions {
             if let Op::Continue { desired, claims, .. } = &action.op
                 && !claims.is_empty()
@@ -140,7 +161,9 @@ impl Desk {
 
         let world = Arc::new(World::default());
         let inner = Arc::new(Reference::new(Role::Issuer, "ca", "test", world.clone(), Arc::new(Calm)));
-        let issuer = Arc::new(Issuer { inner, zones: at("zones"), seen: Mutex::default() });
+        let nothing: fn(&Op) -> bool = |_| false;
+        let (seen, refuses) = (Mutex::default(), Mutex::new(nothing));
+        let issuer = Arc::new(Issuer { inner, zones: at("zones"), seen, refuses });
         let kinds = issuer.kinds(&session.surveyor.cx).await.unwrap();
         let observer: Arc<dyn Observer> = issuer.clone();
         let watched = Watched {
@@ -244,6 +267,30 @@ async fn claims_are_carried_in_a_zone_that_is_held() {
     assert_eq!(holds.iter().map(|hold| &*hold.domain).collect::<Vec<_>>(), ["zones/example.com"]);
     let zone = desk.zone();
     assert!(zone.contains("api") && zone.contains("old"), "what is held stays:\n{zone}");
+    desk.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_something_claimed_goes_once_that_is_let_go_of() {
+    let desk = Desk::new("maxDeletes: 0").await;
+    *desk.issuer.refuses.lock().unwrap() = |op| matches!(op, Op::Continue { .. });
+    commit(&desk.at("infra"), &["www", "api", "old"], &["a"]);
+    desk.instance.follower.wake(Some("infra".into()));
+    until("the challenge", || desk.zone().contains("for a")).await;
+    let waits = || {
+        let all = desk.instance.scheduler.standing();
+        let is_at_rest = |known: &Standing| !known.is_queued && known.running_since.is_none();
+        let issuer = all.get(&Scope::new("ca", "web"));
+        all.values().all(is_at_rest) && issuer.is_some_and(|known| known.stance == Stance::Failed)
+    };
+    until("the authority to be waited for, and nothing else to go on", waits).await;
+    // It is declared still, and must not claim anew.
+    *desk.issuer.refuses.lock().unwrap() = |_| true;
+    let ask = ForgetAsk { address: Some("Thing/web".into()), source: None };
+    let shown = forgettable(desk.instance.writing.db.reader(), &ask).await.unwrap();
+    assert_eq!(forget(&desk.instance, shown, "ann").await.unwrap().count, 1);
+    until("the challenge to be gone", || !desk.zone().contains("for a")).await;
+    assert_eq!(desk.issued(), 0);
     desk.end().await;
 }
 

@@ -37,7 +37,7 @@ pub(crate) use ill::{add_sources, since_when, source_states, without_revision};
 pub use instance::Instance;
 pub use start::Options;
 pub(crate) use start::tracked;
-pub(crate) use sync::{adopt, approved, asked_for, consented, pushed, sync};
+pub(crate) use sync::{adopt, approved, asked_for, forget, pushed, sync};
 pub(crate) use unseen::add_unseen;
 pub(crate) use unwritten::unwritten;
 pub(crate) use upkeep::{

@@ -22,9 +22,9 @@ use crate::{
     config::Approver,
     failpoint,
     failure::Failure,
-    operation::{self, Adoptable, PushFollow, Pushed, SyncAsk, SyncLine, followed, is_line, take},
+    operation::{self, Adoptable, Forgotten, PushFollow, Pushed, SyncAsk, SyncLine, followed, is_line, take},
     session::oid,
-    store::with_claim,
+    store::{TrackedEntry, with_claim},
     text::{clean, cut},
 };
 use reconciled_engine::scheduler::Priority;
@@ -152,7 +152,7 @@ async fn approve(
 }
 
 /// Has the scopes of a domain looked at: somebody consented.
-pub(crate) fn consented(instance: &Instance) {
+fn consented(instance: &Instance) {
     instance.scheduler.wake(held(&instance.scheduler), Priority::Operator, Focus::All);
 }
 
@@ -172,6 +172,32 @@ pub(crate) async fn adopt(instance: &Instance, shown: &[Adoptable], actor: &str)
     instance.scheduler.wake(scopes, Priority::Operator, Focus::All);
     consented(instance);
     Ok(())
+}
+
+/// Has `actor` let go of what was `shown`, and has looked at where it was, and at where it claimed something.
+///
+/// Errors: the state can be neither read nor written.
+pub(crate) async fn forget(
+    instance: &Instance,
+    shown: Vec<TrackedEntry>,
+    actor: &str,
+) -> Result<Forgotten, Failure> {
+    let (db, now) = (&instance.writing.db, instance.session.clock.now());
+    let scopes: BTreeSet<Scope> = shown.iter().filter_map(|entry| entry.scope.parse().ok()).collect();
+    let entries = scopes.iter().map(|scope| scope.provider.clone()).collect();
+    let let_go = async {
+        let claimed = operation::claimed(db.reader(), &shown).await?;
+        let forgotten = operation::forget(db, shown, actor, now).await?;
+        Ok::<_, Failure>((forgotten, claimed))
+    };
+    // A pass that has planned already would write what it found, and its row with it.
+    let (forgotten, claimed) = instance.scheduler.alone(&entries, let_go).await?;
+    // What it claimed goes, as at the end of a pass that lets go of its owner.
+    instance.scheduler.wake(claimed, Priority::Operator, Focus::All);
+    consented(instance);
+    // Of what several declared together the others take over theirs.
+    asked_for(instance, scopes);
+    Ok(forgotten)
 }
 
 /// Has scopes looked at: a person asked for it.

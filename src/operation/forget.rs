@@ -64,6 +64,13 @@ pub async fn forgettable(reader: &Reader, ask: &ForgetAsk) -> Result<Vec<Tracked
     Ok(rows)
 }
 
+/// The scopes in which what was shown claims something: nobody needs that any more once it is let go of.
+pub async fn claimed(reader: &Reader, shown: &[TrackedEntry]) -> Result<BTreeSet<Scope>, Failure> {
+    let mut claimed = reader.claimed().await?;
+    let theirs = shown.iter().filter_map(|row| claimed.remove(&(row.scope.clone(), row.id.clone())));
+    Ok(theirs.flatten().collect())
+}
+
 /// Lets go of what was shown, as far as it is still there.
 pub async fn forget(
     db: &Db,

@@ -32,7 +32,7 @@ pub use aside::{Aside, RESTORED, UNASSIGNED};
 pub(crate) use changes::changed;
 pub use explain::{ExplainAsk, Explanation, Left, Now, Wanted, explain};
 pub use facts::add_facts;
-pub use forget::{ForgetAsk, Forgotten, forget, forgettable};
+pub use forget::{ForgetAsk, Forgotten, claimed, forget, forgettable};
 pub use health::{
     MISSING, ManifestEntry, ResourceCondition, ResourceEntry, SourceHealth, UNSEEN, UNTRACKED, said,
 };

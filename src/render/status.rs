@@ -166,7 +166,10 @@ fn condition(condition: &ConditionEntry, now: Duration) -> String {
 fn next_try(at: Option<Stamp>, now: Duration) -> String {
     match at.map(|at| at.0.saturating_sub(now)) {
         None => String::new(),
-        Some(Duration::ZERO) => ", next try is due".into(),
+        // Without a daemon nobody tries before somebody asks for it.
+        Some(wait) if wait.as_secs() == 0 => {
+            ", next try is due at the next pass or `reconciled apply`".into()
+        }
         Some(wait) => format!(", next try in {}", span(wait)),
     }
 }
@@ -493,6 +496,17 @@ mod tests {
             assert!(text.contains(part), "`{part}` is missing in:\n{text}");
         }
         assert!(!text.contains("to go") && !text.contains("opens in"), "{text}");
+    }
+
+    #[test]
+    fn a_try_for_which_no_time_is_left_is_due_when_somebody_looks() {
+        for next_try in [before(5), Stamp(NOW), Stamp(NOW + Duration::from_millis(999))] {
+            let away = matter("waiting", "Unavailable", "connection refused", None);
+            let conditions = vec![ConditionEntry { next_try: Some(next_try), ..away }];
+            let text = problems(&Status { conditions, ..Status::default() }, NOW);
+            let due = "Unavailable  3m, next try is due at the next pass or `reconciled apply`\n";
+            assert!(text.contains(due), "{text}");
+        }
     }
 
     #[test]

@@ -149,6 +149,18 @@ impl Reader {
             found.fetch_all(&mut *conn).await.map_err(|error| self.error(error))?;
         found.iter().map(|(scope, id)| Ok((rows::scope(scope)?, ResourceId::from(id.as_str())))).collect()
     }
+    /// The scopes in which resources claim something, by the scope and id of each.
+    pub async fn claimed(&self) -> Result<BTreeMap<(String, String), BTreeSet<Scope>>> {
+        let mut conn = self.conn().await?;
+        let found = sqlx::query_as("SELECT owner_scope, owner, scope FROM claim");
+        let found: Vec<(String, String, String)> =
+            found.fetch_all(&mut *conn).await.map_err(|error| self.error(error))?;
+        let mut claimed: BTreeMap<_, BTreeSet<Scope>> = BTreeMap::new();
+        for (owner_scope, owner, scope) in found {
+            claimed.entry((owner_scope, owner)).or_default().insert(rows::scope(&scope)?);
+        }
+        Ok(claimed)
+    }
     /// Holds and consents.
     pub async fn approvals(&self) -> Result<Approvals> {
         let mut tx = self.snapshot().await?;

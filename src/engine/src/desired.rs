@@ -43,7 +43,8 @@ pub struct Desired {
     pub shared_by_newest: BTreeMap<(Scope, ResourceId), BTreeSet<ManifestKey>>,
     /// Scopes that may be declared, and of which that is not known.
     pub hidden: Hidden,
-    /// Configured sources that were not asked, as a folder stands by itself: what they have stays, and what is held of it.
+    /// Configured sources that were not asked, as a folder stands by itself: what they have stays, and so does what is held of it and
+    /// what keeps it.
     pub unasked: BTreeSet<Arc<str>>,
     /// Entries whose manifests were not read, since nobody knows what they can be: nothing of theirs goes. Its manifest may be
     /// there and wait, under whatever name it has by now.

@@ -37,7 +37,7 @@ pub struct Suspension {
     pub actor: Arc<str>,
     /// Since when, since the epoch.
     pub since: Duration,
-    /// Until when, since the epoch; none until somebody resumes.
+    /// Until when, since the epoch; none until somebody resumes, and of a window where no opening is in sight.
     pub until: Option<Duration>,
     /// Who or what stops it.
     pub stopped_by: StoppedBy,
@@ -148,11 +148,19 @@ impl Suspension {
     /// What ends it.
     pub fn remedy(&self) -> String {
         if let StoppedBy::Window(passes) = self.stopped_by {
-            return match passes.manual {
-                true => "it goes on by itself; to have it done now: reconciled sync".into(),
-                false => format!(
-                    "it goes on by itself; `windows` of {} are in the daemon's configuration",
-                    self.actor
+            let actor = &self.actor;
+            return match (self.until.is_some(), passes.manual) {
+                (true, true) => "it goes on by itself; to have it done now: reconciled sync".into(),
+                (true, false) => {
+                    format!("it goes on by itself; `windows` of {actor} are in the daemon's configuration")
+                }
+                (false, true) => format!(
+                    "`windows` of {actor} in the daemon's configuration never open; to have it done now: \
+                     reconciled sync"
+                ),
+                (false, false) => format!(
+                    "`windows` of {actor} in the daemon's configuration never open: leave some time that no `deny` \
+                     covers, and that an `allow` has where there is one"
                 ),
             };
         }
@@ -196,6 +204,38 @@ mod tests {
             .map(|(name, ..)| *name)
             .collect();
         assert_eq!(found, meant, "{}", suspension.extent);
+    }
+
+    #[test]
+    fn a_window_that_never_opens_says_what_to_do_and_one_that_does_that_it_goes_on() {
+        let remedy = |until: Option<u64>, manual| {
+            let window = Suspension {
+                id: "window:infra".into(),
+                extent: Extent::Source("infra".into()),
+                except: Vec::new(),
+                reason: "window closed".into(),
+                actor: "source infra".into(),
+                since: Duration::ZERO,
+                until: until.map(Duration::from_secs),
+                stopped_by: StoppedBy::Window(Passes { manual, ..Passes::default() }),
+                scopes: BTreeSet::new(),
+            };
+            window.remedy()
+        };
+        for (until, manual, says, hides) in [
+            (Some(7), true, "to have it done now: reconciled sync", "never open"),
+            (Some(7), false, "`windows` of source infra are in", "never open"),
+            (
+                None,
+                true,
+                "`windows` of source infra in the daemon's configuration never open; to have",
+                "goes on",
+            ),
+            (None, false, "never open: leave some time that no `deny` covers", "goes on"),
+        ] {
+            let remedy = remedy(until, manual);
+            assert!(remedy.contains(says) && !remedy.contains(hides), "{remedy}");
+        }
     }
 
     #[test]

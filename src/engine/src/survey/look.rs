@@ -248,6 +248,8 @@ impl<'a> Look<'a> {
             plan.besides = unasked(&plan, &whole, &memory.conditions);
             plan.unselected = whole.steps.into_iter().filter(is_besides).collect();
         }
+        let theirs = of_unasked(desired, &plan, memory, |id| effective.wants(id));
+        plan.besides.extend(theirs);
         if let (Focus::Only(_), Some(known)) = (&sight.focus, &memory.version) {
             // What is declared since was counted then, and is foreign no more.
             let is_new = |id: &ResourceId| {
@@ -354,6 +356,37 @@ fn unasked(plan: &ScopePlan, whole: &ScopePlan, known: &[Condition]) -> Vec<Cond
     all.chain(known.iter().filter(stands)).cloned().collect()
 }
 
+/// What is known to keep what sources declare that were not asked: a look without them finds out nothing of it. What keeps the scope
+/// as a whole it has seen, and what becomes of all that is wanted here.
+fn of_unasked(
+    desired: &Desired,
+    plan: &ScopePlan,
+    memory: &ScopeMemory,
+    is_wanted: impl Fn(&ResourceId) -> bool,
+) -> Vec<Condition> {
+    if desired.unasked.is_empty() {
+        return Vec::new();
+    }
+    let found = [&plan.conditions, &plan.still_refused, &plan.besides].into_iter().flatten();
+    let mut told: BTreeSet<&ResourceId> = found.filter_map(|one| one.id.as_ref()).collect();
+    told.extend(plan.steps.iter().map(|step| &step.id));
+    let rows: &[Row] = &memory.rows;
+    let is_theirs =
+        |row: &Row| desired.unasked.contains(row.manifest.source()) && !is_wanted(&row.tracked.id);
+    // Of what nobody tracks it is not known whose it is.
+    let may_be_theirs = |id: &ResourceId| match rows.binary_search_by(|row| row.tracked.id.cmp(id)) {
+        Ok(at) => rows.get(at).is_some_and(is_theirs),
+        Err(_) => !is_wanted(id),
+    };
+    let stands = |one: &&Condition| match (&one.id, &one.address) {
+        (Some(id), _) => !told.contains(id) && may_be_theirs(id),
+        // What is to come names its resource by the address alone.
+        (None, Some(address)) => rows.iter().any(|row| row.address == *address && is_theirs(row)),
+        (None, None) => false,
+    };
+    memory.conditions.iter().filter(stands).cloned().collect()
+}
+
 /// True when everything that is wanted is in the inventory. Both are sorted by id.
 fn all_tracked(effective: &[Resource], memory: &ScopeMemory) -> bool {
     let mut rows = memory.rows.iter().map(|row| &row.tracked.id);
@@ -381,4 +414,49 @@ fn looked_at(
     let keys: BTreeSet<&ManifestKey> =
         manifests.map(|manifest| &manifest.key).chain(rows.iter().map(|row| &row.manifest)).collect();
     keys.into_iter().cloned().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::STILL_THERE;
+
+    #[test]
+    fn a_look_without_a_source_ends_nothing_that_is_told_of_what_that_declares() {
+        let scope = Scope::new("toy", "things");
+        let told = |id: &str| {
+            Condition::stalled("Conflict", "").about(id.into(), format!("Thing/{id}").parse().unwrap())
+        };
+        let still_there = |id: &str| Condition {
+            address: Some(format!("Thing/{id}").parse().unwrap()),
+            ..Condition::waiting(STILL_THERE, "")
+        };
+        let row = |id: &str, source: &str| {
+            Row::settled(scope.clone(), id, ManifestKey::new(source, "test", "Thing", "", id))
+        };
+        let memory = ScopeMemory {
+            rows: Arc::new(vec![row("mine", ""), row("taken", "infra"), row("theirs", "infra")]),
+            conditions: vec![
+                Condition::waiting("Unavailable", ""),
+                told("found"),
+                told("mine"),
+                told("taken"),
+                told("theirs"),
+                told("untracked"),
+                told("wanted"),
+                still_there("mine"),
+                still_there("taken"),
+                still_there("theirs"),
+            ],
+            ..ScopeMemory::default()
+        };
+        let mut plan = ScopePlan::nothing(scope.clone(), Version::Unknown);
+        plan.conditions = vec![told("found")];
+        let is_wanted = |id: &ResourceId| ["taken", "wanted"].contains(&&*id.0);
+        let mut desired = Desired::default();
+        assert_eq!(of_unasked(&desired, &plan, &memory, is_wanted), []);
+        desired.unasked.insert("infra".into());
+        let stands = of_unasked(&desired, &plan, &memory, is_wanted);
+        assert_eq!(stands, [told("theirs"), told("untracked"), still_there("theirs")]);
+    }
 }
