@@ -9,7 +9,7 @@ use crate::{
 use reconciled_provider::{
     Found, Node, Observed, Problem, Scope, SourceFile,
     problem::one_line,
-    yaml::{Limits, parse},
+    yaml::{Limits, Parsed, parse_all},
 };
 use std::{
     collections::BTreeMap,
@@ -188,13 +188,14 @@ fn split_zone(folder: &Path, from: Foreign, zone: Option<&str>) -> Option<String
 fn is_configuration(path: &Path, from: Foreign) -> bool {
     let Some(text) = fs::read_to_string(path).ok().filter(|_| from == Foreign::Octodns) else { return false };
     let file = SourceFile::new(path.display().to_string(), text);
-    let Ok(documents) = parse(&file, Limits::default()) else { return false };
+    // It may have tags, such as `!include`.
+    let (documents, _) = parse_all(&file, Limits::default());
     let is_section = |key| {
         move |root: &Node| {
             root.get(key).is_some_and(|value| !value.entries().is_empty() && value.get("type").is_none())
         }
     };
-    documents.iter().any(|root| is_section("providers")(root) && is_section("zones")(root))
+    documents.iter().any(|Parsed { node, .. }| is_section("providers")(node) && is_section("zones")(node))
 }
 
 /// The zone that a file is named after.
@@ -226,7 +227,7 @@ mod tests {
         let write = |name: &str| write_text(name, "");
         write_text(
             "production.yaml",
-            "providers: {config: {class: x}}\nzones: {example.com.: {sources: [config]}}\n",
+            "manager: !include manager.yaml\nproviders: {config: {class: x}}\nzones: {example.com.: {sources: [config]}}\n",
         );
         for name in [
             "example.com./www.yaml",

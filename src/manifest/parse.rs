@@ -49,11 +49,16 @@ pub(super) fn parse(
             return (Arc::new(parsed), None);
         }
     };
-    let (documents, problems) = parse_all(&file, Limits::default());
+    let (documents, mut problems) = parse_all(&file, Limits::default());
     let mut specs = Vec::new();
-    for Parsed { node, is_spoilt } in documents {
-        let before = parsed.problems.len();
+    for Parsed { node, mut is_spoilt, tags } in documents {
+        let (before, skipped) = (parsed.problems.len(), parsed.skipped);
         let nodes = envelope::manifests(vec![node], &file, &mut parsed.skipped, &mut parsed.problems);
+        // What is no manifest is for another program, which knows its tags.
+        if parsed.skipped == skipped {
+            is_spoilt |= !tags.is_empty();
+            problems.extend(tags);
+        }
         parsed.is_short |= is_spoilt || parsed.problems.len() > before;
         for node in nodes {
             let found = envelope::read(node, &file, verbatim, &mut parsed.problems);
@@ -81,7 +86,7 @@ pub(super) fn whole(files: &dyn Files, path: &Arc<str>, ordinal: usize) -> Optio
     let file = Arc::new(read_text(files, path).ok()?);
     let (documents, _) = parse_all(&file, Limits::default());
     // What is spoilt or cannot be named is no manifest, as in the first reading.
-    let whole = documents.into_iter().filter(|document| !document.is_spoilt);
+    let whole = documents.into_iter().filter(|document| !document.is_spoilt && document.tags.is_empty());
     let nodes = whole.map(|document| document.node).collect();
     let named = envelope::manifests(nodes, &file, &mut 0, &mut Vec::new())
         .into_iter()

@@ -209,6 +209,16 @@ fn what_is_wrong_as_yaml_hides_nothing_else_that_is_wrong_with_its_envelope() {
 }
 
 #[test]
+fn a_tag_of_another_program_is_wrong_in_a_manifest_and_not_in_what_is_none() {
+    let other = "Resources: {a: !Ref b}\n---\n";
+    let plain = thing("a", "{records: [{name: x}]}");
+    assert_eq!(good(&Setup::new(&[("a.yaml", &format!("{other}{plain}"))])), "one/a x = 3600 ");
+    let tagged = plain.replace("name: x", "name: !vault x");
+    let expect = ["error: this tag means nothing here", "--> a.yaml:6:", "hint: write the value itself"];
+    check_broken(&format!("{other}{tagged}"), &expect);
+}
+
+#[test]
 fn nobody_takes_a_value_from_a_document_that_is_wrong_as_yaml() {
     let twice = thing("a", "{records: [{name: x, ttl: 1}], records: [{name: y, ttl: 1}]}");
     let refers = thing("b", "{records: [{name: \"${Thing/a:spec.records[0].name}\", ttl: 1}]}");

@@ -17,6 +17,12 @@ pub enum NameError {
     /// Nothing was written.
     #[error("the name is empty")]
     Empty,
+    /// No zone was named.
+    #[error("the name of the zone is empty")]
+    NoZone,
+    /// The root where a zone is to be named.
+    #[error("`.` is the root of DNS, which is no zone here")]
+    Root,
     /// Two dots in a row, or a dot at the front.
     #[error("`{0}` has an empty label")]
     EmptyLabel(String),
@@ -56,6 +62,7 @@ impl NameError {
     pub fn hint(&self) -> Option<String> {
         match self {
             NameError::Empty => Some("write `@` for the zone itself".into()),
+            NameError::NoZone | NameError::Root => Some("name the zone, such as `example.com`".into()),
             NameError::NotAscii(_) => Some(
                 "write an international name as it is read, or in its ASCII form such as `xn--bcher-kva`"
                     .into(),
@@ -85,8 +92,10 @@ impl Name {
 
     /// Parses the name of a zone, with or without the dot at the end.
     pub fn zone(text: &str) -> Result<Name, NameError> {
-        if text.is_empty() || text == "." {
-            return Err(NameError::Empty);
+        match text {
+            "" => return Err(NameError::NoZone),
+            "." => return Err(NameError::Root),
+            _ => {}
         }
         if text.starts_with('-') {
             return Err(NameError::LeadingHyphen(text.into()));
@@ -505,6 +514,15 @@ mod tests {
         for text in ["a\u{2488}", "\u{ad}", "ü\\.b", "\u{1f4a9}\u{200d}"] {
             let error = refuse(text);
             assert!(error.hint().unwrap().contains("xn--bcher-kva"), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn what_names_no_zone_is_refused_with_a_word_on_how_one_is_named() {
+        for (text, error) in [("", NameError::NoZone), (".", NameError::Root)] {
+            let refused = Name::zone(text).unwrap_err();
+            assert_eq!(refused.hint().as_deref(), Some("name the zone, such as `example.com`"));
+            assert_eq!(refused, error);
         }
     }
 

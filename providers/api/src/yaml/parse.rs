@@ -3,7 +3,8 @@
 //! Nodes are made straight from the parser's events, so a file is in memory once. Guarantees: a node knows where it
 //! begins; a mapping has each key once; what a file costs grows with its size only, because aliases and merge keys
 //! are refused. Deliberately not done: values. A scalar stays the text that was written, with the kind that the core
-//! schema of YAML 1.2 gives it, since `1.10` and `1.1` are different TXT values.
+//! schema of YAML 1.2 gives it, since `1.10` and `1.1` are different TXT values. What a tag of another program (`!vault`) makes of a
+//! value, that program alone knows: no text below one is what is meant.
 
 use super::{
     node::{Node, NodeValue, ScalarKind, SourceFile, Span},
@@ -42,8 +43,11 @@ const PROBLEMS: usize = 20;
 /// ```
 pub fn parse(file: &SourceFile, limits: Limits) -> Result<Vec<Node>, Box<Problem>> {
     let (documents, problems) = parse_all(file, limits);
-    let documents = documents.into_iter().map(|document| document.node).collect();
-    problems.into_iter().next().map_or(Ok(documents), |problem| Err(Box::new(problem)))
+    let tags = documents.iter().flat_map(|document| &document.tags);
+    match problems.iter().chain(tags).next().cloned() {
+        Some(problem) => Err(Box::new(problem)),
+        None => Ok(documents.into_iter().map(|document| document.node).collect()),
+    }
 }
 
 /// One document, as far as it can be read.
@@ -53,9 +57,12 @@ pub struct Parsed {
     pub node: Node,
     /// One of the problems is in it: it can be read for what else is wrong with it, and for nothing else.
     pub is_spoilt: bool,
+    /// What is wrong with it if it is for this program: tags of others. Its values are those that it has without them.
+    pub tags: Vec<Problem>,
 }
 
-/// Parses every document of `file`, and says all that is wrong with it as YAML.
+/// Parses every document of `file`, and says all that is wrong with it as YAML. A file may have documents for other programs, so
+/// the tags of those are told with each document ([`Parsed::tags`]), and are no problem of the file.
 ///
 /// Empty documents are skipped. Nothing after a syntax error can be trusted: where there is one, it is the last problem, and
 /// neither its document nor the rest of the file is read.
@@ -94,6 +101,8 @@ struct Reader<'a> {
     reduced: Option<Reduced>,
     /// What is wrong and leaves the rest readable.
     problems: Vec<Problem>,
+    /// The first tags of other programs in the document that is read.
+    tags: Vec<Problem>,
 }
 
 impl<'a> Reader<'a> {
@@ -111,6 +120,7 @@ impl<'a> Reader<'a> {
             events: Parser::new_from_str_with_options(text, options),
             reduced: None,
             problems: Vec::new(),
+            tags: Vec::new(),
         }
     }
 
@@ -128,8 +138,9 @@ impl<'a> Reader<'a> {
                 event => {
                     let problems = self.problems.len();
                     let node = self.node(event, start, 0)?;
-                    if !node.is_null() {
-                        documents.push(Parsed { node, is_spoilt: problems != self.problems.len() });
+                    let (tags, is_spoilt) = (std::mem::take(&mut self.tags), problems != self.problems.len());
+                    if !node.is_null() || !tags.is_empty() {
+                        documents.push(Parsed { node, is_spoilt, tags });
                     }
                 }
             }
@@ -146,10 +157,25 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
+    /// Puts down a tag that only another program understands.
+    fn report_tag(&mut self, place: Span) {
+        if self.tags.len() < PROBLEMS {
+            // Not the tag itself, which may be a secret that begins with this sign.
+            let problem = self.refuse(place, "this tag means nothing here");
+            let hint = format!("write the value itself, without a tag; {}", quote('!'));
+            self.tags.push(problem.hint(hint));
+        }
+    }
+
     /// The next event and where it begins; none at the end.
     fn next(&mut self) -> Result<Option<(Event<'a>, Span)>> {
         match self.events.next() {
-            Some(Ok((event, extent))) => Ok(Some((event, self.place(&extent.start)))),
+            Some(Ok((event, extent))) => {
+                if event.tag().is_some_and(|tag| matches!(says(tag), Says::Foreign)) {
+                    self.report_tag(self.place(&extent.tag_start.unwrap_or(extent.start)));
+                }
+                Ok(Some((event, self.place(&extent.start))))
+            }
             Some(Err(error)) => {
                 let place = self.place(error.marker());
                 let mut problem = self.refuse(place, lower_first(&error.info()));
@@ -266,7 +292,7 @@ impl<'a> Reader<'a> {
             Says::Nothing if style == ScalarStyle::Plain && is_null(&text) => {
                 return Err(self.refuse(start, "a key is missing here"));
             }
-            Says::Text | Says::Nothing => {}
+            Says::Text | Says::Foreign | Says::Nothing => {}
         }
         Ok(Node { span: start, value: NodeValue::Scalar(text.into(), ScalarKind::Str) })
     }
@@ -280,8 +306,8 @@ impl<'a> Reader<'a> {
     ) -> Result<NodeValue> {
         let resolved = match tag.map_or(Says::Nothing, says) {
             Says::Text => Resolved::Kind(ScalarKind::Str),
-            Says::Nothing if style != ScalarStyle::Plain => Resolved::Kind(ScalarKind::Str),
-            Says::Nothing => resolve(&text),
+            Says::Foreign | Says::Nothing if style != ScalarStyle::Plain => Resolved::Kind(ScalarKind::Str),
+            Says::Foreign | Says::Nothing => resolve(&text),
             Says::Core("null") => Resolved::Null,
             Says::Core(word) => match (word, resolve(&text)) {
                 ("bool", resolved @ Resolved::Kind(ScalarKind::Bool))
@@ -342,7 +368,9 @@ enum Says<'a> {
     Text,
     /// Another type of the core schema.
     Core(&'a str),
-    /// A tag of another program, which says nothing here.
+    /// Something that only another program understands.
+    Foreign,
+    /// There is none.
     Nothing,
 }
 
@@ -351,7 +379,7 @@ fn says(tag: &Tag) -> Says<'_> {
         Some("str") => Says::Text,
         Some(word) => Says::Core(word),
         None if tag.original_parts() == ("", "!") => Says::Text,
-        None => Says::Nothing,
+        None => Says::Foreign,
     }
 }
 
@@ -453,13 +481,60 @@ mod tests {
     }
 
     #[test]
-    fn a_tag_of_yaml_decides_and_one_of_another_program_does_not() {
-        let node = one("a: !!str 1\nb: ! 2\nc: !Ref 3\nd: !!null x\ne: !!float 4\n");
+    fn a_tag_of_yaml_decides() {
+        let node = one(
+            "a: !!str 1\nb: ! 2\nc: !!map {x: ! [y]}\nd: !!null x\ne: !!float 4\nf: !!int 5\ng: !!seq []\nh: !!bool true\n",
+        );
         let described: Vec<_> = node.entries().iter().map(|(_, value)| value.describe()).collect();
-        assert_eq!(described, ["text", "text", "a number", "nothing", "a number"]);
+        let expected =
+            ["text", "text", "a mapping", "nothing", "a number", "a number", "a list", "a boolean"];
+        assert_eq!(described, expected);
         for text in ["a: !!int x\n", "a: !!seq {}\n", "!!int 1: a\n"] {
             assert!(refusal(text).message.contains("tag"), "{text}");
         }
+    }
+
+    #[test]
+    fn a_tag_of_another_program_is_refused_with_its_place_and_what_to_write() {
+        let run = "- {a: b}\n".repeat(9);
+        for (text, line, column) in [
+            ("a: !vault |\n  $ANSIBLE_VAULT\n", 1, 4),
+            ("a: 1\nb: !Ref foo\n", 2, 4),
+            ("a:\n  - !Sub 'x'\n", 2, 5),
+            ("a: !GetAtt [b, c]\n", 1, 4),
+            ("a: !own {b: c}\n", 1, 4),
+            ("a: !own\n  - b\n", 1, 4),
+            ("a: !own\n", 1, 4),
+            ("a: !!binary aGk=\n", 1, 4),
+            ("!own a: b\n", 1, 1),
+            ("--- !own\na: b\n", 1, 5),
+            ("%TAG !e! tag:example.com,2000:\n---\na: !e!x b\n", 3, 4),
+            (&*format!("{run}- a: !own x\n"), 10, 6),
+        ] {
+            let problem = refusal(text);
+            let place = problem.place.unwrap();
+            assert_eq!(problem.message, "this tag means nothing here", "{text}");
+            assert_eq!((place.line, place.column), (line, column), "{text}");
+            let hint = problem.hint.unwrap();
+            assert!(hint.contains("without a tag") && hint.contains("in quotes: \"!…\""), "{text}: {hint}");
+        }
+        // Text that only has the sign in it has no tag.
+        assert_eq!(one("a: x!y\n").get("a").and_then(Node::as_str), Some("x!y"));
+    }
+
+    #[test]
+    fn tags_of_others_are_told_of_their_document_alone_and_what_is_wrong_besides_is_found() {
+        let text = "a: !own 1\n---\nb: 2\n---\n!own\n---\nc: !own x\nc: 3\n";
+        let (documents, problems) = parse_all(&SourceFile::new("t.yaml", text), Limits::default());
+        let told: Vec<_> =
+            documents.iter().map(|document| (document.tags.len(), document.is_spoilt)).collect();
+        assert_eq!(told, [(1, false), (0, false), (1, false), (1, true)], "{documents:?}");
+        assert_eq!(documents[0].node.get("a").and_then(Node::as_str), Some("1"));
+        assert_eq!(problems.len(), 1, "{problems:?}");
+        let many = "- !own x\n".repeat(1_000);
+        let (documents, problems) = parse_all(&SourceFile::new("t.yaml", many), Limits::default());
+        assert_eq!((documents[0].node.elements().len(), documents[0].tags.len()), (1_000, PROBLEMS));
+        assert!(problems.is_empty(), "{problems:?}");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     dialect::Settled,
-    kind::{Data, FieldValue, RecordSpec},
+    kind::{Data, FieldValue, RecordSpec, Route53Spec},
     lint::RULES,
     name::{Name, in_ascii, relative, repeats_zone},
     rdata::{self, Type},
@@ -173,6 +173,7 @@ fn content(
         // What is refused needs no values to be complained of.
         Settled { ttl, extra: String::new(), values: spec.route53.as_ref().map(|_| Vec::new()) }
     });
+    problems.extend(spec.route53.iter().flat_map(|route53| undotted_aliases(cx, &route53.value)));
     let Settled { ttl, extra, values: given } = settled;
     // Elements of `values` that are no text were reported when decoding; the record cannot stand then.
     let written =
@@ -244,12 +245,25 @@ fn content(
 
 /// Warnings of hosts in a mapping that look whole and are taken for names within the zone, for want of a dot at the end.
 fn undotted(cx: &Context<'_>, kind: Type, fields: &BTreeMap<String, At<FieldValue>>) -> Vec<Problem> {
-    let told = rdata::structured::undotted(kind, fields, cx.zone).map(|(span, text, name)| {
-        let message = format!("`{text}` has no dot at the end, so it means `{name}`");
-        let warning = Problem::warning(message).at(&cx.manifest.file, span);
-        warning.hint(format!("write `{text}.`, or `{name}` if that is meant (RFC 1035 §5.1)"))
+    let hosts = rdata::structured::undotted(kind, fields, cx.zone);
+    hosts.map(|(span, text, name)| without_dot(cx, span, text, &name)).collect()
+}
+
+/// The same of what aliases answer for.
+fn undotted_aliases(cx: &Context<'_>, spec: &Route53Spec) -> Vec<Problem> {
+    let of_sets = spec.sets.iter().filter_map(|set| set.value.alias.as_ref());
+    let targets = spec.alias.iter().chain(of_sets).map(|alias| &alias.value.target);
+    let undotted = targets.filter(|target| target.unknown.is_empty()).filter_map(|target| {
+        let name = rdata::structured::undotted_host(&target.value, cx.zone)?;
+        Some(without_dot(cx, target.span, &target.value, &name))
     });
-    told.collect()
+    undotted.collect()
+}
+
+fn without_dot(cx: &Context<'_>, span: Span, text: &str, name: &Name) -> Problem {
+    let message = format!("`{text}` has no dot at the end, so it means `{name}`");
+    let warning = Problem::warning(message).at(&cx.manifest.file, span);
+    warning.hint(format!("write `{text}.`, or `{name}` if that is meant (RFC 1035 §5.1)"))
 }
 
 /// A value as it was written, for hashing.

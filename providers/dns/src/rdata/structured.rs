@@ -198,9 +198,18 @@ pub(crate) fn named(text: &str, zone: &Name) -> Result<Name, Refusal> {
     Ok(name)
 }
 
-/// Hosts that look whole, as `mail.example.net`, and have no dot at the end: where they stand, how they are written, and the names
-/// within the zone that they are. What ends as no domain on the Internet does is meant to be one: a label of a service, or a number
-/// of a reverse zone (RFC 1123 §2.1).
+/// The name within the zone that a host is, where it looks whole, as `mail.example.net`, and has no dot at the end. What ends as no
+/// domain on the Internet does is meant to be one: a label of a service, or a number of a reverse zone (RFC 1123 §2.1).
+pub(crate) fn undotted_host(text: &str, zone: &Name) -> Option<Name> {
+    let looks_whole = labels(text).nth(1).is_some()
+        && labels(text).last().is_some_and(|end| end.starts_with(char::is_alphabetic));
+    if !looks_whole || ends_absolute(text) || repeats_zone(text, zone) || text.parse::<IpAddr>().is_ok() {
+        return None;
+    }
+    Name::within(text, zone).ok()
+}
+
+/// Hosts in a mapping that [`undotted_host`] means: where they stand, how they are written, and the names that they are.
 pub(crate) fn undotted<'w>(
     kind: Type,
     written: &'w BTreeMap<String, At<FieldValue>>,
@@ -210,11 +219,6 @@ pub(crate) fn undotted<'w>(
     hosts.filter_map(move |(field, _)| {
         let at = written.get(*field)?;
         let FieldValue::Text(text) = &at.value else { return None };
-        let looks_whole = labels(text).nth(1).is_some()
-            && labels(text).last().is_some_and(|end| end.starts_with(char::is_alphabetic));
-        if !looks_whole || ends_absolute(text) || repeats_zone(text, zone) || text.parse::<IpAddr>().is_ok() {
-            return None;
-        }
-        Some((at.span, text.as_str(), Name::within(text, zone).ok()?))
+        Some((at.span, text.as_str(), undotted_host(text, zone)?))
     })
 }

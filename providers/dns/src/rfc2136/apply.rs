@@ -103,7 +103,7 @@ pub(crate) async fn apply(
     let mut delivery = Delivery::new(update, cx, journal, &doing);
     let result = delivery.all(work.units).await;
     let update = delivery.sender;
-    backend.remember(&batch.scope, Written { version: update.soa.version(), sets: update.sets });
+    backend.remember(&batch.scope, Written { version: backend.version(&update.soa), sets: update.sets });
     result?;
     delivery.conflict.map_or(Ok(()), Err)
 }

@@ -3,6 +3,7 @@
 use super::{
     config::{Config, Keys},
     kept::Zones,
+    soa::Soa,
 };
 use reconciled_provider::{Deltas, Error, Hash, Observation, ResourceId, Scope, Version, Want};
 use std::{
@@ -34,6 +35,11 @@ pub(crate) struct Written {
 }
 
 impl Backend {
+    /// The token of a zone whose SOA is `soa`.
+    pub(super) fn version(&self, soa: &Soa) -> Version {
+        soa.version(&self.config.options.ownership.instance)
+    }
+
     pub(super) fn remember(&self, scope: &Scope, written: Written) {
         let mut all = self.written.lock().unwrap_or_else(PoisonError::into_inner);
         all.insert(scope.clone(), written);

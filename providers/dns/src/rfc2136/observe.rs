@@ -79,7 +79,7 @@ pub(crate) async fn versions(
     for scope in late {
         let (zone, text) = zone_of(scope)?;
         let soa = connection.soa(&zone, &text, doing).await?;
-        versions.extend(soa.map(|soa| (scope.clone(), soa.version())));
+        versions.extend(soa.map(|soa| (scope.clone(), backend.version(&soa))));
     }
     Ok(versions)
 }
@@ -140,7 +140,7 @@ async fn ask<'s>(
             }
             let soa = soa_of(&response, &asked.zone);
             if let Some(asked) = waiting.remove(&response.id) {
-                versions.extend(soa.map(|soa| (asked.scope.clone(), soa.version())));
+                versions.extend(soa.map(|soa| (asked.scope.clone(), backend.version(&soa))));
             }
         }
     }
@@ -230,7 +230,7 @@ pub(crate) async fn observe(backend: &Backend, cx: &Cx, scope: &Scope) -> Result
     };
     resources.push(Observed { owner: Owner::System, ..Observed::new(record::zone_id(scope), record::ZONE) });
     resources.sort_unstable_by(|a, b| a.id.cmp(&b.id));
-    Ok(Observation { covered: Focus::All, complete: true, version: soa.version(), resources })
+    Ok(Observation { covered: Focus::All, complete: true, version: backend.version(&soa), resources })
 }
 
 /// RRsets of single records, which are sorted.

@@ -14,10 +14,13 @@ pub(crate) struct Soa {
 }
 
 impl Soa {
-    /// The token of this state: the serial to be read by people, and the data.
-    pub(crate) fn version(&self) -> Version {
+    /// The token of this state for `instance`: the serial to be read by people, and the data. What marks say depends on whose word
+    /// that is, so an instance with another name reads what it knew once more.
+    pub(crate) fn version(&self, instance: &str) -> Version {
         let mut text = format!("s:{}:", self.serial);
         HEXLOWER.encode_append(&self.data, &mut text);
+        text.push(':');
+        text.push_str(instance);
         Version::At(text.into())
     }
     /// True when nobody but an update of ours that changed something, and leaves SOA data like `kept`, can have written
@@ -32,7 +35,8 @@ impl Soa {
     /// The SOA behind a token.
     pub(crate) fn of(version: &Version) -> Option<Soa> {
         let Version::At(token) = version else { return None };
-        let (serial, data) = std::str::from_utf8(token).ok()?.strip_prefix("s:")?.split_once(':')?;
+        let (serial, rest) = std::str::from_utf8(token).ok()?.strip_prefix("s:")?.split_once(':')?;
+        let (data, _) = rest.split_once(':')?;
         Some(Soa { serial: serial.parse().ok()?, data: HEXLOWER_PERMISSIVE.decode(data.as_bytes()).ok()? })
     }
 }
@@ -56,4 +60,19 @@ pub(crate) fn soa_at(response: &Response<'_>, found: &response::Found, zone: &st
     let name = is_mine.then(|| response.name(found))??;
     let (data, serial) = (name == zone).then(|| response.soa(found))??;
     Some(Soa { serial, data })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_instance_with_another_name_has_other_tokens_and_the_soa_behind_them_is_the_same() {
+        let soa = Soa { serial: 7, data: vec![0, 0, 0, 0, 0, 7] };
+        let [one, two] = ["dns1", "a:b"].map(|instance| soa.version(instance));
+        assert_ne!(one, two);
+        for version in [&one, &two] {
+            assert_eq!(Soa::of(version), Some(soa.clone()));
+        }
+    }
 }

@@ -74,7 +74,7 @@ pub(crate) async fn apply(
     let read = observe::read(backend, cx).await?;
     read.serves(backend, &batch.scope.name)?;
     let now = read.zone(backend, &batch.scope.name);
-    let is_same = observe::version(&now) == batch.base && batch.base != Version::Unknown;
+    let is_same = observe::version(backend, &now) == batch.base && batch.base != Version::Unknown;
     if !is_same {
         return Err(Error::conflict(format!("zone {} changed since it was observed", batch.scope.name)));
     }

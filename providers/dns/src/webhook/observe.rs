@@ -100,8 +100,9 @@ fn innermost<'n>(name: &'n str, zones: &HashSet<String>) -> Option<&'n str> {
     }
 }
 
-/// The token of a zone with these records.
-pub(crate) fn version(sets: &BTreeMap<Key, Set>) -> Version {
+/// The token of a zone with these records, for the instance of the entry: what marks say depends on whose word that is, so an instance
+/// with another name reads what it knew once more.
+pub(crate) fn version(backend: &Backend, sets: &BTreeMap<Key, Set>) -> Version {
     if sets.is_empty() {
         return Version::Absent;
     }
@@ -111,7 +112,8 @@ pub(crate) fn version(sets: &BTreeMap<Key, Set>) -> Version {
         text.extend_from_slice(&serde_json::to_vec(&set.sorted()).unwrap_or_default());
         text.push(b'\n');
     }
-    Version::At(Bytes::copy_from_slice(&Hash::of(&text).0))
+    let instance = &backend.config.options.ownership.instance;
+    Version::At(Bytes::from([Hash::of(&text).0.as_slice(), instance.as_bytes()].concat()))
 }
 
 /// The tokens of all zones, from one list.
@@ -132,7 +134,7 @@ pub(crate) async fn versions(
     let mut versions = BTreeMap::new();
     for scope in scopes {
         if let Some(sets) = told(&scope.name) {
-            versions.insert(scope.clone(), version(&sets));
+            versions.insert(scope.clone(), version(backend, &sets));
             snapshot.zones.insert(scope.name.to_string(), sets);
         }
     }
@@ -188,7 +190,7 @@ pub(crate) async fn observe(backend: &Backend, cx: &Cx, want: &Want<'_>) -> Resu
             &format!("while {} of {} are tracked", want.tracked.len(), want.scope.name),
         ));
     }
-    let version = version(&sets);
+    let version = version(backend, &sets);
     sets.append(&mut others);
     Ok(Observation { covered: Focus::All, complete: true, version, resources: resources(&sets, 0) })
 }

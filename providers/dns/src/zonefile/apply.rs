@@ -5,7 +5,9 @@
 //!   replaced, so that an edit made while `check` ran is not lost;
 //! - the new file is on disk, and accepted by `check`, before it gets its name; readers see the old text or the
 //!   new one, never half of one;
-//! - a name never gets a CNAME beside other data: servers refuse a whole zone for that.
+//! - a name never gets a CNAME beside other data: servers refuse a whole zone for that;
+//! - what has its name and may not outlast a crash, since the directory could not be stored, is no failure without effect: the
+//!   outcome is unknown, and the next look decides.
 //!
 //! A file that was replaced but not loaded by the server has a mark beside it (`FILE.reload`), written before
 //! the replacement and removed when `reload` succeeded. While it stands, the zone is observed as `reload
@@ -93,27 +95,41 @@ pub(crate) async fn apply(
         };
     }
     let mut is_pending = old.as_ref().is_some_and(|old| old.is_reload_pending);
+    let mut stored = Ok(());
     match written {
         Ok(true) => {
             is_pending = !backend.config.reload.is_empty();
             serials.insert(zone.into(), draft.serial);
+            stored = sync_directory(&file.place);
         }
         Ok(false) => {}
         Err(error) => return refused(journal, &ids, error).await,
     }
-    let loaded = if is_pending { reload(backend, zone, &path).await } else { Ok(()) };
-    let outcome = |action: &Action| {
-        let outcome = match (draft.refused.get(&action.id), &loaded) {
-            (Some(error), _) => Outcome::Failed(error.clone()),
-            // The record is in the file, which is all that a record is here; the zone is what is not loaded. One that was
-            // made is there, and tracked, so that the next look finds it unfinished and not somebody else's.
-            (None, Err(error)) if is_zone(action) && !is_creation(action) => Outcome::Failed(error.clone()),
-            (None, _) => merge::done(action),
-        };
-        (action.id, outcome)
-    };
+    let loaded = if is_pending && stored.is_ok() { reload(backend, zone, &path).await } else { Ok(()) };
+    let outcome =
+        |action: &Action| (action.id, ended(action, draft.refused.get(&action.id), &stored, &loaded));
     journal.finished(batch.actions.iter().map(outcome).collect()).await?;
-    loaded
+    stored.and(loaded)
+}
+
+/// How an action ended, unless the file was not replaced: what of it was `refused`, and whether the new file is `stored` and `loaded`.
+fn ended(
+    action: &Action,
+    refused: Option<&Error>,
+    stored: &Result<(), Error>,
+    loaded: &Result<(), Error>,
+) -> Outcome {
+    match (refused, stored, loaded) {
+        (Some(error), ..) => Outcome::Failed(error.clone()),
+        // The file has its new content, and a crash may bring the old one back: who looks next sees which one is there.
+        (None, Err(error), _) => Outcome::Unknown(error.clone()),
+        // The record is in the file, which is all that a record is here; the zone is what is not loaded. One that was
+        // made is there, and tracked, so that the next look finds it unfinished and not somebody else's.
+        (None, Ok(()), Err(error)) if is_zone(action) && !is_creation(action) => {
+            Outcome::Failed(error.clone())
+        }
+        (None, Ok(()), _) => merge::done(action),
+    }
 }
 
 /// The file was not replaced: nothing had an effect.
@@ -163,7 +179,7 @@ impl ZoneFile<'_> {
         Ok(error.map(|error| Error::invalid(text).hint(NEEDS_SERVERS).caused_by(error)))
     }
 
-    /// Writes `text` into `draft`, beside the file, has it checked, and puts it in its place.
+    /// Writes `text` into `draft`, beside the file, has it checked, and puts it in its place. Errors: it is not there.
     async fn replace(&self, draft: &Path, text: &str) -> Result<(), Error> {
         let ZoneFile { backend, zone, path, place, old } = self;
         store(draft, place, text)?;
@@ -178,8 +194,7 @@ impl ZoneFile<'_> {
         if !backend.config.reload.is_empty() {
             fresh(&observe::reload_marker(path), FOR_ALL)?;
         }
-        fs::rename(draft, place).map_err(|error| failed("replace", place, error))?;
-        sync_directory(place)
+        fs::rename(draft, place).map_err(|error| failed("replace", place, error))
     }
 }
 
@@ -255,6 +270,7 @@ fn new_zone(backend: &Backend, zone: &str, serial: u32) -> Vec<Entry> {
     entries
 }
 
+/// Makes what happened beside `path` outlast a crash.
 fn sync_directory(path: &Path) -> Result<(), Error> {
     let directory = path.parent().unwrap_or(path);
     let synced = fs::File::open(directory).and_then(|directory| directory.sync_all());
@@ -284,9 +300,14 @@ async fn delete_zone(journal: &dyn Journal, ids: &[ActionId], path: &Path) -> Re
         _ => {}
     }
     let _ = fs::remove_file(observe::reload_marker(path));
-    sync_directory(path)?;
+    let stored = sync_directory(path);
     // Whatever else the batch wanted in this zone went with its file.
-    journal.finished(ids.iter().map(|id| (*id, Outcome::Gone)).collect()).await
+    let outcome = match &stored {
+        Ok(()) => Outcome::Gone,
+        Err(error) => Outcome::Unknown(error.clone()),
+    };
+    journal.finished(ids.iter().map(|id| (*id, outcome.clone())).collect()).await?;
+    stored
 }
 
 /// An instance whose name cannot stand in a comment would be read back as another one.
@@ -298,4 +319,34 @@ pub(crate) fn validate_instance(instance: &str) -> Result<(), Error> {
         .hint("write `instance` without spaces"));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use reconciled_provider::Observed;
+
+    fn deletion(id: &str) -> Action {
+        let observed = Arc::new(Observed::new(id.into(), b"300\n192.0.2.1".to_vec()));
+        Action { id: ActionId(1), token: "t".into(), op: Op::Delete { observed, tracked: None } }
+    }
+
+    fn broken() -> Result<(), Error> {
+        Err(Error::unavailable("store /zones"))
+    }
+
+    #[test]
+    fn what_has_its_name_and_is_not_stored_is_unknown_and_not_without_effect() {
+        let (record, zone) = (deletion("x.example.com./A"), deletion("example.com."));
+        for action in [&record, &zone] {
+            assert_eq!(ended(action, None, &Ok(()), &Ok(())).word(), "gone");
+            assert_eq!(ended(action, None, &broken(), &Ok(())).word(), "unknown");
+            // What is not in the file had no effect, whatever becomes of the file.
+            let refused = Error::invalid("it is refused");
+            assert_eq!(ended(action, Some(&refused), &broken(), &Ok(())).word(), "failed");
+        }
+        // What is not loaded is in the file all the same.
+        assert_eq!(ended(&record, None, &Ok(()), &broken()).word(), "gone");
+        assert_eq!(ended(&zone, None, &Ok(()), &broken()).word(), "failed");
+    }
 }

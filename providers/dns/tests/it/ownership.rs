@@ -13,7 +13,7 @@ use reconciled_dns::{
 };
 use reconciled_provider::{
     Cx, FieldChange, Focus, OWNER_FIELD, Observation, Op, Owner, Provider, Resource, ResourceId, SecretRef,
-    Tracked, Want,
+    Tracked, Version, Want,
 };
 use std::sync::Arc;
 
@@ -477,5 +477,34 @@ async fn a_text_that_stands_where_a_mark_would_is_kept_beside_it_or_refused() {
         let deltas = diff(&*ours, cx, ZONE, &both, &seen).await;
         let error = deltas[&ResourceId::from("a-own.www.example.com./TXT")].as_ref().unwrap_err();
         assert!(error.message.contains("ownership mark of www.example.com./A"), "{name}: {error}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_instance_with_another_name_knows_no_zone_by_the_version_that_it_had_for_the_one_before() {
+    let knot = Dnsd::with_example(Kind::Knot).await;
+    let fake = fake_webhook::start();
+    let of =
+        |instance: &str| Ownership { instance: instance.into(), marks: Some(txt(None)), external_dns: None };
+    let instances = ["dns1", "dns1", "dns2"];
+    let by_updates =
+        instances.map(|name| provider_with(&knot.address(), |config, _| config.options.ownership = of(name)));
+    let by_webhook = instances
+        .map(|name| fake_webhook::provider_with(&fake, |config| config.options.ownership = of(name)));
+    for (cx, [one, again, other]) in [(knot.cx(), by_updates), (world::cx(""), by_webhook)] {
+        let mut wanted = desired(&*one, ZONE, &["{name: www, type: A, values: [192.0.2.1]}".into()]);
+        // Nobody can make a zone there.
+        wanted.retain(|resource| resource.id.0.contains('/'));
+        converge(&*one, &cx, ZONE, &wanted, &[]).await;
+        let scopes = [world::scope(ZONE)];
+        let known = one.versions(&cx, &scopes).await.unwrap();
+        assert!(matches!(known[&scopes[0]], Version::At(_)), "{known:?}");
+        assert_eq!(observe(&*one, &cx, ZONE).await.unwrap().version, known[&scopes[0]]);
+        assert_eq!(again.versions(&cx, &scopes).await.unwrap(), known);
+        assert_ne!(
+            other.versions(&cx, &scopes).await.unwrap(),
+            known,
+            "nothing else would have it read the marks"
+        );
     }
 }

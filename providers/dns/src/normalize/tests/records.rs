@@ -295,6 +295,43 @@ fn a_host_in_a_mapping_that_looks_whole_and_has_no_dot_is_warned_about() {
 }
 
 #[test]
+fn an_alias_whose_target_looks_whole_and_has_no_dot_is_warned_about() {
+    let of = |routed: &str| {
+        let text = zone_text(&format!("    - {{name: x, type: A, route53: {routed}}}\n"));
+        let out = normalize_for(&manifest(&text), &TestInputs::default(), &crate::route53::SERVED);
+        assert!(out.problems.iter().all(|problem| !problem.is_error()), "{:?}", out.problems);
+        (told(&out.problems).join("\n"), contents(&out).remove(1))
+    };
+    let alias = |target: &str| format!("{{alias: {{target: {target}}}}}");
+    let set = |target: &str| format!("{{sets: [{{id: a, weight: 1, alias: {{target: {target}}}}}]}}");
+    let warning = "`lb.example.net` has no dot at the end, so it means `lb.example.net.example.com.` / write `lb.example.net.`, or";
+    for routed in [alias("lb.example.net"), set("lb.example.net")] {
+        let (told, content) = of(&routed);
+        assert!(told.contains(warning), "{routed}: {told}");
+        assert!(content.ends_with("(alias lb.example.net.example.com.)"), "{routed}: {content}");
+    }
+    for target in ["lb.example.net.", "lb", "'@'", "s1._tcp"] {
+        assert_eq!((of(&alias(target)).0, of(&set(target)).0), Default::default(), "{target}");
+    }
+}
+
+#[test]
+fn the_root_is_no_zone_and_the_hint_says_what_one_is() {
+    for text in [
+        "kind: Zone\nmetadata: {name: \".\"}\nspec: {records: []}\n",
+        "kind: Zone\nmetadata: {name: a}\nspec: {zone: \".\", records: []}\n",
+        "kind: RecordSet\nmetadata: {name: a}\nspec: {zone: \".\", records: []}\n",
+    ] {
+        let told = told(&normalized(text).problems);
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(
+            told[0].ends_with("which is no zone here / name the zone, such as `example.com`"),
+            "{told:?}"
+        );
+    }
+}
+
+#[test]
 fn a_name_that_repeats_its_zone_is_a_mistake_in_either_form_of_it() {
     for name in ["www.bücher.example", "www.BÜCHER.example", "www.xn--bcher-kva.example"] {
         let record = format!("    - {{name: {name}, type: A, values: [192.0.2.1]}}\n");
