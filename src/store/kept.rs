@@ -30,14 +30,24 @@ struct Scopes {
     /// By when they were used; the scope used last comes last.
     used: BTreeMap<u64, Scope>,
     uses: u64,
-    /// Rows of all of them, and one more for each.
+    /// What all of them weigh.
     size: usize,
+}
+
+/// Bytes of a row, about; what is sealed of one counts as so many more rows.
+const ROW: usize = 400;
+
+/// What is kept of a scope, in rows; one more for the scope.
+fn weight(rows: &[Row]) -> usize {
+    let sealed = |row: &Row| row.tracked.private.0.len() + row.tracked.outputs.0.len();
+    1 + rows.iter().map(|row| 1 + sealed(row) / ROW).sum::<usize>()
 }
 
 #[derive(Debug)]
 struct Entry {
     stamp: i64,
     rows: Arc<Vec<Row>>,
+    weight: usize,
     used: u64,
 }
 
@@ -45,9 +55,10 @@ impl Scopes {
     fn put(&mut self, scope: &Scope, stamp: i64, rows: Arc<Vec<Row>>) {
         self.remove(scope);
         self.uses += 1;
-        self.size += rows.len() + 1;
+        let weight = weight(&rows);
+        self.size += weight;
         self.used.insert(self.uses, scope.clone());
-        self.all.insert(scope.clone(), Entry { stamp, rows, used: self.uses });
+        self.all.insert(scope.clone(), Entry { stamp, rows, weight, used: self.uses });
     }
 
     fn at(&self, scope: &Scope, stamp: i64) -> Option<Arc<Vec<Row>>> {
@@ -57,7 +68,7 @@ impl Scopes {
     fn remove(&mut self, scope: &Scope) -> Option<Entry> {
         let entry = self.all.remove(scope)?;
         self.used.remove(&entry.used);
-        self.size -= entry.rows.len() + 1;
+        self.size -= entry.weight;
         Some(entry)
     }
 
@@ -83,7 +94,7 @@ pub(super) struct Touched {
 }
 
 impl Kept {
-    /// Keeps at most so many rows from now on.
+    /// Keeps at most so many rows from now on, or fewer where much of them is sealed.
     pub(super) fn keep(&self, most: usize) {
         self.most.store(most, Ordering::Relaxed);
     }
@@ -110,7 +121,7 @@ impl Kept {
     pub(super) fn put(&self, scope: &Scope, stamp: i64, rows: Arc<Vec<Row>>) {
         let most = self.most.load(Ordering::Relaxed);
         let mut scopes = self.scopes();
-        if rows.len() >= most || scopes.all.get(scope).is_some_and(|entry| entry.stamp >= stamp) {
+        if weight(&rows) > most || scopes.all.get(scope).is_some_and(|entry| entry.stamp >= stamp) {
             return;
         }
         scopes.put(scope, stamp, rows);
@@ -123,10 +134,10 @@ impl Kept {
         let most = self.most.load(Ordering::Relaxed);
         let mut scopes = self.scopes();
         let (size, newest) = match scopes.all.get(scope) {
-            Some(entry) => (scopes.size - entry.rows.len() - 1, entry.stamp),
+            Some(entry) => (scopes.size - entry.weight, entry.stamp),
             None => (scopes.size, i64::MIN),
         };
-        if newest < stamp && size + rows.len() < most {
+        if newest < stamp && size + weight(&rows) <= most {
             scopes.put(scope, stamp, rows);
         }
     }

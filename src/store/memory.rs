@@ -147,10 +147,11 @@ async fn inventory(
     let marks = Marks::between(conn, (first, last)).await?;
     let mut names = Names::default();
     let mut list: Vec<Row> = Vec::new();
-    let (mut sql, mut begin) = (&rows::FROM, (first.to_owned(), String::new()));
+    let (mut sql, mut begin, mut most) = (&rows::FROM, (first.to_owned(), String::new()), rows::FIRST_CHUNK);
+    let mut is_counted = false;
     loop {
         let found = sqlx::query_scalar(AssertSqlSafe(sql.as_str())).bind(&begin.0).bind(&begin.1).bind(last);
-        let text: String = found.fetch_one(&mut *conn).await?;
+        let text: String = found.bind(most as i64).fetch_one(&mut *conn).await?;
         let mut lines: Vec<Line<'_>> = parse_json(&text)?;
         // As they came, but nobody promises that.
         lines.sort_unstable_by(|a, b| (&a.scope, &a.id).cmp(&(&b.scope, &b.id)));
@@ -158,14 +159,17 @@ async fn inventory(
             let row = rows::get(line, &mut names, &marks, seal)?;
             if list.first().is_some_and(|first| first.scope != row.scope) {
                 keep(many, std::mem::take(&mut list));
+                is_counted = false;
             }
             list.push(row);
         }
-        let Some(end) = lines.last().filter(|_| lines.len() == rows::CHUNK) else { break };
-        if list.len() == rows::CHUNK {
+        let Some(end) = lines.last().filter(|_| lines.len() == most) else { break };
+        if list.len() > rows::CHUNK / 2 && !is_counted {
             // To grow step by step would copy all of them several times.
             list.reserve_exact(inventory::count(conn, &end.scope).await?.saturating_sub(list.len()));
+            is_counted = true;
         }
+        most = rows::next_chunk(lines.len(), text.len());
         (sql, begin) = (&rows::AFTER, (end.scope.to_string(), end.id.to_string()));
     }
     keep(many, list);

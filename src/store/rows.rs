@@ -24,6 +24,16 @@ use std::{
 /// Rows that are asked for at once: more are no cheaper by themselves.
 pub(super) const CHUNK: usize = 512;
 
+/// Rows that are asked for while nobody knows how long they are.
+pub(super) const FIRST_CHUNK: usize = 32;
+
+/// How many rows are asked for after so many that took so many bytes: what is sealed of one may be long, and the text of all of
+/// them is in memory twice.
+pub(super) fn next_chunk(rows: usize, bytes: usize) -> usize {
+    const BYTES: usize = 512 << 10;
+    (BYTES * rows / bytes.max(1)).clamp(1, CHUNK)
+}
+
 /// An inventory row as a JSON array, which [`Line`] reads: handing over twenty values costs more than their text.
 const LINE: &str = "json_array(scope, id, manifest, address, file, hex(template), hex(applied), normalizer, deletion, writes, \
      drift, merged, state, recheck_at, written_at, revision, remote, depends_on, formerly, hex(private), hex(outputs), STAMP)";
@@ -32,7 +42,7 @@ const LINE: &str = "json_array(scope, id, manifest, address, file, hex(template)
 pub(super) static SELECT: LazyLock<String> =
     LazyLock::new(|| format!("SELECT {} FROM inventory_now", LINE.replace("STAMP", "NULL")));
 
-/// [`CHUNK`] rows as one JSON array of them, from scope ?1 and id ?2 on up to scope ?3; what marks say of them is said by
+/// ?4 rows as one JSON array of them, from scope ?1 and id ?2 on up to scope ?3; what marks say of them is said by
 /// [`Marks`], since to ask for that row by row takes as long as the rest.
 pub(super) static FROM: LazyLock<String> = LazyLock::new(|| chunk(">="));
 
@@ -43,7 +53,7 @@ fn chunk(comparison: &str) -> String {
     let line = LINE.replace("STAMP", "stamp");
     format!(
         "SELECT json_group_array({line}) FROM (SELECT * FROM inventory
-         WHERE (scope, id) {comparison} (?1, ?2) AND scope <= ?3 ORDER BY scope, id LIMIT {CHUNK})"
+         WHERE (scope, id) {comparison} (?1, ?2) AND scope <= ?3 ORDER BY scope, id LIMIT ?4)"
     )
 }
 

@@ -1,6 +1,9 @@
 //! Rows are read some hundred at a time: where one such part ends, nothing is left out, told twice or told of another scope.
 
-use super::{super::rows::CHUNK, *};
+use super::{
+    super::rows::{CHUNK, FIRST_CHUNK, next_chunk},
+    *,
+};
 
 fn scope_of(number: usize) -> Scope {
     Scope::new("pdns", format!("z{number}.test"))
@@ -22,7 +25,7 @@ fn written(number: usize, count: usize) -> Vec<Row> {
 #[tokio::test]
 async fn rows_of_many_scopes_are_read_whole_wherever_a_part_of_them_ends() {
     let (_dir, db) = new().await;
-    let counts = [CHUNK - 1, 1, CHUNK, CHUNK + 1, 0, 3, 2 * CHUNK];
+    let counts = [FIRST_CHUNK, CHUNK - 1, CHUNK, CHUNK + 1, 0, 1, 3, 2 * CHUNK];
     let mut all: Vec<Vec<Row>> = counts.iter().enumerate().map(|(n, count)| written(n, *count)).collect();
     for rows in all.iter().filter(|rows| !rows.is_empty()) {
         db.commit(vec![Write::Rows(rows.clone().into())]).await.unwrap();
@@ -42,4 +45,11 @@ async fn rows_of_many_scopes_are_read_whole_wherever_a_part_of_them_ends() {
         assert_eq!(*memories[&scope].rows, *rows, "{scope}");
         assert_eq!(*db.scope(&scope).await.unwrap().rows, *rows, "{scope} by itself");
     }
+}
+
+#[test]
+fn of_long_rows_fewer_are_asked_for() {
+    assert_eq!(next_chunk(32, 32 * 300), CHUNK);
+    assert_eq!(next_chunk(32, 32 * 6_000), 87);
+    assert_eq!(next_chunk(32, 32 << 20), 1);
 }
