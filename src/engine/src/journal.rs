@@ -8,7 +8,7 @@ mod part;
 
 use crate::{
     drift,
-    plan::{Change, Step, digest},
+    plan::{Change, Reason, Step, digest},
     store::{ClaimRow, Consent, Ending, Event, Intent, Row, RowState, Store, Write},
     survey::Reread,
     telemetry,
@@ -114,17 +114,17 @@ impl BatchJournal<'_> {
         }
     }
 
-    fn intent(&self, action: ActionId) -> Result<Intent, Error> {
+    fn intent<'s>(&'s self, action: ActionId, words: &mut Words<'s>) -> Result<Intent, Error> {
         let (step, token) = self.step(action)?;
         let row = step.work.row.clone().or_else(|| step.work.was.clone());
         Ok(Intent {
             action,
-            op: step.change.word().into(),
+            op: words.word(step.change.word()),
             token: token.clone(),
             row: row.unwrap_or_else(|| placeholder(self.scope, step).into()),
             before: step.before,
             after: step.work.desired.as_ref().and_then(|d| d.spec.hash()),
-            reason: step.reason.to_string().into(),
+            reason: words.reason(&step.reason),
             // The rest goes on without consent, also where some was given.
             consented: self.consented.filter(|_| step.is_guarded()),
         })
@@ -234,6 +234,29 @@ impl BatchJournal<'_> {
     }
 }
 
+/// Texts that neighbours mostly share: of thousands of steps they are made once.
+#[derive(Default)]
+struct Words<'s> {
+    word: Option<Arc<str>>,
+    reason: Option<(&'s Reason, Arc<str>)>,
+}
+
+impl<'s> Words<'s> {
+    fn word(&mut self, text: &str) -> Arc<str> {
+        match &self.word {
+            Some(last) if **last == *text => last.clone(),
+            _ => self.word.insert(text.into()).clone(),
+        }
+    }
+
+    fn reason(&mut self, reason: &'s Reason) -> Arc<str> {
+        match &self.reason {
+            Some((last, text)) if *last == reason => text.clone(),
+            _ => self.reason.insert((reason, reason.to_string().into())).1.clone(),
+        }
+    }
+}
+
 /// A foreign resource that goes from an exclusive scope has no row; its intent still names what it was.
 fn placeholder(scope: &Scope, step: &Step) -> Row {
     Row {
@@ -282,7 +305,11 @@ struct Writes {
 #[async_trait]
 impl Journal for BatchJournal<'_> {
     async fn started(&self, actions: &[ActionId]) -> Result<(), Error> {
-        let intents = actions.iter().map(|a| self.intent(*a)).collect::<Result<Vec<_>, _>>()?;
+        // Collected into a result it would grow step by step.
+        let (mut intents, mut words) = (Vec::with_capacity(actions.len()), Words::default());
+        for action in actions {
+            intents.push(self.intent(*action, &mut words)?);
+        }
         // From here on nobody may conclude from the commit alone that everything is in sync.
         let sources: BTreeSet<Arc<str>> = intents.iter().map(|i| i.row.manifest.source().into()).collect();
         let start = Write::Start {
@@ -398,7 +425,7 @@ impl BatchJournal<'_> {
                 (Arc::new(mem::take(&mut writes.rows)), writes)
             }
         };
-        let mut endings = Vec::with_capacity(outcomes.len());
+        let (mut endings, mut words) = (Vec::with_capacity(outcomes.len()), Words::default());
         let mut events = Vec::new();
         for some in outcomes.chunks(TURN) {
             for (action, outcome) in some {
@@ -407,7 +434,7 @@ impl BatchJournal<'_> {
                 if outcomes.len() <= EVENTS_APIECE {
                     events.push(self.event(step, outcome, error.clone()));
                 }
-                endings.push(Ending { action: *action, outcome: outcome.word().into(), error });
+                endings.push(Ending { action: *action, outcome: words.word(outcome.word()), error });
             }
             if outcomes.len() > TURN {
                 give_way().await;
