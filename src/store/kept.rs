@@ -65,6 +65,16 @@ impl Scopes {
         Some(self.all.get(scope).filter(|entry| entry.stamp == stamp)?.rows.clone())
     }
 
+    /// As [`Scopes::at`]; the scope is the one used last from now on. It goes through none of the rows.
+    fn use_at(&mut self, scope: &Scope, stamp: i64) -> Option<Arc<Vec<Row>>> {
+        let entry = self.all.get_mut(scope).filter(|entry| entry.stamp == stamp)?;
+        self.uses += 1;
+        self.used.remove(&entry.used);
+        self.used.insert(self.uses, scope.clone());
+        entry.used = self.uses;
+        Some(entry.rows.clone())
+    }
+
     fn remove(&mut self, scope: &Scope) -> Option<Entry> {
         let entry = self.all.remove(scope)?;
         self.used.remove(&entry.used);
@@ -111,10 +121,7 @@ impl Kept {
 
     /// As [`Kept::at`]; the scope is the one used last from now on.
     pub(super) fn use_at(&self, scope: &Scope, stamp: i64) -> Option<Arc<Vec<Row>>> {
-        let mut scopes = self.scopes();
-        let rows = scopes.at(scope, stamp)?;
-        scopes.put(scope, stamp, rows.clone());
-        Some(rows)
+        self.scopes().use_at(scope, stamp)
     }
 
     /// Keeps the rows of `scope` as they are at `stamp`, unless newer ones are kept.

@@ -78,7 +78,7 @@ fn while_the_window_is_closed_everything_is_planned_and_nothing_written() {
             "SUSPENDED (1)",
             "source infra",
             "2 changes wait for it",
-            "`windows` of source infra in the daemon's configuration never open: leave some time",
+            "no opening is in sight by `windows` of source infra in the daemon's configuration: leave some time",
         ])
         .hides(&["goes on by itself"]);
     env.run(&["explain", "Zone/example.com#www/A"])

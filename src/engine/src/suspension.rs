@@ -154,13 +154,14 @@ impl Suspension {
                 (true, false) => {
                     format!("it goes on by itself; `windows` of {actor} are in the daemon's configuration")
                 }
+                // Only so many ends are looked through: it may open all the same.
                 (false, true) => format!(
-                    "`windows` of {actor} in the daemon's configuration never open; to have it done now: \
-                     reconciled sync"
+                    "no opening is in sight by `windows` of {actor} in the daemon's configuration; to have it done \
+                     now: reconciled sync"
                 ),
                 (false, false) => format!(
-                    "`windows` of {actor} in the daemon's configuration never open: leave some time that no `deny` \
-                     covers, and that an `allow` has where there is one"
+                    "no opening is in sight by `windows` of {actor} in the daemon's configuration: leave some time \
+                     that no `deny` covers, and that an `allow` has where there is one"
                 ),
             };
         }
@@ -207,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_that_never_opens_says_what_to_do_and_one_that_does_that_it_goes_on() {
+    fn a_window_without_an_opening_in_sight_says_what_to_do_and_one_with_one_that_it_goes_on() {
         let remedy = |until: Option<u64>, manual| {
             let window = Suspension {
                 id: "window:infra".into(),
@@ -223,15 +224,15 @@ mod tests {
             window.remedy()
         };
         for (until, manual, says, hides) in [
-            (Some(7), true, "to have it done now: reconciled sync", "never open"),
-            (Some(7), false, "`windows` of source infra are in", "never open"),
+            (Some(7), true, "to have it done now: reconciled sync", "in sight"),
+            (Some(7), false, "`windows` of source infra are in", "in sight"),
             (
                 None,
                 true,
-                "`windows` of source infra in the daemon's configuration never open; to have",
+                "no opening is in sight by `windows` of source infra in the daemon's configuration; to have",
                 "goes on",
             ),
-            (None, false, "never open: leave some time that no `deny` covers", "goes on"),
+            (None, false, "configuration: leave some time that no `deny` covers", "goes on"),
         ] {
             let remedy = remedy(until, manual);
             assert!(remedy.contains(says) && !remedy.contains(hides), "{remedy}");

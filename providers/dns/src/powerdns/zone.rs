@@ -94,7 +94,7 @@ pub(crate) fn parse_zone(
     instance: &str,
     wants_records: bool,
 ) -> Result<ZoneRead, serde_json::Error> {
-    // Room for as many as there can be, of which no more is touched than there are: to grow step by step copies all of them twice.
+    // Room for about as many as there can be, of which no more is touched than there are: to grow step by step copies all of them twice.
     let mut resources = Vec::with_capacity(1 + (body.len() / SHORTEST).min(1 << 16));
     resources.push(Observed::new(record::zone_id(scope), record::ZONE));
     let mut records = Records { zone: record::zone_name(scope), instance, resources, was_seen: false };
