@@ -27,10 +27,10 @@ pub(super) const CHUNK: usize = 512;
 /// Rows that are asked for while nobody knows how long they are.
 pub(super) const FIRST_CHUNK: usize = 32;
 
-/// How many rows are asked for after so many that took so many bytes: what is sealed of one may be long, and the text of all of
-/// them is in memory twice.
+/// How many rows are asked for after so many that took so many bytes: what is sealed of one may be long, the text of all of them is in
+/// memory twice, and what SQLite took for it once stays with the thread of each connection.
 pub(super) fn next_chunk(rows: usize, bytes: usize) -> usize {
-    const BYTES: usize = 512 << 10;
+    const BYTES: usize = 64 << 10;
     (BYTES * rows / bytes.max(1)).clamp(1, CHUNK)
 }
 
