@@ -257,31 +257,6 @@ async fn tamper(dir: &TempDir, sql: &str) {
 }
 
 #[tokio::test]
-async fn rows_read_back_as_they_were_written_and_stay_after_a_restart() {
-    let (dir, db) = new().await;
-    let mut rows: Vec<Row> = (0..300).map(|n| row(&format!("h{n:03}/A"))).collect();
-    rows.push(rich_row("z/A"));
-    rows.push(Row { state: RowState::Applied, written_at: NOW, drift: Drift::Warn, ..row("zz/A") });
-    db.commit(vec![Write::Rows(rows.clone().into())]).await.unwrap();
-    assert_eq!(*db.scope(&zone()).await.unwrap().rows, rows);
-    let other = rich_row("z/A");
-    let other = Row { tracked: Tracked { private: Sealed::default(), ..other.tracked }, ..other };
-    db.commit(vec![Write::Rows(vec![other.clone()].into()), Write::Settled(zone(), vec!["zz/A".into()])])
-        .await
-        .unwrap();
-    db.commit(vec![Write::Gone(zone(), vec!["h000/A".into(), "unknown".into()])]).await.unwrap();
-    rows.remove(0);
-    rows[299] = other;
-    rows[300].state = RowState::Settled;
-    db.close().await;
-    let db = Db::open_writer(dir.path(), existing()).await.unwrap();
-    assert_eq!(*db.all().await.unwrap().remove(&zone()).unwrap().rows, rows);
-    let rich = db.rows_with_outputs(&key("example.com")).await.unwrap();
-    assert_eq!(rich, rows[299..300], "what puts nothing out is not asked for");
-    assert_eq!(db.rows_with_outputs(&key("none")).await.unwrap(), []);
-}
-
-#[tokio::test]
 async fn dependants_follow_the_edges_of_their_rows() {
     let (_dir, db) = new().await;
     let after = |keys: &[&str]| {

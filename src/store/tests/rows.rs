@@ -1,4 +1,4 @@
-//! Rows are read some hundred at a time: where one such part ends, nothing is left out, told twice or told of another scope.
+//! Rows read back as they were written. They are read some hundred at a time: where one such part ends, nothing is left out, told twice or told of another scope.
 
 use super::{
     super::rows::{CHUNK, FIRST_CHUNK, next_chunk},
@@ -20,6 +20,31 @@ fn written(number: usize, count: usize) -> Vec<Row> {
         Row { scope: scope_of(number), state: RowState::Applied, ..fresh }
     };
     (0..count).map(one).collect()
+}
+
+#[tokio::test]
+async fn rows_read_back_as_they_were_written_and_stay_after_a_restart() {
+    let (dir, db) = new().await;
+    let mut rows: Vec<Row> = (0..300).map(|n| row(&format!("h{n:03}/A"))).collect();
+    rows.push(rich_row("z/A"));
+    rows.push(Row { state: RowState::Applied, written_at: NOW, drift: Drift::Warn, ..row("zz/A") });
+    db.commit(vec![Write::Rows(rows.clone().into())]).await.unwrap();
+    assert_eq!(*db.scope(&zone()).await.unwrap().rows, rows);
+    let other = rich_row("z/A");
+    let other = Row { tracked: Tracked { private: Sealed::default(), ..other.tracked }, ..other };
+    db.commit(vec![Write::Rows(vec![other.clone()].into()), Write::Settled(zone(), vec!["zz/A".into()])])
+        .await
+        .unwrap();
+    db.commit(vec![Write::Gone(zone(), vec!["h000/A".into(), "unknown".into()])]).await.unwrap();
+    rows.remove(0);
+    rows[299] = other;
+    rows[300].state = RowState::Settled;
+    db.close().await;
+    let db = Db::open_writer(dir.path(), existing()).await.unwrap();
+    assert_eq!(*db.all().await.unwrap().remove(&zone()).unwrap().rows, rows);
+    let rich = db.rows_with_outputs(&key("example.com")).await.unwrap();
+    assert_eq!(rich, rows[299..300], "what puts nothing out is not asked for");
+    assert_eq!(db.rows_with_outputs(&key("none")).await.unwrap(), []);
 }
 
 #[tokio::test]
