@@ -41,7 +41,7 @@ use async_trait::async_trait;
 use futures_core::stream::BoxStream;
 use reconciled_provider::{Error, Hash, Outcome, Secret};
 use serde::{Deserialize, Serialize};
-use std::{collections::BTreeSet, fmt, sync::Arc};
+use std::{collections::BTreeSet, fmt, sync::Arc, time::Duration};
 
 /// Most entries of a directory, those below it included, that are listed.
 pub const MOST_ENTRIES: usize = 10_000;
@@ -97,6 +97,10 @@ impl fmt::Debug for Stamp {
     }
 }
 
+/// How much older than a moment files have to be to be known as those of before it: the kernel gives files the time of its last
+/// tick.
+pub(crate) const TICK: Duration = Duration::from_millis(12);
+
 /// A path and what was found there.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Seen {
@@ -118,6 +122,12 @@ impl Seen {
     pub fn only(path: FilePath, what: What) -> Seen {
         Seen { path, what, is_public: false, changed: 0, lacks_directory: false }
     }
+
+    /// It may have become what it is after this moment, in microseconds since the epoch.
+    pub(crate) fn may_be_after(&self, moment: u64) -> bool {
+        Duration::from_micros(self.changed) + TICK > Duration::from_micros(moment)
+    }
+
     /// The stamp of this state.
     pub fn stamp(&self) -> Stamp {
         let meta = |meta: &Meta| format!("{} {} {:o}", meta.owner.id, meta.group.id, meta.mode);
@@ -267,5 +277,22 @@ mod in_clear {
         // The error would repeat a part of it.
         let clear = STANDARD.decode(text).map_err(|_| de::Error::custom("content is no base64"))?;
         Ok(Secret::new(clear))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_of_the_tick_before_a_moment_may_be_of_after_it() {
+        let path = FilePath::parse("/etc/app.conf").unwrap();
+        let changed = |changed| Seen { changed, ..Seen::only(path.clone(), What::Absent) };
+        let moment = 1_796_034_991_393_486;
+        // One that was written a millisecond after the moment said this of itself.
+        assert!(changed(moment - 1_042).may_be_after(moment));
+        assert!(changed(moment + 1).may_be_after(moment));
+        assert!(!changed(moment - 12_000).may_be_after(moment));
+        assert!(!changed(0).may_be_after(moment));
     }
 }

@@ -97,7 +97,7 @@ pub(crate) fn seen(cx: &Cx, unit: &Unit, memory: Option<&Memory>, look: &Look) -
         let (path, Some(mark)) = (seen.path.as_str(), marks.get(seen.path.as_str())) else { continue };
         let is_newer = match of_this_run.and_then(|memory| memory.read.get(path)) {
             Some(read) => read != mark,
-            None => seen.changed > look.began,
+            None => seen.may_be_after(look.began),
         };
         reads.entry(path.to_owned()).and_modify(|read| read.is_newer = is_newer);
     }

@@ -6,7 +6,10 @@
 //! *Assumptions*: the rules of `unit_file_get_state` and of `NeedDaemonReload` in systemd, and a clock that was not set back
 //! since systemd last read its files.
 
-use crate::{hands::beneath, systemd::definition};
+use crate::{
+    hands::{TICK, beneath},
+    systemd::definition,
+};
 use rustix::fs::CWD;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,10 +19,6 @@ use std::{
     path::{Path, PathBuf},
     time::Duration,
 };
-
-/// How long files have to be older than the moment at which systemd reads them, to be known as those it read: the kernel
-/// gives files the time of its last tick.
-pub(super) const TICK: Duration = Duration::from_millis(12);
 
 /// When systemd last read its files, and the directories, first come first served.
 #[derive(Clone, Debug)]

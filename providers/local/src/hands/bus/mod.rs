@@ -15,12 +15,12 @@ mod starts;
 mod states;
 mod words;
 
-use super::{Draft, Fault, analyze};
+use super::{Draft, Fault, TICK, analyze};
 use crate::systemd::Places;
 use async_trait::async_trait;
 pub use connection::Bus;
 use connection::{CALL, RELOAD};
-use disk::{Opens, TICK};
+use disk::Opens;
 pub(crate) use ends::ended;
 use futures_core::stream::{BoxStream, Stream};
 use futures_util::stream;
