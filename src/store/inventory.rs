@@ -7,6 +7,7 @@
 
 use super::{
     error::{Result, StoreError},
+    kept::Kept,
     rows::{addresses, deletion_word, edges, json, ms, parse_json, state_columns},
     seal::{Part, Seal},
 };
@@ -321,16 +322,24 @@ pub(super) enum Settled {
 /// Settles rows that are seen to be as written. From `marked` rows on see [`MARKED`].
 pub(super) async fn settle(
     conn: &mut SqliteConnection,
-    scope: &Scope,
-    ids: &[ResourceId],
+    kept: Option<&Kept>,
+    (scope, ids): (&Scope, &[ResourceId]),
     marked: usize,
     now: Duration,
 ) -> Result<Settled> {
     let mut ids: Vec<&str> = ids.iter().map(|id| &*id.0).collect();
     ids.sort_unstable();
     ids.dedup();
+    let can_be_marked = ids.len() >= marked && {
+        let name = scope.to_string();
+        let stamp = stamp(conn, &name).await?;
+        match kept.and_then(|kept| kept.are_applied(scope, stamp, &ids)) {
+            Some(can) => can,
+            None => can_be_marked(conn, &name, &ids).await?,
+        }
+    };
     let (scope, mut settled) = (scope.to_string(), 0);
-    if ids.len() >= marked && can_be_marked(conn, &scope, &ids).await? {
+    if can_be_marked {
         let done =
             sqlx::query("UPDATE inventory_stamp SET settled = stamp, settled_at = ?2 WHERE scope = ?1");
         done.bind(&scope).bind(ms(now)).execute(&mut *conn).await?;

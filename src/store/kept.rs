@@ -47,8 +47,28 @@ fn weight(rows: &[Row]) -> usize {
 struct Entry {
     stamp: i64,
     rows: Arc<Vec<Row>>,
+    /// Rows that were seen to be as written since, by id. They say so once somebody reads them, who then mostly is the only
+    /// one that has them; while a pass has them too, it would take a copy of all.
+    seen: Vec<ResourceId>,
     weight: usize,
     used: u64,
+}
+
+impl Entry {
+    /// The rows, as they are at the stamp.
+    fn rows(&mut self) -> &mut Arc<Vec<Row>> {
+        let seen = mem::take(&mut self.seen);
+        if !seen.is_empty() {
+            let mut seen = seen.iter().peekable();
+            for row in Arc::make_mut(&mut self.rows) {
+                while seen.next_if(|id| **id < row.tracked.id).is_some() {}
+                if seen.peek().is_some_and(|id| **id == row.tracked.id) {
+                    row.state = RowState::Settled;
+                }
+            }
+        }
+        &mut self.rows
+    }
 }
 
 impl Scopes {
@@ -58,21 +78,21 @@ impl Scopes {
         let weight = weight(&rows);
         self.size += weight;
         self.used.insert(self.uses, scope.clone());
-        self.all.insert(scope.clone(), Entry { stamp, rows, weight, used: self.uses });
+        self.all.insert(scope.clone(), Entry { stamp, rows, seen: Vec::new(), weight, used: self.uses });
     }
 
-    fn at(&self, scope: &Scope, stamp: i64) -> Option<Arc<Vec<Row>>> {
-        Some(self.all.get(scope).filter(|entry| entry.stamp == stamp)?.rows.clone())
+    fn at(&mut self, scope: &Scope, stamp: i64) -> Option<Arc<Vec<Row>>> {
+        Some(self.all.get_mut(scope).filter(|entry| entry.stamp == stamp)?.rows().clone())
     }
 
-    /// As [`Scopes::at`]; the scope is the one used last from now on. It goes through none of the rows.
-    fn use_at(&mut self, scope: &Scope, stamp: i64) -> Option<Arc<Vec<Row>>> {
-        let entry = self.all.get_mut(scope).filter(|entry| entry.stamp == stamp)?;
+    /// The scope is the one used last from now on. It goes through none of the rows.
+    fn use_now(&mut self, scope: &Scope) -> Option<&mut Entry> {
+        let entry = self.all.get_mut(scope)?;
         self.uses += 1;
         self.used.remove(&entry.used);
         self.used.insert(self.uses, scope.clone());
         entry.used = self.uses;
-        Some(entry.rows.clone())
+        Some(entry)
     }
 
     fn remove(&mut self, scope: &Scope) -> Option<Entry> {
@@ -121,7 +141,19 @@ impl Kept {
 
     /// As [`Kept::at`]; the scope is the one used last from now on.
     pub(super) fn use_at(&self, scope: &Scope, stamp: i64) -> Option<Arc<Vec<Row>>> {
-        self.scopes().use_at(scope, stamp)
+        let mut scopes = self.scopes();
+        scopes.all.get(scope).filter(|entry| entry.stamp == stamp)?;
+        Some(scopes.use_now(scope)?.rows().clone())
+    }
+
+    /// Whether these are all rows of `scope` at `stamp`, and each was written and not seen since; none where that is not to be told
+    /// from what is kept. `ids` are sorted.
+    pub(super) fn are_applied(&self, scope: &Scope, stamp: i64, ids: &[&str]) -> Option<bool> {
+        let scopes = self.scopes();
+        let entry = scopes.all.get(scope).filter(|entry| entry.stamp == stamp && entry.seen.is_empty())?;
+        let is_applied =
+            |(row, id): (&Row, &&str)| *row.tracked.id.0 == **id && row.state == RowState::Applied;
+        Some(entry.rows.len() == ids.len() && entry.rows.iter().zip(ids).all(is_applied))
     }
 
     /// Keeps the rows of `scope` as they are at `stamp`, unless newer ones are kept.
@@ -163,8 +195,20 @@ impl Kept {
         if stamp >= touched.stamp {
             return;
         }
+        if let Write::Settled(_, mut ids) = write {
+            // What came between is not known.
+            if stamp + 1 != touched.stamp {
+                scopes.remove(scope);
+            } else if let Some(entry) = scopes.use_now(scope) {
+                entry.rows();
+                ids.sort_unstable();
+                entry.seen = ids;
+                entry.stamp = touched.stamp;
+            }
+            return;
+        }
         let Some(mut entry) = scopes.remove(scope).filter(|_| stamp + 1 == touched.stamp) else { return };
-        let rows = Arc::make_mut(&mut entry.rows);
+        let rows = Arc::make_mut(entry.rows());
         match write {
             Write::Rows(list) => {
                 put(rows, Arc::unwrap_or_clone(list).into_iter().filter(|row| row.scope == *scope))
@@ -172,11 +216,6 @@ impl Kept {
             Write::Gone(_, ids) => {
                 let ids: HashSet<&ResourceId> = ids.iter().collect();
                 rows.retain(|row| !ids.contains(&row.tracked.id));
-            }
-            Write::Settled(_, ids) => {
-                let ids: HashSet<&ResourceId> = ids.iter().collect();
-                let seen = rows.iter_mut().filter(|row| ids.contains(&row.tracked.id));
-                seen.for_each(|row| row.state = RowState::Settled);
             }
             _ => return,
         }

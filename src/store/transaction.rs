@@ -5,7 +5,7 @@
 use super::{
     error::{Result, StoreError},
     inventory::{self, Settled, Stamp},
-    kept::Touched,
+    kept::{Kept, Touched},
     seal::Seal,
 };
 use reconciled_provider::{ResourceId, Scope};
@@ -65,13 +65,15 @@ pub(super) struct Tx<'a> {
     pub(super) marked: usize,
     /// How many rows a mark spared.
     pub(super) spared: usize,
+    /// What is kept of rows, for who would read many.
+    pub(super) kept: Option<&'a Kept>,
 }
 
 impl<'a> Tx<'a> {
     /// Nothing is written yet.
     pub(super) fn new(conn: &'a mut SqliteConnection, seal: &'a Seal, epoch: u64, now: Duration) -> Tx<'a> {
         let (touched, begun) = (Vec::new(), BTreeSet::new());
-        Tx { conn, seal, epoch, now, touched, begun, marked: inventory::MARKED, spared: 0 }
+        Tx { conn, seal, epoch, now, touched, begun, marked: inventory::MARKED, spared: 0, kept: None }
     }
 
     /// What `write` of `commit` touched, after which nothing is touched yet.
@@ -94,7 +96,7 @@ impl<'a> Tx<'a> {
 
     /// True when that changed what is known of any of these.
     pub(super) async fn settle(&mut self, scope: &Scope, ids: &[ResourceId]) -> Result<bool> {
-        let settled = inventory::settle(self.conn, scope, ids, self.marked, self.now).await?;
+        let settled = inventory::settle(self.conn, self.kept, (scope, ids), self.marked, self.now).await?;
         self.spared += if settled == Settled::Marked { ids.len() } else { 0 };
         Ok(settled != Settled::Before)
     }

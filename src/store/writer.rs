@@ -324,6 +324,7 @@ impl Writer {
     /// `done`: the write that the transaction has already.
     async fn apply(&mut self, commit: usize, writes: &[Write], done: Option<usize>) -> Result<()> {
         let mut tx = Tx::new(&mut self.conn, &self.seal, self.epoch, self.clock.now());
+        tx.kept = Some(&self.kept);
         for (index, write) in writes.iter().enumerate() {
             if index > 0 {
                 failpoint::hit("store.group.middle");
@@ -347,6 +348,7 @@ impl Writer {
                 failpoint::hit("store.group.middle");
             }
             let mut tx = Tx::new(&mut self.conn, &self.seal, self.epoch, self.clock.now());
+            tx.kept = Some(&self.kept);
             together::apply(&mut tx, writes).await?;
             let Tx { touched, begun, spared, .. } = tx;
             self.spared += spared;

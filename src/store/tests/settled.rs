@@ -104,6 +104,38 @@ async fn what_is_kept_in_memory_follows_a_mark() {
 }
 
 #[tokio::test]
+async fn whether_a_scope_can_be_marked_is_told_by_what_is_kept_of_it_as_by_the_database() {
+    let all = MARKED + 2;
+    let settled_before = vec![Write::Settled(zone(), ids(3..4))];
+    // What was written before, what is settled then, and how many rows are changed for that.
+    let cases = [
+        (vec![], 0..all, 0),
+        (settled_before, 0..all, all as i64),
+        (vec![], 0..all - 1, all as i64 - 1),
+        (vec![Write::Gone(zone(), ids(5..6))], 0..all, all as i64 - 1),
+    ];
+    for (before, settled, changed) in cases {
+        for most in [0, 1_000] {
+            let (dir, db) = new().await;
+            db.keep_rows(most);
+            db.commit(vec![written(&ids(0..all))]).await.unwrap();
+            db.commit(before.clone()).await.unwrap();
+            db.commit(vec![Write::Settled(zone(), ids(settled.clone()))]).await.unwrap();
+            assert_eq!(one_by_one(&dir).await, changed, "{before:?}, {most} kept");
+        }
+    }
+    // No row is read where they are kept: one that is gone without a new stamp is not missed.
+    for (most, changed) in [(0, all as i64 - 1), (1_000, 0)] {
+        let (dir, db) = new().await;
+        db.keep_rows(most);
+        db.commit(vec![written(&ids(0..all))]).await.unwrap();
+        tamper(&dir, "DELETE FROM inventory WHERE id = 'h007/A'").await;
+        db.commit(vec![Write::Settled(zone(), ids(0..all))]).await.unwrap();
+        assert_eq!(one_by_one(&dir).await, changed, "{most} kept");
+    }
+}
+
+#[tokio::test]
 async fn the_database_is_not_written_for_a_mark_while_somebody_may_wait() {
     let (dir, db) = new().await;
     let all = ids(0..900);
@@ -361,8 +393,8 @@ async fn marks_say_what_rows_that_are_settled_one_by_one_say() {
         let mut answers = BTreeSet::new();
         for (conn, least) in [(&mut marked, 1), (&mut each, usize::MAX)] {
             sqlx::query("BEGIN IMMEDIATE").execute(&mut *conn).await.unwrap();
-            let (seal, epoch, touched, begun) = (db.seal(), db.epoch(), Vec::new(), BTreeSet::new());
-            let mut tx = Tx { conn: &mut *conn, seal, epoch, now, touched, begun, marked: least, spared: 0 };
+            let mut tx = Tx::new(&mut *conn, db.seal(), db.epoch(), now);
+            tx.marked = least;
             for write in &writes {
                 apply(&mut tx, write).await.unwrap();
             }

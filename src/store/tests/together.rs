@@ -7,7 +7,6 @@ use super::{
     },
     *,
 };
-use std::collections::BTreeSet;
 
 /// A number below `most` that depends on all of `seed`.
 fn dice(seed: impl fmt::Debug, most: usize) -> usize {
@@ -138,17 +137,8 @@ async fn statements_for_many_hold() {
             .collect();
         let slices: Vec<&[Write]> = commits.iter().map(Vec::as_slice).collect();
         sqlx::query("BEGIN IMMEDIATE").execute(&mut conn).await.unwrap();
-        let (touched, begun) = (Vec::new(), BTreeSet::new());
-        let mut tx = Tx {
-            conn: &mut conn,
-            seal: db.seal(),
-            epoch: db.epoch(),
-            now: NOW,
-            touched,
-            begun,
-            marked: 1,
-            spared: 0,
-        };
+        let mut tx = Tx::new(&mut conn, db.seal(), db.epoch(), NOW);
+        tx.marked = 1;
         for some in &taken(&slices).unwrap() {
             carry_out(&mut tx, some).await.unwrap();
         }
