@@ -10,6 +10,7 @@ mod decode;
 mod environment;
 mod guard;
 mod implied;
+mod in_clear;
 mod lenient;
 mod locate;
 mod names;
@@ -245,6 +246,7 @@ fn whole(
     check_secrets(root, &secrets, &sources, file, problems);
     check_allow(root, &sources, &providers, file, problems);
     periods::check(root, file, problems);
+    in_clear::check(&providers, problems);
     let mut raw = raw?;
     let telemetry = raw.telemetry.take().unwrap_or_default().read(root, file, problems);
     let listen = raw.api.as_ref().and_then(RawApi::address);

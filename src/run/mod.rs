@@ -58,7 +58,7 @@ pub async fn run(run: &Run, environment: Environment) -> Result<(), Failure> {
     let mut interrupt = caught(SignalKind::interrupt())?;
     let mut hangup = caught(SignalKind::hangup())?;
     let session = Session::open_to_run(run.config.as_deref(), environment.clone()).await?;
-    session.warnings.iter().for_each(|warning| tracing::warn!("{}", warning.message));
+    tell_warnings(&session);
     let options = Options { observe: run.observe };
     let tasks = TaskTracker::new();
     tell(&run.telemetry, &session, &tasks);
@@ -172,7 +172,7 @@ async fn reload(
     if let Err(error) = old.writing.db.reader().due(&renames(is)).await {
         return refused(&error.into());
     }
-    session.warnings.iter().for_each(|warning| tracing::warn!("{}", warning.message));
+    tell_warnings(&session);
     tell_stale(&session);
     tracing::info!("configuration is read anew: passes that run may end first");
     old.stop();
@@ -190,6 +190,15 @@ async fn reload(
     daemon.replace(instance);
     tracing::info!("configuration is reloaded");
     Ok(true)
+}
+
+/// Tells what of the configuration may not be meant.
+fn tell_warnings(session: &Session) {
+    for warning in &session.warnings {
+        let place = warning.place.as_ref();
+        let (file, line) = (place.map(|place| &*place.file), place.map(|place| place.line));
+        tracing::warn!(file, line, hint = warning.hint.as_deref(), "{}", warning.message);
+    }
 }
 
 /// Tells of repositories whose hooks were written for another configuration: they know neither this socket nor what to refuse.

@@ -1,6 +1,9 @@
 //! What `check` finds wrong that no daemon has met yet.
 
-use crate::env::{Env, zone};
+use crate::{
+    env::{Env, zone},
+    terraform,
+};
 use std::fs;
 
 /// A desk with a zone, whose configuration `change` changes.
@@ -139,4 +142,23 @@ fn nothing_is_substituted_in_the_names_of_files_of_variables() {
     let env =
         desk(|config| config.replace("{name: infra,", "{name: infra, vars: [\"vars/${host.name}.yaml\"],"));
     env.run(&["plan"]).exits(1).says(&["no such file", "nothing is substituted in it"]);
+}
+
+#[test]
+fn a_secret_that_a_terraform_provider_is_told_in_clear_is_something_to_look_at() {
+    let env = terraform::desk("");
+    env.push("a.yaml", &terraform::thing("a", "", "name: a"));
+    let config = fs::read_to_string(env.path("config.yaml")).unwrap();
+    let place = format!("{{file: {}}}", env.path("token").display());
+    let clear = config.replace(&place, "canary-in-clear");
+    assert_ne!(clear, config);
+    env.write("config.yaml", &clear);
+    let told = [
+        "DIR/config.yaml:6:",
+        "`token` of provider `toy` is a secret by its name, and stands here in clear",
+        "hint: write token: {file: /etc/reconciled/toy.key}",
+    ];
+    env.run(&["check"]).exits(0).says(&["warn  config: "]).says(&told).hides(&["canary-in-clear"]);
+    // It is used all the same.
+    env.run(&["plan"]).exits(0).says(&["warning: ", "+ Thing/a"]).says(&told).hides(&["canary-in-clear"]);
 }

@@ -324,7 +324,9 @@ fn what_others_can_reach_is_warned_of_and_a_port_in_use_is_an_error() {
     env.run(&["check"]).exits(0).says(&["plain HTTP", "reverse proxy"]);
     let daemon = Daemon::start(&env);
     wait_for("it listens", || daemon.log().contains("API listens"));
-    assert!(daemon.log().contains("plain HTTP"), "{}", daemon.log());
+    let log = daemon.log();
+    let told = log.lines().find(|line| line.contains("plain HTTP")).unwrap_or_default();
+    assert!(["config.yaml", "line=1", "reverse proxy"].iter().all(|word| told.contains(word)), "{log}");
     daemon.stop();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap();
