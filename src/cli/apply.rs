@@ -17,9 +17,10 @@ use crate::{
     failure::Failure,
     operation::{
         Form, document, look_and_load,
-        plan::{Document, State},
+        plan::{Details, Document, State},
         unmatched,
     },
+    render::plan::TextOptions,
     session::{Outlook, Session, Writing},
     store::{DegradedEntry, Parts},
     text::short_digest,
@@ -101,18 +102,18 @@ pub(super) async fn run(
     let planning = session.surveyor.survey_from(&*writing.db, &outlook.desired, glance, &options);
     let mut survey = out.during("planning", &session, planning).await?;
     // As text, problems were told above, with their lines.
-    let form = Form {
-        problems: apply.output == Format::Json,
-        limit: planfile.is_none().then_some(200),
-        ..Form::default()
-    };
+    let limit = planfile.is_none().then_some(TextOptions::default().limit);
+    let form = Form { problems: apply.output == Format::Json, limit, ..Form::default() };
+    // What is selected is looked for among all changes.
+    let is_alone = apply.output == Format::Text && ask.selection.is_all();
+    let details = limit.filter(|_| is_alone).map_or_else(|| form.details(), Details::Alone);
     let (sources, reader) = (&session.config.sources, writing.db.reader());
     consent::lay_over(sources, reader, &outlook, &mut survey, session.clock.now()).await?;
-    let mut plan = document(&session, &survey, &outlook, &form);
+    let mut plan = document(&session, &survey, &outlook, &form, details);
     if let Some(file) = &planfile {
         file.still_holds(&plan)?;
         approve(&session, &writing, &mut survey, &actor).await?;
-        plan = document(&session, &survey, &outlook, &form);
+        plan = document(&session, &survey, &outlook, &form, details);
     }
     let nothing = unmatched(&session, reader, &outlook.desired, Some(&plan), &ask.selection).await?;
     nothing.iter().for_each(|one| out.talk(&one.warning()));

@@ -5,24 +5,28 @@
 
 mod blocked;
 mod build;
+mod change;
 pub(super) mod document;
+mod domain;
 #[cfg(test)]
 pub(crate) mod fixture;
 mod former;
 mod frozen;
 mod options;
+mod summary;
 mod warnings;
 
 #[cfg(test)]
 mod tests;
 
+pub use change::{Action, Blocked, Change, ConditionKind, Field, PathStep, ResourceChange, Values};
 pub use document::{
-    Action, Approval, Blocked, Change, Condition, ConditionKind, Counts, Document, Field, Foreign,
-    ForeignResource, Foreseen, Frozen, GuardDomain, PathStep, Problem, ResourceChange, Source, State,
-    Summary, Unassigned, Values, Warning,
+    Condition, Document, Foreign, ForeignResource, Frozen, Problem, Source, Unassigned, Warning,
 };
+pub use domain::{Approval, Counts, Foreseen, GuardDomain, State};
 pub use frozen::why_frozen;
 pub use options::{Details, Options};
+pub use summary::Summary;
 
 use super::{Selected, Unmatched, Upload, changed, unmatched};
 use crate::{
@@ -71,6 +75,13 @@ pub struct Form {
     /// The changes themselves are needed, even where nothing moved since all was in sync.
     #[serde(default)]
     pub whole: bool,
+}
+
+impl Form {
+    /// How many changes have their values.
+    pub fn details(&self) -> Details {
+        self.limit.map_or(Details::All, Details::First)
+    }
 }
 
 /// What would change.
@@ -242,7 +253,7 @@ async fn consented(
     form: &Form,
 ) -> Result<Document, Failure> {
     consent::lay_over(&session.config.sources, reader, outlook, survey, session.clock.now()).await?;
-    let mut document = document(session, survey, outlook, form);
+    let mut document = document(session, survey, outlook, form, form.details());
     let waits = |domain: &GuardDomain| domain.state == State::Held || domain.foreseen.is_some();
     if document.domains.iter().any(waits) {
         let holds: BTreeSet<String> =
@@ -276,9 +287,14 @@ fn snapshots_of(snapshots: &[Snapshot]) -> Vec<(Arc<str>, Arc<str>, Arc<str>)> {
 }
 
 /// The document of a survey.
-pub fn document(session: &Session, survey: &Survey, outlook: &Outlook, form: &Form) -> Document {
+pub fn document(
+    session: &Session,
+    survey: &Survey,
+    outlook: &Outlook,
+    form: &Form,
+    details: Details,
+) -> Document {
     let desired = &outlook.desired;
-    let details = form.limit.map_or(Details::All, Details::First);
     let problems = if form.problems { outlook.problems() } else { Vec::new() };
     let sources = &session.config.sources;
     let names: BTreeSet<Arc<str>> = sources.iter().map(|source| source.name.clone()).collect();

@@ -1,6 +1,6 @@
 //! What keeps a change from happening, in the words of a plan.
 
-use super::document::{Blocked, ConditionKind};
+use super::change::{Blocked, ConditionKind};
 use reconciled_engine::{
     pass::FLAPPING,
     plan::{Change, Reason, Step},

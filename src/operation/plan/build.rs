@@ -2,10 +2,13 @@
 
 use super::{
     blocked::{self, left_alone},
+    change::*,
     document::*,
+    domain::*,
     former::formers,
     frozen::frozen,
     options::{Details, Options},
+    summary::{Summary, Unlisted},
     warnings::{cautions, followers, moves},
 };
 use crate::{render::problems, text::time};
@@ -57,7 +60,8 @@ impl Document {
                 Err(error) => document.failures.push(failure(scope, error)),
             }
         }
-        document.summary = Summary::of(&document.resource_changes);
+        let unlisted = document.unlisted.values().map(|unlisted| unlisted.summary);
+        document.summary = unlisted.fold(Summary::of(&document.resource_changes), Summary::and);
         document.domains = guard_domains(survey, &document);
         document.warnings = moves(survey, |entry| {
             show(entry).is_some_and(|observer| matches!(observer.info().identity, Identity::Assigned { .. }))
@@ -151,19 +155,26 @@ impl<'a> ScopeBuilder<'a> {
             HashMap::new()
         };
         let mut reason: Option<(&plan::Reason, Arc<str>)> = None;
-        document.resource_changes.reserve(plan.steps.len());
+        let most = if let Details::Alone(most) = self.options.details { most } else { usize::MAX };
+        document.resource_changes.reserve(plan.steps.len().min(most));
+        let mut unlisted = Unlisted { domain: self.domain.clone(), ..Unlisted::default() };
         for (index, step) in plan.steps.iter().enumerate() {
+            if index >= most && blocked::of(step, told.get(&step.id).copied()).0.is_none() {
+                *unlisted.summary.of_actions(actions(&step.change)) += 1;
+                unlisted.is_ready |= !self.is_held(step);
+                continue;
+            }
             // Neighbours mostly share their reason.
             let word = match &reason {
                 Some((known, word)) if **known == step.reason => word.clone(),
                 _ => step.reason.to_string().into(),
             };
             reason = Some((&step.reason, word.clone()));
-            let detailed = match self.options.details {
-                Details::All => true,
-                Details::First(most) => index < most,
-            };
+            let detailed = self.options.details.have(index);
             document.resource_changes.push(self.change(step, word, &told, detailed));
+        }
+        if unlisted.summary.total() > 0 {
+            document.unlisted.insert(self.scope.clone(), unlisted);
         }
         let told = plan.conditions.iter().chain(&plan.to_come).chain(left_alone);
         document.conditions.extend(told.map(|c| Condition::of(&self.scope, c)));
@@ -179,10 +190,10 @@ impl<'a> ScopeBuilder<'a> {
         detailed: bool,
     ) -> ResourceChange {
         let is_guarded = step.change.writes() && step.is_guarded();
-        let is_held = self.is_held && step.waits_for_consent();
+        let is_held = self.is_held(step);
         let told = told.get(&step.id).copied();
         let (blocked, needs_person) = blocked::of(step, told);
-        let mut change = Change { actions: actions(&step.change), ..Change::default() };
+        let mut change = Change { actions: actions(&step.change).to_vec(), ..Change::default() };
         change.replace_paths = step.work.delta.replace_paths.iter().map(|path| steps_of(path)).collect();
         let mut fields = Vec::new();
         if detailed {
@@ -218,6 +229,11 @@ impl<'a> ScopeBuilder<'a> {
             file: step.place.as_ref().map(|(file, _)| file.clone()),
             line: step.place.as_ref().map(|(_, line)| *line),
         }
+    }
+
+    /// True for what the guard keeps back.
+    fn is_held(&self, step: &Step) -> bool {
+        self.is_held && step.waits_for_consent()
     }
 
     /// Both sides of a change, where the provider can show them.
@@ -350,15 +366,15 @@ fn steps_of(path: &str) -> Vec<PathStep> {
     path.split(['.', '[']).filter(|word| !word.is_empty()).map(step).collect()
 }
 
-fn actions(change: &plan::Change) -> Vec<Action> {
+fn actions(change: &plan::Change) -> &'static [Action] {
     match change {
-        plan::Change::Create => vec![Action::Create],
-        plan::Change::Update | plan::Change::Continue => vec![Action::Update],
-        plan::Change::Replace => vec![Action::Delete, Action::Create],
-        plan::Change::Delete | plan::Change::EndFormer => vec![Action::Delete],
-        plan::Change::Adopt => vec![Action::Adopt],
-        plan::Change::Move { .. } => vec![Action::Move],
-        plan::Change::Forget | plan::Change::Abandon => vec![Action::Forget],
+        plan::Change::Create => &[Action::Create],
+        plan::Change::Update | plan::Change::Continue => &[Action::Update],
+        plan::Change::Replace => &[Action::Delete, Action::Create],
+        plan::Change::Delete | plan::Change::EndFormer => &[Action::Delete],
+        plan::Change::Adopt => &[Action::Adopt],
+        plan::Change::Move { .. } => &[Action::Move],
+        plan::Change::Forget | plan::Change::Abandon => &[Action::Forget],
     }
 }
 
@@ -390,6 +406,9 @@ fn guard_domains(survey: &Survey, document: &Document) -> Vec<GuardDomain> {
     let mut waiting: HashMap<&str, bool> = HashMap::new();
     for change in &document.resource_changes {
         *waiting.entry(&*change.domain).or_insert(true) &= change.state != State::Ready;
+    }
+    for unlisted in document.unlisted.values() {
+        *waiting.entry(&*unlisted.domain).or_insert(true) &= !unlisted.is_ready;
     }
     let failed: HashSet<&str> = document.failures.iter().map(|f| &*f.scope).collect();
     survey

@@ -4,14 +4,16 @@
 //! and `forget` are added to its actions; a replace is `["delete", "create"]`, as there. Fields are only ever
 //! added within a `formatVersion` of the same major number; readers ignore those they do not know.
 
+use super::{
+    change::{ConditionKind, ResourceChange},
+    domain::{GuardDomain, State},
+    summary::{Summary, Unlisted, is_zero},
+};
 use crate::store::UnassignedManifest;
-use reconciled_engine::{BY_MANIFEST, BY_PERSON, store};
+use reconciled_engine::{BY_MANIFEST, BY_PERSON};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, sync::Arc};
-
-/// Fields and values of a resource, as a person reads them.
-pub type Values = BTreeMap<Arc<str>, String>;
 
 /// What stands where a secret would.
 pub(super) const SENSITIVE: &str = "(sensitive)";
@@ -45,6 +47,9 @@ pub struct Document {
     pub domains: Vec<GuardDomain>,
     /// The changes, scope by scope, in the order in which they happen.
     pub resource_changes: Vec<ResourceChange>,
+    /// Changes that are not listed, by scope. What is published lists all.
+    #[serde(skip)]
+    pub(crate) unlisted: BTreeMap<Arc<str>, Unlisted>,
     /// Changes that may not be what was meant.
     pub warnings: Vec<Warning>,
     /// What keeps resources from being in sync.
@@ -71,52 +76,6 @@ pub struct Document {
     pub incomplete: bool,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
-fn is_zero(count: &usize) -> bool {
-    *count == 0
-}
-
-/// How a plan, a domain or a change stands.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum State {
-    /// Nothing is in its way.
-    #[default]
-    Ready,
-    /// It needs time or another resource.
-    Waiting,
-    /// It needs a person: consent, or something to be put right.
-    Held,
-    /// Something could not be read.
-    Failed,
-}
-
-/// How many changes of each kind come with an apply: at once, with consent, or once what they wait for is there. The others are
-/// counted apart.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Summary {
-    /// New at the remote.
-    pub create: usize,
-    /// Changed in place, or taking the next step of a change.
-    pub update: usize,
-    /// Deleted and created anew.
-    pub replace: usize,
-    /// Gone from the remote.
-    pub delete: usize,
-    /// Taken over as they are.
-    pub adopt: usize,
-    /// Known under a new address.
-    pub r#move: usize,
-    /// No longer tracked, left as they are.
-    pub forget: usize,
-    /// Stopped by a person, a manifest or a window.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub suspended: usize,
-    /// Not done before a person puts something right, such as what a policy forbids.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub stalled: usize,
-}
-
 /// A source at the revision that was planned.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Source {
@@ -126,252 +85,6 @@ pub struct Source {
     pub revision: Arc<str>,
     /// What people call the revision.
     pub label: Arc<str>,
-}
-
-/// What the guard says of one domain.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct GuardDomain {
-    /// `PROVIDER/NAME` of a scope, or the name of an entry.
-    pub name: Arc<str>,
-    /// The scopes counted in it.
-    pub scopes: Vec<Arc<str>>,
-    /// Digest of its guarded changes, 32 hexadecimal digits: what an approval is bound to.
-    pub digest: Option<Arc<str>>,
-    /// Held, failed, waiting or ready.
-    pub state: State,
-    /// Why it is, or without its approval would be, held.
-    pub reasons: Vec<Arc<str>>,
-    /// What the guard counted.
-    pub counts: Counts,
-    /// A person's consent to the digest.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub approval: Option<Approval>,
-    /// A trailer of a commit may consent to it.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub trailers: bool,
-    /// The state has a hold with this digest, so that the first digits name it.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub recorded: bool,
-    /// What of it will be held once a window opens or a person resumes it; none while something is held now.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub foreseen: Option<Foreseen>,
-}
-
-impl GuardDomain {
-    /// The digests that a person has still to consent to: of what is held now, and of what will be.
-    pub fn wanted(&self) -> impl Iterator<Item = &Arc<str>> {
-        let now = self.digest.as_ref().filter(|_| self.state == State::Held);
-        let later = self.foreseen.as_ref().filter(|foreseen| foreseen.approval.is_none());
-        now.into_iter().chain(later.map(|foreseen| &foreseen.digest))
-    }
-}
-
-/// What a closed window or a person stops, and will be held, or would be without its approval, once nothing does.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Foreseen {
-    /// When: `once the window opens`.
-    pub once: Arc<str>,
-    /// Its digest by then, if nothing of it changes: consent may be given ahead.
-    pub digest: Arc<str>,
-    /// Why it is, or without its approval would be, held.
-    pub reasons: Vec<Arc<str>>,
-    /// What the guard counted.
-    pub counts: Counts,
-    /// A person's consent to the digest: nothing is written by it before.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub approval: Option<Approval>,
-    /// As of the domain.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub recorded: bool,
-}
-
-/// Changes that the guard counts: not repairs, restores and claims.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Counts {
-    /// Creates.
-    pub create: u32,
-    /// Updates.
-    pub update: u32,
-    /// Replaces.
-    pub replace: u32,
-    /// Deletes.
-    pub delete: u32,
-}
-
-/// A person's consent.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Approval {
-    /// By whom.
-    pub actor: Arc<str>,
-    /// Why.
-    pub reason: Arc<str>,
-    /// When, RFC 3339.
-    pub at: String,
-}
-
-/// One part of a change. As Terraform's, and three more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Action {
-    /// New at the remote.
-    Create,
-    /// Changed in place.
-    Update,
-    /// Gone from the remote.
-    Delete,
-    /// Taken over as it is.
-    Adopt,
-    /// Known under a new address.
-    Move,
-    /// No longer tracked, left as it is.
-    Forget,
-}
-
-/// What happens to one resource.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct ResourceChange {
-    /// Address for people.
-    pub address: String,
-    /// The address it had, for a move.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub previous_address: Option<String>,
-    /// What it took the place of, as the remote knows it: that is what is deleted, and the resource stays.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub deposed: Option<String>,
-    /// The entry that carries it.
-    pub provider: Arc<str>,
-    /// `PROVIDER/NAME` of its scope.
-    pub scope: Arc<str>,
-    /// Remote key within the scope.
-    pub id: Arc<str>,
-    /// Kind of its manifest.
-    pub r#type: Arc<str>,
-    /// What happens.
-    pub change: Change,
-    /// What differs, for what is on both sides.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub fields: Vec<Field>,
-    /// Why: `commit abc1234`, `configuration`, `drift`, `due`, `input`, `adopt`, `restore`, `rollback abc1234`, `upgrade`, `claim`,
-    /// `continue`.
-    pub reason: Arc<str>,
-    /// Ready, held or waiting: held also where a person has to put something right, which `blocked` tells.
-    pub state: State,
-    /// What keeps it from happening now, apart from the guard.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub blocked: Option<Blocked>,
-    /// Its guard domain.
-    pub domain: Arc<str>,
-    /// The domain's digest, or that of what is foreseen there, where it covers this change.
-    pub digest: Option<Arc<str>>,
-    /// File of the declaration, within its source; none when it is gone.
-    pub file: Option<Arc<str>>,
-    /// Line of the declaration.
-    pub line: Option<u32>,
-}
-
-/// Terraform's `change`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Change {
-    /// What happens, in order.
-    pub actions: Vec<Action>,
-    /// What the remote has; null when it is not there or was not read.
-    pub before: Option<Values>,
-    /// What it will have; null when it will not be there.
-    pub after: Option<Values>,
-    /// Fields known only after another resource was applied; `*` when that is all of them.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub after_unknown: BTreeMap<Arc<str>, bool>,
-    /// Fields of `before` that are secret: `(sensitive)` stands for their values.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub before_sensitive: BTreeMap<Arc<str>, bool>,
-    /// Fields of `after` that are secret.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub after_sensitive: BTreeMap<Arc<str>, bool>,
-    /// The fields because of which it is deleted and made anew, as Terraform writes paths; empty where the remote does not
-    /// tell.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub replace_paths: Vec<Vec<PathStep>>,
-}
-
-/// One step of a path.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(untagged)]
-pub enum PathStep {
-    /// An element of a list.
-    Index(u64),
-    /// An attribute, or a key.
-    Name(String),
-}
-
-/// One field that differs.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Field {
-    /// Path of the field.
-    pub path: Arc<str>,
-    /// What the remote has; null when it is not there.
-    pub before: Option<String>,
-    /// What it will have; null when it will not be there, or is not known yet.
-    pub after: Option<String>,
-    /// `after` is known only after another resource was applied.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub after_unknown: bool,
-    /// It is deleted and made anew because of this.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub forces_replacement: bool,
-}
-
-/// What keeps a change from happening now.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Blocked {
-    /// Who is needed.
-    pub kind: ConditionKind,
-    /// One word for machines.
-    pub reason: Arc<str>,
-    /// What is the matter.
-    pub message: Arc<str>,
-}
-
-/// Who is needed to resolve a condition.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum ConditionKind {
-    /// Time or another resource.
-    Waiting,
-    /// A person.
-    Stalled,
-    /// A person's consent.
-    Held,
-    /// Nobody: somebody switched it off.
-    Suspended,
-}
-
-impl ConditionKind {
-    /// The word for people, as in JSON.
-    pub fn word(self) -> &'static str {
-        store::ConditionKind::from(self).word()
-    }
-}
-
-impl From<store::ConditionKind> for ConditionKind {
-    fn from(kind: store::ConditionKind) -> ConditionKind {
-        match kind {
-            store::ConditionKind::Waiting => ConditionKind::Waiting,
-            store::ConditionKind::Stalled => ConditionKind::Stalled,
-            store::ConditionKind::Held => ConditionKind::Held,
-            store::ConditionKind::Suspended => ConditionKind::Suspended,
-        }
-    }
-}
-
-impl From<ConditionKind> for store::ConditionKind {
-    fn from(kind: ConditionKind) -> store::ConditionKind {
-        match kind {
-            ConditionKind::Waiting => store::ConditionKind::Waiting,
-            ConditionKind::Stalled => store::ConditionKind::Stalled,
-            ConditionKind::Held => store::ConditionKind::Held,
-            ConditionKind::Suspended => store::ConditionKind::Suspended,
-        }
-    }
 }
 
 /// What keeps a resource, or a whole scope, from being in sync.
@@ -539,44 +252,5 @@ impl Document {
     /// JSON Schema of this form, for the documentation and for readers in other languages.
     pub fn schema() -> serde_json::Value {
         schemars::schema_for!(Document).to_value()
-    }
-}
-
-impl ResourceChange {
-    /// True for what is not done before a person puts something right; consent is another thing.
-    pub(crate) fn is_stalled(&self) -> bool {
-        let is_stalled = |blocked: &Blocked| blocked.kind == ConditionKind::Stalled;
-        self.state == State::Held && self.blocked.as_ref().is_some_and(is_stalled)
-    }
-
-    /// True for what somebody switched off.
-    fn is_suspended(&self) -> bool {
-        self.blocked.as_ref().is_some_and(|blocked| blocked.kind == ConditionKind::Suspended)
-    }
-}
-
-impl Summary {
-    /// How many of each there are, and how many of any kind do not come by themselves.
-    pub(crate) fn of<'a>(changes: impl IntoIterator<Item = &'a ResourceChange>) -> Summary {
-        let mut summary = Summary::default();
-        for change in changes {
-            *match change.change.actions[..] {
-                _ if change.is_suspended() => &mut summary.suspended,
-                _ if change.is_stalled() => &mut summary.stalled,
-                [Action::Create] => &mut summary.create,
-                [Action::Update] => &mut summary.update,
-                [Action::Delete] => &mut summary.delete,
-                [Action::Adopt] => &mut summary.adopt,
-                [Action::Move] => &mut summary.r#move,
-                [Action::Forget] => &mut summary.forget,
-                _ => &mut summary.replace,
-            } += 1;
-        }
-        summary
-    }
-
-    /// True where all there is was switched off.
-    fn is_suspended(&self) -> bool {
-        self.suspended > 0 && *self == Summary { suspended: self.suspended, ..Summary::default() }
     }
 }

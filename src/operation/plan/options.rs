@@ -29,4 +29,17 @@ pub enum Details {
     All,
     /// The first so many of each scope: what a text with that limit shows.
     First(usize),
+    /// As [`Details::First`], and of the others there is nothing but their number, unless something blocks them: for a text that is
+    /// written here and now.
+    Alone(usize),
+}
+
+impl Details {
+    /// The change at `index` of its scope has its values.
+    pub(super) fn have(self, index: usize) -> bool {
+        match self {
+            Details::All => true,
+            Details::First(most) | Details::Alone(most) => index < most,
+        }
+    }
 }

@@ -141,7 +141,9 @@ impl Text {
             document.domains.iter().filter(|d| d.state == State::Held).map(|d| &*d.name).collect();
         for changes in document.resource_changes.chunk_by(|a, b| a.scope == b.scope) {
             self.painted(paint::BOLD, &clean(&changes[0].scope));
-            let _ = write!(self.out, "  {}", lines::words(&Summary::of(changes), false));
+            let unlisted =
+                document.unlisted.get(&changes[0].scope).map_or_else(Summary::default, |rest| rest.summary);
+            let _ = write!(self.out, "  {}", lines::words(&Summary::of(changes).and(unlisted), false));
             if held.contains(&*changes[0].domain) {
                 self.out.push_str("  ");
                 self.painted(paint::YELLOW, "HELD");
@@ -154,7 +156,8 @@ impl Text {
                 self.change(change, column);
             }
             let rest = &changes[shown.len()..];
-            self.more(rest.len(), &format!(" ({})", lines::words(&Summary::of(rest), false)));
+            let rest = Summary::of(rest).and(unlisted);
+            self.more(rest.total(), &format!(" ({})", lines::words(&rest, false)));
             self.out.push('\n');
         }
     }

@@ -48,7 +48,8 @@ impl Encoder<'_> {
                 None => (*value, false),
             };
             text(&rdata::wire(item.kind(), value, self.serial), out);
-            let _ = write!(out, ",\"disabled\":{is_disabled}}}");
+            // Left out it is false, and of thousands of records that is a tenth of what the server has to read.
+            out.extend_from_slice(if is_disabled { b",\"disabled\":true}" } else { b"}" });
         }
         out.push(b']');
         self.comments(item, out);

@@ -150,7 +150,7 @@ async fn a_write_is_one_patch_with_the_mark_and_deletions_first() {
         concat!(
             r#"{"rrsets":[{"name":"old.example.com.","type":"A","changetype":"DELETE"},"#,
             r#"{"name":"t.example.com.","type":"TXT","changetype":"REPLACE","ttl":300,"#,
-            r#""records":[{"content":"\"a\\\"b\"","disabled":false}],"#,
+            r#""records":[{"content":"\"a\\\"b\""}],"#,
             r#""comments":[{"account":"reconciled","content":"dns1"}]}]}"#,
         )
     );
@@ -171,7 +171,7 @@ async fn creating_a_zone_is_one_post_with_its_records() {
         concat!(
             r#"{"name":"example.com.","kind":"Native","soa_edit_api":"DEFAULT","serial":1970010150,"nameservers":[],"#,
             r#""rrsets":[{"name":"a.example.com.","type":"A","ttl":300,"#,
-            r#""records":[{"content":"192.0.2.1","disabled":false}],"#,
+            r#""records":[{"content":"192.0.2.1"}],"#,
             r#""comments":[{"account":"reconciled","content":"dns1"}]}]}"#,
         )
     );
