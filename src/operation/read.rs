@@ -205,8 +205,8 @@ pub async fn status(
     Ok(StatusAnswer { instance, status, health, resources, manifests, facts, messages, requests, unknown })
 }
 
-/// Adds the scopes of which something came into force that nobody has looked at, as far as the state alone tells: no daemon has
-/// this one, so nobody knows more. What is in them counts as well no longer.
+/// Adds the scopes of which something came into force that nobody has looked at, or in which something stays that is not declared any
+/// more, as far as the state alone tells: no daemon has this one, so nobody knows more. What is in them counts as well no longer.
 pub async fn add_behind(
     config: &Config,
     reader: &Reader,
@@ -215,10 +215,14 @@ pub async fn add_behind(
     now: Duration,
 ) -> Result<(), Failure> {
     let asked: BTreeSet<&str> = answer.resources.iter().map(|one| &*one.tracked.scope).collect();
-    let (status, aside) = (&mut answer.status, Aside::of(config, &[]));
+    let aside = Aside::of(config, &[]).with(&answer.status);
+    let status = &mut answer.status;
+    let left = left_over(reader, &aside).await?.into_iter().map(|scope| (scope, LEFT_OVER));
+    let mut found: BTreeMap<String, &str> = left.collect();
     // Of entries that are not configured nobody will look, and what is tracked there is told as that.
     let behind = reader.behind().await?.into_iter().filter(|scope| aside.is_entry(entry_of(scope)));
-    for scope in behind {
+    found.extend(behind.map(|scope| (scope, "not looked at since what is in force came into force")));
+    for (scope, message) in found {
         let says_why = |c: &ConditionEntry| {
             let is_whole = c.scope == scope && c.id.is_none() && c.address.is_none();
             is_whole && matches!(&*c.kind, "waiting" | "stalled")
@@ -230,11 +234,35 @@ pub async fn add_behind(
             // What is held may be among these: it counts no second time.
             status.well = status.well.saturating_sub(std::mem::take(&mut mine.well));
         }
-        let message = "not looked at since what is in force came into force";
         let told = ConditionEntry::of(scope, ConditionKind::Waiting, UNSEEN, message, Stamp(now));
         status.conditions.push(told);
     }
     Ok(())
+}
+
+/// What is said of a scope in which something stays that is not declared any more.
+const LEFT_OVER: &str =
+    "something tracked here is declared by nothing in force any more, and no look has said why it stays";
+
+/// The scopes in which something is tracked that nothing in force declares any more, and nobody has said why it stays: a commit that
+/// removed it came into force, and its deletion is still to come. What is for other hosts by now, or looked after by nobody, is told
+/// as that.
+async fn left_over(reader: &Reader, aside: &Aside) -> Result<BTreeSet<String>, Failure> {
+    let all = reader.left_over().await?;
+    if all.is_empty() {
+        return Ok(BTreeSet::new());
+    }
+    // All of it, also where an address was asked for.
+    let elsewhere = reader.not_well().await?.elsewhere;
+    let is_for_others = |manifest: &ManifestKey| {
+        let address = Address::of(manifest, None).to_string();
+        elsewhere.iter().any(|one| *one.source == *manifest.source() && *one.address == *address)
+    };
+    let is_due = |(scope, manifest): &(String, String)| {
+        let manifest = ManifestKey(manifest.as_str().into());
+        aside.why(scope, manifest.source()).is_none() && !is_for_others(&manifest)
+    };
+    Ok(all.into_iter().filter(is_due).map(|(scope, _)| scope).collect())
 }
 
 /// Reason of what is said of a creation that has no answer.

@@ -219,6 +219,27 @@ impl Reader {
         Ok(found.into_iter().collect())
     }
 
+    /// What is tracked, by scope and manifest, that no manifest in force declares any more, where nothing is known that keeps it: no
+    /// pass has said why it stays, no hold is about its guard domain, nobody keeps it at an earlier revision, and it is not on its way.
+    pub async fn left_over(&self) -> Result<Vec<(String, String)>> {
+        let mut conn = self.conn().await?;
+        sqlx::query_as(
+            "SELECT DISTINCT i.scope, i.manifest FROM inventory i
+             WHERE i.manifest NOT LIKE '$%' AND i.manifest NOT IN (SELECT key FROM manifest)
+                 AND substr(i.manifest, 1, instr(i.manifest, '/') - 1) IN (SELECT source FROM revision)
+                 AND i.state <> 'pending'
+                 AND (i.scope, i.id) NOT IN
+                     (SELECT scope, id FROM condition WHERE id IS NOT NULL UNION ALL SELECT scope, id FROM pin)
+                 AND i.manifest NOT IN (SELECT id FROM condition WHERE scope LIKE '$sources/%' AND id IS NOT NULL)
+                 AND NOT EXISTS (SELECT 1 FROM hold h WHERE h.once IS NULL
+                     AND h.domain IN (i.scope, substr(i.scope, 1, instr(i.scope, '/') - 1)))
+             ORDER BY 1, 2",
+        )
+        .fetch_all(&mut *conn)
+        .await
+        .map_err(|error| self.error(error))
+    }
+
     /// How many resources are tracked for each source in each scope.
     pub async fn tracked_by_source(&self) -> Result<BTreeMap<(String, String), u64>> {
         let mut conn = self.conn().await?;

@@ -5,9 +5,11 @@ use crate::{
     pdns::Pdns,
     running::{Daemon, wait_for},
 };
+use reconciled::failpoint::VARIABLE;
 use serde_json::Value;
 use std::fs;
 
+const SIGKILL: i32 = 9;
 const ZONE: &str = "example.com";
 const LATE: &str = "example.net";
 const WWW: &str = "{name: www, type: A, values: [192.0.2.1]}";
@@ -195,4 +197,42 @@ fn what_nobody_has_looked_at_since_it_changed_is_not_well_also_without_a_daemon(
     env.run(&["status", "--exit-code"]).exits(4).says(&["\n0 well", "not looked at since"]);
     env.run(&["status", "Zone/*", "--exit-code"]).exits(4);
     env.run(&["status", "Zone/example.com#www/A", "--exit-code"]).exits(4).says(&["OutOfDate"]);
+}
+
+#[test]
+fn what_a_commit_removed_is_not_in_sync_before_it_is_gone_also_without_a_daemon() {
+    let env = Env::zonefile();
+    let mail = format!("metadata: {{name: mail}}\nspec: {{zone: {ZONE}, records: [{MAIL}]}}\n");
+    env.write("work/mail.yaml", &format!("apiVersion: dns/v1\nkind: RecordSet\n{mail}"));
+    env.push("zone.yaml", &zone(ZONE, "zones", &[WWW]));
+    env.apply();
+    env.run(&["status", "--exit-code"]).exits(0).says(&["\n3 well"]);
+
+    let waits = ["WAITING (1)\n  zones/example.com  OutOfDate", "no look has said why it stays", "\n0 well"];
+    env.push_without("mail.yaml");
+    // Before anybody has looked, and once that is planned and nothing of it is begun.
+    for place in ["store.force.after", "store.start.before"] {
+        let died = env.run_with(&["apply", "--yes"], &[(VARIABLE, place)]);
+        assert_eq!(died.signal, Some(SIGKILL), "{place}: {died:?}");
+        env.run(&["status", "--exit-code"]).exits(4).says(&waits);
+        env.run(&["status", "Zone/example.com#www/A", "--exit-code"]).exits(4).says(&["OutOfDate"]);
+    }
+    // Who leaves it out says nothing of it.
+    env.run(&["apply", "--yes", "--target", "Zone/example.com#www/A"]).exits(0);
+    env.run(&["status", "--exit-code"]).exits(4).says(&waits);
+    env.apply();
+    env.run(&["status", "--exit-code"]).exits(0).says(&["\n2 well"]);
+}
+
+#[test]
+fn what_a_commit_removed_and_is_held_was_looked_at() {
+    let env = Env::zonefile();
+    let wide = entry(&env, "zones");
+    env.config(&wide.replace(WIDE_GUARD, "guard: {maxDeletes: 0}"));
+    env.write("work/other.yaml", &zone(LATE, "zones", &[WWW]));
+    env.push("zone.yaml", &zone(ZONE, "zones", &[WWW]));
+    env.apply();
+    env.push_without("other.yaml");
+    env.run(&["apply", "--yes"]).exits(3);
+    env.run(&["status", "--exit-code"]).exits(3).says(&["1 to delete"]).hides(&["WAITING", "OutOfDate"]);
 }

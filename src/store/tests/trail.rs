@@ -147,6 +147,41 @@ async fn status_counts_what_is_tracked_and_names_what_is_in_force() {
 }
 
 #[tokio::test]
+async fn what_nothing_in_force_declares_is_left_over_unless_it_is_known_what_keeps_it() {
+    let (_dir, db) = new().await;
+    let left = async || db.reader().left_over().await.unwrap();
+    let none: [(String, String); 0] = [];
+    db.commit(vec![in_force("c1", &[("example.com", "1")]), Write::Rows(vec![row("www/A")].into())])
+        .await
+        .unwrap();
+    assert_eq!(left().await, none);
+    db.commit(vec![in_force("c2", &[])]).await.unwrap();
+    let www = [(zone().to_string(), key("example.com").to_string())];
+    assert_eq!(left().await, www);
+
+    for domain in ["pdns/example.com", "pdns"] {
+        let held = Hold { domain: domain.into(), ..hold("one") };
+        // What will be held is not held yet: what waits for that says so itself.
+        let later = Hold { once: Some("once the window opens".into()), ..held.clone() };
+        db.commit(vec![Write::Hold(later)]).await.unwrap();
+        assert_eq!(left().await, www, "{domain}");
+        db.commit(vec![Write::Hold(held)]).await.unwrap();
+        assert_eq!(left().await, none, "{domain}");
+        db.commit(vec![Write::Release(domain.into())]).await.unwrap();
+    }
+    // That something else is stalled there says nothing of it.
+    let other = Condition { id: Some("mail/A".into()), ..condition("Conflict", "differs", NOW) };
+    db.commit(vec![Write::Conditions(zone(), vec![other])]).await.unwrap();
+    assert_eq!(left().await, www);
+    db.commit(vec![Write::Conditions(zone(), vec![condition("Conflict", "differs", NOW)])]).await.unwrap();
+    assert_eq!(left().await, none);
+    db.commit(vec![Write::Conditions(zone(), vec![])]).await.unwrap();
+    let pending = Row { state: RowState::Pending { recheck_at: NOW }, ..row("www/A") };
+    db.commit(vec![Write::Rows(vec![pending].into())]).await.unwrap();
+    assert_eq!(left().await, none);
+}
+
+#[tokio::test]
 async fn the_views_for_people_can_all_be_read() {
     let (_dir, db) = new().await;
     db.commit(vec![
