@@ -212,7 +212,10 @@ def ours(server, folder, programs, provider, count, runs):
     desk.run("plan")
     no_op = statistics.median(desk.run("plan", "--detailed-exitcode")[0] for _ in range(runs))
     time.sleep(10)
-    memory = resident(desk.process.pid)
+    memory = {"soon": resident(desk.process.pid)}
+    # What a provider in Go has let go of it looks for every two minutes, where nothing else makes it.
+    time.sleep(140)
+    memory["idle"] = resident(desk.process.pid)
     desk.stop()
     # The same again past what counts, which is slower.
     counting = server.counting.getsockname()[1]
@@ -308,11 +311,10 @@ def main(options, terraform):
     if not server.is_fast:
         print("MiniStack without uvloop: `tests/run` installs it")
     print(f"MiniStack alone, asked the same without daemon and provider: {count / mine['alone']:.0f}/s")
-    memory = sum(mine["memory"])
-    print(
-        f"memory: {memory:.0f} MB, daemon {mine['memory'][0]:.0f} and provider {mine['memory'][1]:.0f}"
-        f" · wanted {MEMORY}: {'met' if memory <= MEMORY else 'missed'}"
-    )
+    for when, after in [("soon", "10 s after a plan"), ("idle", "idle, 150 s after it")]:
+        daemon, plugin = mine["memory"][when]
+        met = "met" if daemon + plugin <= MEMORY else "missed"
+        print(f"memory {after}: {daemon + plugin:.0f} MB, daemon {daemon:.0f} and provider {plugin:.0f} · wanted {MEMORY}: {met}")
     print(f"schema from the cache, with the start of a process: {mine['schema'] * 1000:.0f} ms · wanted {SCHEMA * 1000:.0f}")
     for what, requests in mine["requests"].items():
         print(f"requests of a {what}: {requests}")

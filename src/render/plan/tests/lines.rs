@@ -1,7 +1,7 @@
 //! What a line of the plan shows, and what it hides.
 
 use super::*;
-use crate::operation::plan::Details;
+use crate::operation::plan::{Details, ResourceChange};
 use reconciled_engine::plan::Reason;
 use reconciled_provider::{FieldChange, ResourceId, Shown};
 use reconciled_testkit::Role;
@@ -45,6 +45,29 @@ fn a_long_list_is_cut_with_a_count_and_what_to_type() {
     // What is not shown was not made.
     assert!(document.resource_changes[199].change.after.is_some());
     assert!(document.resource_changes[200].change.after.is_none());
+}
+
+#[test]
+fn a_text_shows_of_changes_that_are_counted_alone_what_it_shows_of_all() {
+    let mut open = rich();
+    open.domains.values_mut().for_each(|domain| domain.verdict.reasons.clear());
+    let many: Vec<_> = (0..9).map(|i| create(&format!("r{i}/A"), "192.0.2.1")).collect();
+    for survey in [rich(), open, survey(many)] {
+        for limit in 1..10 {
+            let of = |details| document(&survey, &Options { details, ..Options::default() });
+            let (all, alone) = (of(Details::First(limit)), of(Details::Alone(limit)));
+            let is_listed =
+                |(index, change): &(usize, &ResourceChange)| *index < limit || change.blocked.is_some();
+            let listed: Vec<_> = all.resource_changes.iter().enumerate().filter(is_listed).collect();
+            assert_eq!(
+                alone.resource_changes.iter().collect::<Vec<_>>(),
+                listed.iter().map(|(_, c)| *c).collect::<Vec<_>>()
+            );
+            let options = TextOptions { limit, ..TextOptions::default() };
+            assert_eq!(text(&alone, &options), text(&all, &options));
+            assert_eq!((alone.state, alone.summary, alone.domains), (all.state, all.summary, all.domains));
+        }
+    }
 }
 
 #[test]
