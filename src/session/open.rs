@@ -16,7 +16,7 @@ use crate::{
 };
 use reconciled_engine::{
     plan::guard::GuardLimits,
-    survey::{Calls, Hurry, Judged, Recall, Rooms, Surveyor, Watched},
+    survey::{Calls, Early, Hurry, Judged, Recall, Rooms, Surveyor, Watched},
 };
 use reconciled_provider::{Clock, Cx, Observer, Pace, Problem, Provider, Stop};
 use std::{
@@ -191,8 +191,8 @@ impl Session {
         let met_file = Arc::default();
         let outside = Some(at_each_survey(&config, &clock, &met_file));
         let (recall, hurry, rooms) = (Recall::default(), Hurry::default(), Rooms::default());
-        let (judged, calls) = (Judged::default(), Calls::default());
-        let surveyor = Surveyor { entries, cx, outside, recall, hurry, rooms, judged, calls };
+        let (judged, calls, early) = (Judged::default(), Calls::default(), Early::default());
+        let surveyor = Surveyor { entries, cx, outside, recall, hurry, rooms, judged, calls, early };
         Ok(Session {
             config,
             config_path,

@@ -272,3 +272,23 @@ notify: [{{name: ops, type: slack, url: {{file: {away}}}, on: [degraded]}}]",
         ])
         .hides(&["answers in", "canary"]);
 }
+
+#[test]
+fn a_clock_that_was_ahead_keeps_nothing_from_being_healed_once_it_is_right() {
+    let server = Pdns::start();
+    let env = Env::pdns(&server);
+    env.push("zone.yaml", &zone(ZONE, "pdns", &[WWW]));
+    env.apply();
+    // As if the clock had been two hours ahead until now, at a write and at one that was cut off.
+    let ahead = "written_at = written_at + 7200000";
+    env.sql(&format!("UPDATE inventory SET {ahead}; UPDATE inventory_stamp SET stamp = stamp + 1"));
+    env.push("zone.yaml", &zone(ZONE, "pdns", &[WWW, MAIL]));
+    let died = env.run_with(&["apply", "--yes"], &[(VARIABLE, "store.start.after")]);
+    assert_eq!(died.signal, Some(9), "{}", died.all());
+    env.sql("UPDATE journal SET started_at = started_at + 7200000 WHERE ended < total");
+    server.unset(ZONE, "www", "A");
+    env.run(&["plan", "--detailed-exitcode"]).exits(2).says(&["2 to create"]).hides(&["not yet visible"]);
+    env.apply();
+    assert_eq!(server.rrsets(ZONE), rrsets(&[("www A", "300 192.0.2.1"), ("mail A", "300 192.0.2.2")]));
+    env.in_sync();
+}

@@ -49,6 +49,20 @@ impl Version {
         }
         Version::At(token.into())
     }
+    /// As [`Version::until`], told at `now`: where the clock was ahead then and is put back, it stands no longer.
+    ///
+    /// ```
+    /// use reconciled_provider::Version;
+    /// use std::time::Duration;
+    /// let (nine, noon) = (Duration::from_secs(32_400), Duration::from_secs(43_200));
+    /// let version = Version::until_from(nine, noon);
+    /// assert_eq!(version.stands_until(), Some(noon));
+    /// assert!(version.stands_at(nine) && !version.stands_at(noon));
+    /// assert!(!version.stands_at(nine - Duration::from_secs(1)));
+    /// ```
+    pub fn until_from(now: Duration, time: Duration) -> Version {
+        Version::At([UNTIL, format!("{} {}", time.as_secs(), now.as_secs()).as_bytes()].concat().into())
+    }
     /// The version of a scope whose remote has no token, seen in the `life` of an observer, which answers
     /// [`versions`](crate::Observer::versions) with the same: a commit that asks for nothing else there need not look at the
     /// scope again. Whoever asks about it does, and so does every resync; it says nothing about the remote.
@@ -71,10 +85,21 @@ impl Version {
     }
     /// Until when it stands by itself, since the epoch; none where the remote is to be asked.
     pub fn stands_until(&self) -> Option<Duration> {
+        self.stands().map(|(_, until)| until)
+    }
+    /// True where it stands by itself at `now`.
+    pub fn stands_at(&self, now: Duration) -> bool {
+        self.stands().is_some_and(|(from, until)| from <= now && now < until)
+    }
+    /// From when on, and until when, it stands by itself.
+    fn stands(&self) -> Option<(Duration, Duration)> {
         let Version::At(token) = self else { return None };
-        match std::str::from_utf8(token.strip_prefix(UNTIL)?).ok()? {
-            "" => Some(Duration::MAX),
-            seconds => seconds.parse().ok().map(Duration::from_secs),
+        let text = std::str::from_utf8(token.strip_prefix(UNTIL)?).ok()?;
+        let seconds = |text: &str| text.parse().ok().map(Duration::from_secs);
+        match text.split_once(' ') {
+            None if text.is_empty() => Some((Duration::ZERO, Duration::MAX)),
+            None => Some((Duration::ZERO, seconds(text)?)),
+            Some((until, from)) => Some((seconds(from)?, seconds(until)?)),
         }
     }
 }

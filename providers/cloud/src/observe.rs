@@ -69,7 +69,7 @@ fn rests(host: &Host, cx: &Cx, want: &Want<'_>, resources: &[Observed]) -> Versi
         Some(interval) => {
             let chance = Hash::of(format!("{} {}", want.scope, now.as_secs()).as_bytes()).0[0];
             let share = 0.8 + 0.4 * f64::from(chance) / 255.0;
-            Version::until(now + Duration::from_secs(interval).mul_f64(share))
+            Version::until_from(now, now + Duration::from_secs(interval).mul_f64(share))
         }
     }
 }

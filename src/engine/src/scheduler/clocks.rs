@@ -32,10 +32,7 @@ impl Scheduler {
             self.state.look(|state| (state.entries[entry].ticks, state.scopes_of(entry)));
         scopes.extend(known.keys().cloned());
         let time = self.now();
-        let rests = |scope: &Scope| {
-            let until = known.get(scope).and_then(Version::stands_until);
-            until.is_some_and(|until| time < until)
-        };
+        let rests = |scope: &Scope| known.get(scope).is_some_and(|version| version.stands_at(time));
         scopes.retain(|scope| !rests(scope));
         // What is read in full anyway need not be asked for.
         let (full, others): (BTreeSet<Scope>, BTreeSet<Scope>) =

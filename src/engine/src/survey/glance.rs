@@ -102,9 +102,7 @@ impl Surveyor {
     ) -> BTreeMap<Scope, Version> {
         let now = self.cx.clock.now();
         let is_asked = |scope: &Scope| options.asked.as_ref().is_none_or(|asked| asked.contains(scope));
-        let stands = |scope: &Scope, version: &Version| {
-            version.stands_until().is_some_and(|until| now < until) && !is_asked(scope)
-        };
+        let stands = |scope: &Scope, version: &Version| version.stands_at(now) && !is_asked(scope);
         let resting = known.iter().filter(|(scope, known)| stands(scope, &known.version));
         let mut all: BTreeMap<Scope, Version> =
             resting.map(|(scope, known)| (scope.clone(), known.version.clone())).collect();

@@ -8,6 +8,7 @@ mod beside;
 mod calls;
 mod commits;
 mod domain;
+mod early;
 mod effective;
 mod elsewhere;
 mod focus;
@@ -32,6 +33,7 @@ mod whole;
 pub(crate) use beside::beside;
 pub use calls::{Calls, UNDER_WAY};
 pub use domain::{Domain, Foreseen, Wanted};
+pub use early::Early;
 pub use glance::{Ahead, Glance, Heard};
 pub use hurry::{Hurry, Rush};
 pub use judged::Judged;
@@ -150,10 +152,12 @@ impl Surveyor {
             of_several.map(|(scope, memory)| (scope.clone(), memory.rows.clone())).collect();
         seen.extend(self.spared(&names, &memories, late, options).await);
         let sweep = self.sweep(&names);
+        let now = self.cx.clock.now();
         let jobs: Vec<_> = names
             .into_iter()
             .map(|scope| {
-                let memory = memories.remove(&scope).unwrap_or_default();
+                let mut memory = memories.remove(&scope).unwrap_or_default();
+                self.early.correct(&mut memory, now);
                 let seen = seen.remove(&scope);
                 (scope, memory, seen)
             })

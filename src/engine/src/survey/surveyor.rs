@@ -2,7 +2,7 @@
 //!
 //! Guarantees: every read has an end. It has observers only, so whatever it does cannot write to a remote.
 
-use super::{Calls, Hurry, Judged, Recall, Room, Rooms, SurveyOptions};
+use super::{Calls, Early, Hurry, Judged, Recall, Room, Rooms, SurveyOptions};
 use crate::{
     desired::Desired,
     plan::{EntryPolicy, guard::GuardLimits},
@@ -53,6 +53,8 @@ pub struct Surveyor {
     pub judged: Judged,
     /// What this process waits for.
     pub calls: Calls,
+    /// When it met times that were to come.
+    pub early: Early,
 }
 
 /// Says what suspends besides the store: a file, a window that is closed.

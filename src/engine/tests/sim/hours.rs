@@ -25,7 +25,7 @@ use reconciled_engine::{
     plan::{EntryPolicy, guard::GuardLimits},
     scheduler::{BreakerState, Priority, Progress, Scheduler, Settings, Stance, Standing},
     store::ConditionKind,
-    survey::{Calls, Hurry, Judged, Recall, Rooms, SurveyOptions, Surveyor},
+    survey::{Calls, Early, Hurry, Judged, Recall, Rooms, SurveyOptions, Surveyor},
 };
 use reconciled_provider::{
     Clock, Cx, Focus, GuardDomain, Health, ManifestKey, Marking, Observer, Owner, Pace, Provider, Scope, Stop,
@@ -126,6 +126,7 @@ impl House {
                 rooms: Rooms::default(),
                 judged: Judged::default(),
                 calls: Calls::default(),
+                early: Early::default(),
             },
             writers,
             store.clone(),

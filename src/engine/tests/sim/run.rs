@@ -16,7 +16,7 @@ use reconciled_engine::{
     pass::{Converge, Engine, Patience, ScopeState, watched},
     plan::EntryPolicy,
     store::{ConditionKind, Revision},
-    survey::{Calls, Hurry, Judged, Recall, Rooms, SurveyOptions, Surveyor},
+    survey::{Calls, Early, Hurry, Judged, Recall, Rooms, SurveyOptions, Surveyor},
 };
 use reconciled_provider::{Cx, Pace, Provider, ResourceId, Stop};
 use reconciled_testkit::{Fault, Point, Reference, World, context::TableSecrets};
@@ -159,6 +159,7 @@ impl<'s> Stage<'s> {
                 rooms: Rooms::default(),
                 judged: Judged::default(),
                 calls: Calls::default(),
+                early: Early::default(),
             },
             writers,
             store,
