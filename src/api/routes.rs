@@ -147,7 +147,8 @@ async fn status(Asking { instance, .. }: Asking, ask: StatusAsk) -> Answer<Statu
     let reader = instance.writing.db.reader();
     let unwritten = daemon::unwritten(&instance, reader).await?;
     let desired = instance.follower.desired();
-    let mut answer = operation::status(config, reader, Some(&desired), &outside, &unwritten, &ask).await?;
+    let mut answer =
+        operation::status(config, reader, Some(&desired), &outside, &unwritten, &[], &ask).await?;
     if ask.wide {
         operation::add_facts(&instance.session, &mut answer, ask.quick).await;
     }

@@ -103,7 +103,9 @@ async fn once(
         Host::Alone(state) => match state.reader().await? {
             Some(reader) => {
                 let outside = outside(&state.config, state.clock.now());
-                let mut answer = operation::status(&state.config, &reader, None, &outside, &[], &ask).await?;
+                let late = operation::late(state, environment, &reader).await?;
+                let mut answer =
+                    operation::status(&state.config, &reader, None, &outside, &[], &late, &ask).await?;
                 operation::add_unanswered(&reader, &ask, &mut answer, state.clock.now()).await?;
                 operation::add_unknown(&reader, None, &ask, &mut answer).await?;
                 operation::add_behind(&state.config, &reader, &ask, &mut answer, state.clock.now()).await?;

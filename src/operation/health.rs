@@ -9,8 +9,8 @@ use crate::{
     failure::Failure,
     session::FROZEN,
     store::{
-        ConditionEntry, DriftEntry, HoldEntry, Part, Parts, PartsByName, Reader, Stamp, Status, TrackedEntry,
-        UnassignedManifest,
+        ConditionEntry, DegradedEntry, DriftEntry, HoldEntry, Part, Parts, PartsByName, Reader, Stamp,
+        Status, TrackedEntry, UnassignedManifest,
     },
 };
 use reconciled_engine::{
@@ -324,18 +324,48 @@ impl Known {
     pub(super) fn left_to_others(&self) -> BTreeMap<String, u64> {
         let mut all = BTreeMap::new();
         for (key, part) in &self.parts {
-            let is_mine = |ailment: &Ailment| ailment.id.as_ref().is_none_or(|id| *id.0 == *key.1);
-            let is_said = part.state != "settled"
-                || self.conditions.contains_key(key)
-                || self.frozen.contains_key(&part.manifest)
-                || self.drifts.contains_key(key)
-                || self.ailments.get(&key.0).is_some_and(|all| all.iter().any(is_mine))
-                || self.aside.why(&key.0, &source_of(&part.manifest)).is_some();
-            if !is_said && self.for_others(key, part).is_some() {
+            if self.counts(key) && self.for_others(key, part).is_some() {
                 *all.entry(key.0.clone()).or_default() += 1;
             }
         }
         all
+    }
+
+    /// True where nothing is said of a tracked resource that keeps it from counting as well.
+    pub(super) fn counts(&self, key: &(String, String)) -> bool {
+        let Some(part) = self.parts.get(key) else { return false };
+        let is_ill = |ailment: &Ailment| match &ailment.id {
+            // Of one that is switched off, or cannot tell, nothing is known to be wrong.
+            Some(id) => *id.0 == *key.1 && !ailment.state.is_ready(),
+            None => true,
+        };
+        part.state == "settled"
+            && !self.conditions.contains_key(key)
+            && !self.frozen.contains_key(&part.manifest)
+            && !self.drifts.contains_key(key)
+            && !self.ailments.get(&key.0).is_some_and(|all| all.iter().any(is_ill))
+            && self.aside.why(&key.0, &source_of(&part.manifest)).is_none()
+    }
+
+    /// True where a tracked resource is looked after, and no look said that it is Degraded.
+    pub(super) fn may_degrade(&self, key: &(String, String)) -> bool {
+        let Some(part) = self.parts.get(key) else { return false };
+        let mut mine = self.ailments.get(&key.0).into_iter().flatten();
+        let is_it = |ailment: &Ailment| ailment.id.as_ref().is_some_and(|id| *id.0 == *key.1);
+        self.aside.why(&key.0, &source_of(&part.manifest)).is_none()
+            && self.for_others(key, part).is_none()
+            && !mine.any(|ailment| ailment.state == HealthState::Degraded && is_it(ailment))
+    }
+
+    /// Has one be Degraded that no look said so of.
+    pub(super) fn degrade(&mut self, one: &DegradedEntry) {
+        let ailment = Ailment {
+            id: Some(one.id.as_str().into()),
+            state: HealthState::Degraded,
+            message: one.message.as_str().into(),
+            since: one.since.0,
+        };
+        self.ailments.entry(one.scope.clone()).or_default().push(ailment);
     }
 
     /// That it is gone, where that is ignored.

@@ -13,6 +13,7 @@ mod facts;
 mod forget;
 mod health;
 mod import;
+mod late;
 mod notify;
 mod pinned;
 pub mod plan;
@@ -38,6 +39,7 @@ pub use health::{
 };
 pub(crate) use import::{Chosen, free_name, split, tell_owners};
 pub use import::{ImportAsk, Imported, import};
+pub use late::late;
 pub use notify::{NotifyTestAsk, notify_test};
 pub use plan::{Form, Insisted, PlanAnswer, PlanAsk, document, look_and_load, plan};
 pub use push::{

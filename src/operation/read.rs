@@ -4,15 +4,16 @@ use super::{
     RequestEntry,
     aside::{Aside, RESTORED, entry_of},
     health::{self, Known, ManifestEntry, ResourceEntry, SourceHealth, UNSEEN},
-    pattern, pinned,
+    late, pattern, pinned,
 };
 use crate::{
     config::{Config, SourceConfig},
     failure::Failure,
     session::source_of,
     store::{
-        Approvals, ConditionEntry, DriftEntry, EventEntry, EventFilter, HistoryEntry, HistoryFilter, Parts,
-        PinEntry, Reader, Stamp, Status, SuspensionEntry, TrackedEntry, UnassignedEntry,
+        Approvals, ConditionEntry, DegradedEntry, DriftEntry, EventEntry, EventFilter, HistoryEntry,
+        HistoryFilter, Parts, PinEntry, Reader, Stamp, Status, SuspensionEntry, TrackedEntry,
+        UnassignedEntry,
     },
 };
 use reconciled_engine::{
@@ -149,13 +150,14 @@ fn nearest<'a>(text: &str, all: &'a BTreeSet<String>) -> Option<&'a str> {
 /// Answers [`StatusAsk`].
 ///
 /// `outside` has what suspends besides the state: the file, windows that are closed; `unwritten` what the state could not be
-/// told of passes; `desired` is what sources declare, where that is known.
+/// told of passes; `late` what is late and no daemon looks at; `desired` is what sources declare, where that is known.
 pub async fn status(
     config: &Config,
     reader: &Reader,
     desired: Option<&Desired>,
     outside: &[Suspension],
     unwritten: &[ConditionEntry],
+    late: &[DegradedEntry],
     ask: &StatusAsk,
 ) -> Result<StatusAnswer, Failure> {
     let aside = Aside::of(config, unwritten);
@@ -169,8 +171,9 @@ pub async fn status(
     let (mut resources, mut manifests, mut health) = (Vec::new(), Vec::new(), BTreeMap::new());
     if let Some(address) = &ask.address {
         let pattern = pattern(address)?;
-        let stands = Known::read(reader, &status, Parts::All, aside).await?;
+        let mut stands = Known::read(reader, &status, Parts::All, aside).await?;
         stands.complete(&mut status.conditions);
+        late::tell(late, &mut stands, &mut status);
         leave_to_others(&stands, &mut status);
         let pins = pinned::meant(reader, desired, &pattern).await?;
         let rows = pinned::rows(reader, &pattern, &pins).await?;
@@ -189,8 +192,11 @@ pub async fn status(
         resources = stands.resources(rows, |address| is_meant(&pattern, address));
         manifests = health::manifests(&resources);
     } else {
-        let stands = Known::read(reader, &status, Parts::Ailing, aside.clone()).await?;
+        // What is late may be well by all else that is known.
+        let parts = if late.is_empty() { Parts::Ailing } else { Parts::All };
+        let mut stands = Known::read(reader, &status, parts, aside.clone()).await?;
         stands.complete(&mut status.conditions);
+        late::tell(late, &mut stands, &mut status);
         leave_to_others(&stands, &mut status);
         let tracked = reader.tracked_by_source().await?;
         health = stands.by_source(&tracked);
@@ -310,12 +316,7 @@ fn unassigned(aside: &Aside, tracked: &BTreeMap<(String, String), u64>) -> Vec<U
 /// Has what is tracked of manifests that are for other hosts by now not count as well: nobody looks after it here.
 fn leave_to_others(stands: &Known, status: &mut Status) {
     for (scope, count) in stands.left_to_others() {
-        for mine in status.scopes.iter_mut().filter(|mine| mine.scope == scope) {
-            // Where nothing of the scope counts, none of these did.
-            let less = count.min(mine.well);
-            mine.well -= less;
-            status.well = status.well.saturating_sub(less);
-        }
+        late::count_less(status, &scope, count);
     }
 }
 

@@ -137,19 +137,8 @@ impl Session {
         patience: Option<Duration>,
     ) -> Result<Session, Failure> {
         let seal = Seal::load(&config.state_dir)?;
-        let key = seal.as_ref().map_or_else(Seal::any_mark_key, |seal| Ok(seal.mark_key()))?;
-        let secrets = Arc::new(
-            HostSecrets::new(key, environment.clone(), config.secrets.clone()).with_sops(&config.sops),
-        );
-        let cx = Cx {
-            clock: clock.clone(),
-            secrets: secrets.clone(),
-            deadline: READ_LIMIT,
-            stop: Stop::default(),
-            pace: Pace::default(),
-            answers: Default::default(),
-            warnings: Default::default(),
-        };
+        let secrets = Arc::new(secrets_of(&config, &environment, seal.as_ref())?);
+        let cx = context(secrets.clone(), clock.clone());
         let tally = Arc::new(layer::Tally::default());
         let mut buckets = BTreeMap::new();
         let mut entries = BTreeMap::new();
@@ -255,6 +244,29 @@ impl Session {
     /// The observer of an entry, for showing values.
     pub fn observer(&self, entry: &str) -> Option<&dyn Observer> {
         self.surveyor.entries.get(entry).map(|watched| &*watched.observer)
+    }
+}
+
+/// The secrets of this host, marked with the key of its state; where there is none yet, with one of now.
+pub(super) fn secrets_of(
+    config: &Config,
+    environment: &Environment,
+    seal: Option<&Seal>,
+) -> Result<HostSecrets, StoreError> {
+    let key = seal.map_or_else(Seal::any_mark_key, |seal| Ok(seal.mark_key()))?;
+    Ok(HostSecrets::new(key, environment.clone(), config.secrets.clone()).with_sops(&config.sops))
+}
+
+/// The context of calls of an invocation.
+pub(super) fn context(secrets: Arc<HostSecrets>, clock: Arc<dyn Clock>) -> Cx {
+    Cx {
+        clock,
+        secrets,
+        deadline: READ_LIMIT,
+        stop: Stop::default(),
+        pace: Pace::default(),
+        answers: Default::default(),
+        warnings: Default::default(),
     }
 }
 

@@ -128,25 +128,52 @@ fn a_certificate_is_well_once_it_is_served() {
     daemon.stop();
 }
 
-/// Puts a certificate of the same key into the state of `web`, which began 80 days ago and ends in five, and is of an
-/// authority that does not answer.
-fn grow_old(env: &Env, server: &str) {
+/// Puts a certificate of the same key into the state of `web`, which began 80 days ago and ends at `end`, as `date` knows it, and is
+/// of `issuer`.
+fn age(env: &Env, issuer: &str, end: &str) {
     let script = "set -e
         printf '[a]\\ndatabase=index\\nnew_certs_dir=.\\nserial=serial\\ndefault_md=sha256\\npolicy=p\\n[p]\\n' > ca.cnf
-        touch index; echo 1000 > serial; echo subjectAltName=DNS:example.com > ext
+        : > index; echo 1000 > serial; echo subjectAltName=DNS:example.com > ext
         openssl req -new -key ssl/web/tls.key -subj / -out old.csr
         openssl ca -config ca.cnf -name a -batch -selfsign -keyfile ssl/web/tls.key -in old.csr -out old.crt -notext \\
-            -extfile ext -startdate $(date -u -d '80 days ago' +%Y%m%d%H%M%SZ) -enddate $(date -u -d '5 days' +%Y%m%d%H%M%SZ)";
-    let made = Command::new("sh").args(["-c", script]).current_dir(env.dir.path()).output().unwrap();
+            -extfile ext -startdate $(date -u -d '80 days ago' +%Y%m%d%H%M%SZ) -enddate $(date -u -d \"$1\" +%Y%m%d%H%M%SZ)";
+    let made =
+        Command::new("sh").args(["-c", script, "sh", end]).current_dir(env.dir.path()).output().unwrap();
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     let path = env.path("state/certificates/cert/certificates/web/issued.json");
     let mut issued: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
     issued["chain"] = read(env, "old.crt").into();
     issued["ca"] = Value::Null;
-    issued["issuer"] = server.into();
+    issued["issuer"] = issuer.into();
     fs::write(&path, issued.to_string()).unwrap();
+}
+
+/// The same of one that ends in five days and is not in place: what is there is newer, and would be taken over.
+fn grow_old(env: &Env, issuer: &str) {
+    age(env, issuer, "5 days");
+    fs::remove_dir_all(env.path("ssl/web")).unwrap();
+}
+
+#[test]
+fn one_that_is_late_or_over_is_degraded_also_where_no_daemon_looks() {
+    let env = desk();
+    let all = ["web", "other"]
+        .map(|name| certificate(&env, name, "issuerRef: {name: own}, dnsNames: [example.com]"))
+        .concat();
+    env.push("all.yaml", &(manifest("Issuer", "own", SELF) + &all));
+    env.apply();
+    env.run(&["status", "--exit-code"]).exits(0).says(&[", Healthy)", "\n2 well"]);
+    for (end, said) in [("5 days", "should have been renewed at"), ("10 days ago", "it is over since")] {
+        age(&env, "self-signed", end);
+        let first = "NEEDS A PERSON (1)\n  Certificate/web  Degraded";
+        env.run(&["status", "--exit-code"]).exits(3).says(&[", Degraded)", first, said, "\n1 well"]);
+        env.run(&["status", "Certificate/web", "--exit-code"]).exits(3).says(&["Degraded", said]);
+        env.run(&["status", "Certificate/other", "--exit-code"]).exits(0).says(&["Healthy"]).hides(&[said]);
+    }
     // What is in place is newer, and would be taken over.
     fs::remove_dir_all(env.path("ssl/web")).unwrap();
+    env.apply();
+    env.run(&["status", "--exit-code"]).exits(0).says(&[", Healthy)", "\n2 well"]);
 }
 
 #[test]
