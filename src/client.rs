@@ -5,6 +5,7 @@
 
 use crate::failure::Failure;
 use bytes::{Bytes, BytesMut};
+use reconciled_provider::problem::without_userinfo;
 use reqwest::{Method, RequestBuilder, Response, Url};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -283,8 +284,8 @@ impl Identity {
 /// What the paths are joined to; https, or http where the way is this host's own.
 fn base(server: &str) -> Result<Url, Failure> {
     let hint = "write https://HOST, or http://127.0.0.1:PORT";
-    let url = Url::parse(server)
-        .map_err(|error| Failure::hinted(format!("`{server}` is no address: {error}"), hint))?;
+    let none = |error| format!("`{}` is no address: {error}", without_userinfo(server));
+    let url = Url::parse(server).map_err(|error| Failure::hinted(none(error), hint))?;
     let is_loopback = match url.host() {
         Some(url::Host::Domain(name)) => name == "localhost",
         Some(url::Host::Ipv4(address)) => address.is_loopback(),
@@ -404,6 +405,8 @@ mod tests {
         ] {
             assert!(base(bad).is_err(), "{bad}");
         }
+        let error = base("https://me:CANARY@h:x").unwrap_err().to_string();
+        assert!(error.contains("is no address") && !error.contains("CANARY"), "{error}");
     }
 
     #[test]

@@ -49,6 +49,8 @@ pub(super) struct Uses {
     pub(super) absent: BTreeMap<Arc<str>, Hash>,
     /// Selectors of hosts.
     pub(super) selectors: BTreeMap<Arc<str>, bool>,
+    /// Hash of the names of the entries, if they were asked for.
+    pub(super) entries: Option<Hash>,
     /// Whether everything could be read, if that was asked.
     pub(super) is_all_read: Option<bool>,
     /// Whether nothing can be hidden, if that was asked, and otherwise whether this kind can be, under this name.

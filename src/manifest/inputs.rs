@@ -34,6 +34,7 @@ impl Uses {
                 .iter()
                 .all(|((kind, scope), hash)| hash_of(beside(loading, unit, kind, scope)) == *hash)
             && self.absent.iter().all(|(kind, hash)| hash_of(absent(loading, kind)) == *hash)
+            && self.entries.is_none_or(|was| names_hash(&entries(loading)) == was)
             && self.is_all_read.is_none_or(|was| loading.is_all_read() == was)
             && self.hides_nothing.is_none_or(|was| loading.hides_nothing() == was)
             && self.hidden.iter().all(|((kind, name), was)| may_hide(loading, kind, name) == *was)
@@ -44,6 +45,20 @@ impl Uses {
 pub(super) fn scopes_hash(scopes: &BTreeSet<Scope>) -> Hash {
     let text: Vec<String> = scopes.iter().map(Scope::to_string).collect();
     Hash::of(text.join("\n").as_bytes())
+}
+
+fn names_hash(names: &BTreeSet<&str>) -> Hash {
+    let names: Vec<&str> = names.iter().copied().collect();
+    Hash::of(names.join("\n").as_bytes())
+}
+
+/// The names of the entries of this host, whether they can be used or not, and those that they had.
+fn entries<'a>(loading: &'a Loading<'_>) -> BTreeSet<&'a str> {
+    if loading.mode == Mode::Anywhere {
+        return BTreeSet::new();
+    }
+    let names = loading.request.entries.iter().map(|entry| &*entry.name);
+    names.chain(loading.request.renamed.keys().map(|name| &**name)).collect()
 }
 
 /// The mark of a secret that `unit` names, if it may.
@@ -183,6 +198,12 @@ impl Inputs for Recorder<'_, '_> {
     fn scopes(&self) -> &BTreeSet<Scope> {
         self.uses.borrow_mut().scopes = Some(scopes_hash(self.scopes));
         self.scopes
+    }
+
+    fn entries(&self) -> BTreeSet<&str> {
+        let names = entries(self.loading);
+        self.uses.borrow_mut().entries = Some(names_hash(&names));
+        names
     }
 
     fn is_apart(&self) -> bool {

@@ -149,6 +149,11 @@ impl File {
         let found: Vec<&Leaf<'_>> = leaves.iter().filter(|leaf| leaf.name == key).collect();
         match found[..] {
             [leaf] if Sealed::parse(leaf.text).is_some() => Ok(()),
+            // What is empty is left in clear by sops.
+            [leaf] if leaf.text.is_empty() => {
+                let text = format!("`{key}` in `{}` is empty, and so is no secret", self.path);
+                Err(unreadable(text, format!("give it a value: sops {}", self.path)))
+            }
             [_] => {
                 let text = format!("`{key}` in `{}` is not encrypted", self.path);
                 Err(unreadable(text, "encrypt it with sops, or write its value where it is needed"))

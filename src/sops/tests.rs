@@ -188,6 +188,7 @@ fn a_file_for_others_and_a_key_that_is_not_there_are_said_plainly() {
     assert!(refused(file.check("database.pasword")).contains("did you mean `database.password`?"));
     assert!(refused(file.check("database")).contains("write `database.password`"));
     assert!(refused(file.check("plain_unencrypted")).contains("is not encrypted"));
+    assert!(refused(file.check("database.empty")).contains("is empty, and so is no secret"));
     let other = Desk::new();
     let told = refused(file.open(&other.identities).map(|_| ()));
     assert!(

@@ -122,7 +122,7 @@ impl RemoteUrl {
     fn scp(text: &str, authority: &str, path: &str) -> Result<Self, SourceError> {
         if path.starts_with(':') {
             // `ext::COMMAND` is how Git names a remote helper.
-            return Err(SourceError::RefusedScheme { url: text.to_owned(), scheme: authority.to_owned() });
+            return Err(SourceError::RefusedScheme { url: redacted(text), scheme: authority.to_owned() });
         }
         let (user, host) = match authority.rsplit_once('@') {
             Some((user, host)) => (Some(user), host),
@@ -162,12 +162,16 @@ fn is_loopback(url: &url::Url) -> bool {
     }
 }
 
-/// Returns `text` without what stands between `://` and the last `@` before the path.
+/// Returns `text` without what stands between `://` and the last `@` before the path; where there is no `://`, without a user
+/// that has a password.
 ///
 /// It works on text so that what is no url at all is redacted as well.
 fn redacted(text: &str) -> String {
     let Some((scheme, rest)) = text.split_once("://") else {
-        return text.to_owned();
+        return match text.rsplit_once('@') {
+            Some((user, host)) if user.contains(':') => host.to_owned(),
+            _ => text.to_owned(),
+        };
     };
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     match rest[..end].rfind('@') {
@@ -254,7 +258,13 @@ mod tests {
         assert_eq!(format!("{url:?}"), "\"https://git.example/a\"");
         assert_eq!(url.redact("bad url https://ci:hunter2@git.example/a"), "bad url https://git.example/a");
         assert_eq!(url.redact("user ci, password hunter2"), "user ci, password ***");
-        for text in ["gopher://ci:hunter2@h/a", "https://ci:hunter2@/a", "https://ci:hunter2@h:x/a"] {
+        let urls = [
+            "gopher://ci:hunter2@h/a",
+            "https://ci:hunter2@/a",
+            "https://ci:hunter2@h:x/a",
+            "ci::hunter2@h:a",
+        ];
+        for text in urls {
             let error = RemoteUrl::parse(text).unwrap_err();
             assert!(!format!("{error} {error:?}").contains("hunter2"), "{error:?}");
         }

@@ -194,11 +194,11 @@ fn a_suggested_moment_is_followed_and_a_profile_asked_for() {
     assert_eq!(authority.sql("SELECT profile FROM orders"), "short");
     // Six days: by itself it would be renewed after half of them; the authority would like the last 15 %.
     env.apply();
-    let (end, renewed) = (moment(&env, "valid until"), moment(&env, "renewed at"));
+    let (end, renewed) = (moment(&env, "valid until"), moment(&env, "renewal at"));
     let life = 6 * 86_400;
     let share = (end - renewed) as f64 / f64::from(life);
     assert!((0.049..=0.151).contains(&share), "{share} of its time is left when it is renewed");
-    assert_eq!(moment(&env, "renewed at"), renewed, "chosen once");
+    assert_eq!(moment(&env, "renewal at"), renewed, "chosen once");
 
     let first = fingerprint(&env, "web");
     env.run(&["renew", "Certificate/web"]).exits(0);

@@ -80,7 +80,8 @@ fn an_account_that_was_deactivated_is_told_of_and_the_next_issuer_asked_until_an
     env.run(&["renew", "Certificate/web"]).exits(0);
     let name = file.file_name().unwrap().to_str().unwrap();
     let hint = format!(
-        "move DIR/state/certificates/cert/accounts/{name} away, and then: reconciled sync Certificate/web"
+        "move DIR/state/certificates/cert/accounts/{name} away, and then: reconciled sync Certificate/web; without a \
+         daemon: reconciled apply --target Certificate/web"
     );
     env.run(&["apply", "--yes"]).exits(3).says(&["was the account deactivated there?", &hint]);
     env.run(&["status"]).says(&["NEEDS A PERSON (1)", &hint]);

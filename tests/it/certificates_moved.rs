@@ -191,6 +191,9 @@ fn what_cert_manager_had_is_taken_over_by_its_own_manifests_as_the_page_says() {
              ClusterIssuer}}}}\n"
         )
     };
+    // The same key in another form is as declared too.
+    env.push("all.yaml", &all(""));
+    env.run(&["plan"]).exits(0).says(&["= Certificate/web"]);
     env.push("all.yaml", &all(", encoding: PKCS1"));
     env.run(&["plan"]).exits(0).says(&["= Certificate/web", "`http01.ingress` has no effect"]);
     env.apply();

@@ -75,7 +75,7 @@ fn a_certificate_is_well_once_it_is_served() {
     let status = || env.run(&["status", "Certificate/web", "-o", "wide"]).exits(0);
     // Whoever serves it may be waiting for it.
     status()
-        .says(&["in sync", "valid until", "renewed at", "issued by", "self-signed", "no answer"])
+        .says(&["in sync", "valid until", "renewal at", "issued by", "self-signed", "no answer"])
         .hides(&["Degraded"]);
     let own = bare(&fingerprint(&env, "web"));
     assert_eq!(fact(&env, "fingerprint"), Some(own.clone()));
@@ -118,7 +118,7 @@ fn a_certificate_is_well_once_it_is_served() {
     };
     let until = end("reconciled_certificate_served_expiry_timestamp_seconds");
     assert!(until.is_some() && until == end("reconciled_certificate_expiry_timestamp_seconds"), "{text}");
-    let renewed_at = OffsetDateTime::parse(&fact(&env, "renewed at").unwrap(), &Rfc3339).unwrap();
+    let renewed_at = OffsetDateTime::parse(&fact(&env, "renewal at").unwrap(), &Rfc3339).unwrap();
     let renewed_at = renewed_at.unix_timestamp().to_string();
     assert_eq!(end("reconciled_certificate_renewal_timestamp_seconds"), Some(renewed_at), "{text}");
     status().says(&["Healthy", "this one"]).hides(&["Degraded"]);
@@ -236,7 +236,7 @@ fn one_that_is_not_renewed_in_time_is_told_of_and_so_is_that_it_was_in_the_end()
     let text = first.to_string();
     assert!(text.contains("is over at") && text.contains("should have been renewed at"), "{text}");
     assert!(text.contains("reconciled status '*/web' -o wide"), "{text}");
-    env.run(&["status", "*/web", "-o", "wide"]).says(&["no answer", "renewed at"]);
+    env.run(&["status", "*/web", "-o", "wide"]).says(&["no answer", "renewal at"]);
     // It was put back where it is used: it is better than none.
     assert_eq!(read(&env, "ssl/web/tls.crt"), read(&env, "old.crt"));
 

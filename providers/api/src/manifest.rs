@@ -100,6 +100,10 @@ pub trait Inputs {
     /// The scopes that manifests of any source declare, at any entry: what belongs to the longest of them must not go to
     /// a shorter one that is another entry's.
     fn scopes(&self) -> &BTreeSet<Scope>;
+    /// The names of the entries that are configured on this host; none where no host is at hand, or it is not known.
+    fn entries(&self) -> BTreeSet<&str> {
+        BTreeSet::new()
+    }
     /// True where the manifests of one source are checked without those beside it: what none of them declares may be declared
     /// by another source.
     fn is_apart(&self) -> bool {

@@ -66,12 +66,13 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// Starts an error without a place.
+    /// Starts an error without a place. Of addresses in it user and password are not shown.
     pub fn error(message: impl Into<String>) -> Problem {
+        let message = message.into();
         Problem {
             severity: Severity::Error,
             place: None,
-            message: message.into(),
+            message: if message.contains("://") { without_userinfo(&message) } else { message },
             rule: None,
             hint: None,
             source_line: None,
@@ -195,26 +196,36 @@ impl fmt::Display for Problem {
     }
 }
 
-/// `line` with a star for each character of the user and password of every address in it: an excerpt of a file
-/// must not repeat a secret that was written in the wrong place.
-fn without_userinfo(line: &str) -> String {
+/// `text` with a star for each character of the user and password of every address in it: neither an excerpt of a file nor what
+/// is said of it must repeat a secret that was written in the wrong place.
+///
+/// ```
+/// use reconciled_provider::problem::without_userinfo;
+/// assert_eq!(without_userinfo("`https://me:pw@a.example/x` is none"), "`https://*****@a.example/x` is none");
+/// ```
+pub fn without_userinfo(text: &str) -> String {
     let mut out = String::new();
-    let mut rest = line;
+    let mut rest = text;
     while let Some(at) = rest.find("://") {
         let (before, after) = rest.split_at(at + 3);
+        let (hidden, next) = after.split_at(userinfo(after));
         out += before;
-        let end = after.find(|c: char| c.is_whitespace() || matches!(c, '/' | '"' | '\'' | ','));
-        let (authority, next) = after.split_at(end.unwrap_or(after.len()));
-        match authority.rfind('@') {
-            Some(at) => {
-                out.extend(authority[..at].chars().map(|_| '*'));
-                out += &authority[at..];
-            }
-            None => out += authority,
-        }
+        out.extend(hidden.chars().map(|_| '*'));
         rest = next;
     }
     out + rest
+}
+
+/// How much of what follows the `://` of an address is a user and a password.
+fn userinfo(after: &str) -> usize {
+    let end = after.find(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '`' | ','));
+    let (address, _) = after.split_at(end.unwrap_or(after.len()));
+    let (authority, _) = address.split_at(address.find('/').unwrap_or(address.len()));
+    let is_port = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    // A slash within a password makes no good address of it, and what is none is what is shown.
+    let is_cut = authority.rsplit_once(':').is_some_and(|(_, port)| !is_port(port));
+    let within = if is_cut { address } else { authority };
+    within.rfind('@').unwrap_or(0)
 }
 
 /// Cuts a long line around `column`; returns the excerpt and the caret's offset in it.
@@ -307,6 +318,16 @@ mod tests {
         check("{url: \"http://me:pw@a.example/x\", n: 1}", "{url: \"http://*****@a.example/x\", n: 1}");
         check("[ssh://git@b/x, https://c.example]", "[ssh://***@b/x, https://c.example]");
         check("plain: me@example.com", "plain: me@example.com");
+        check("`https://me:p/w@a.example` is none", "`https://******@a.example` is none");
+        check("http://a.example:80/x@y, http://[::1]/x", "http://a.example:80/x@y, http://[::1]/x");
+    }
+
+    #[test]
+    fn what_is_said_repeats_no_password_of_an_address() {
+        let problem = Problem::error("`https://me:CANARY@a.example/dir` is no URL");
+        assert_eq!(problem.message, "`https://*********@a.example/dir` is no URL");
+        let problem = Problem::from(&Error::invalid("url `http://CANARY@a` is none"));
+        assert_eq!(problem.message, "url `http://******@a` is none");
     }
 
     #[test]

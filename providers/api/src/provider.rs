@@ -474,7 +474,7 @@ pub trait Provider: Observer {
 
 fn cannot_renew(scope: &Scope, id: &ResourceId) -> Error {
     Error::unsupported(format!("{id} of {scope} cannot be renewed"))
-        .hint("certificates can; what is not as declared is put right by: reconciled sync")
+        .hint("certificates can; what is not as declared is put right by: reconciled sync; without a daemon: reconciled apply")
 }
 
 /// The hints of a remote that tells nothing by itself: a stream that has ended.

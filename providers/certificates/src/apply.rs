@@ -13,7 +13,8 @@ use crate::{
     aside::aside,
     choose::both,
     deliver::{self, There, View},
-    desk::{Desk, Records, SIBLING, Step, address, patience},
+    desk::{Desk, Effects, Records, SIBLING, Step, address, patience},
+    kept::Refusals,
     observe::{self, Standing},
     wish::{Issue, Wish},
 };
@@ -30,7 +31,8 @@ pub(crate) async fn apply(desk: &Desk<'_>, batch: &Batch, journal: &dyn Journal)
             return Ok(());
         }
         journal.started(&[action.id]).await?;
-        let desk = &Desk { claimant: Some((journal, action.id)), ..*desk };
+        let effects = &Effects::default();
+        let desk = &Desk { claimant: Some((journal, action.id)), effects, ..*desk };
         let outcome = match &action.op {
             Op::Delete { .. } => desk.delete(&batch.scope.name).await,
             Op::Create { desired, .. }
@@ -43,12 +45,23 @@ pub(crate) async fn apply(desk: &Desk<'_>, batch: &Batch, journal: &dyn Journal)
                     records.carried = synced.map(|claim| claim.key.to_string()).collect();
                     records.claimed = claims.iter().map(|claim| claim.key.to_string()).collect();
                 }
-                desk.advance(desired, &records).await
+                desk.advance(desired, is_tracked(&action.op), &records).await
             }
         };
         journal.finished(vec![(action.id, outcome)]).await?;
     }
     Ok(())
+}
+
+/// True when the resource is remembered, so that what is left of it is found again whatever comes of this.
+fn is_tracked(op: &Op) -> bool {
+    match op {
+        Op::Create { .. } => false,
+        Op::Update { tracked, .. } | Op::Replace { tracked, .. } | Op::Delete { tracked, .. } => {
+            tracked.is_some()
+        }
+        Op::Continue { .. } => true,
+    }
 }
 
 impl Desk<'_> {
@@ -120,7 +133,7 @@ impl Desk<'_> {
         self.keep.forget(name)
     }
 
-    async fn advance(&self, desired: &Resource, records: &Records) -> Outcome {
+    async fn advance(&self, desired: &Resource, is_tracked: bool, records: &Records) -> Outcome {
         let Some(wish) = desired.spec.bytes().and_then(Wish::decode) else {
             return Outcome::Failed(Error::unexpected(format!(
                 "what is declared of {} cannot be read",
@@ -132,9 +145,34 @@ impl Desk<'_> {
             Ok(Some((recheck_after, claims))) => {
                 Outcome::Pending { tracked: self.tracked(desired, &wish).await, recheck_after, claims }
             }
-            // Much may have been done before it failed; the next look says what.
-            Err(error) => Outcome::Unknown(error),
+            Err(error) => match self.had_no_effect(&desired.id.0, &wish, is_tracked).await {
+                Ok(true) => Outcome::Failed(error),
+                // Much may have been done before it failed; the next look says what.
+                Ok(false) | Err(_) => Outcome::Unknown(error),
+            },
         }
+    }
+
+    /// True when a step that failed certainly changed nothing, and no order is left of it.
+    ///
+    /// Of what nothing is remembered nobody would find again what was begun: that is ended, with a key that nobody has heard of. That
+    /// it was tried stays known, as a person may want it tried again.
+    async fn had_no_effect(&self, name: &str, wish: &Wish, is_tracked: bool) -> Result<bool, Error> {
+        if self.effects.are_any() || self.is_ordered(name)? {
+            return Ok(false);
+        }
+        if is_tracked {
+            return Ok(true);
+        }
+        if self.keep.issued(name)?.is_some() {
+            return Ok(false);
+        }
+        let was_begun = self.keep.is_begun(name)?;
+        self.end_attempts(name).await?;
+        if was_begun && !self.keep.is_tried(name)? {
+            self.keep.put_refusals(name, &Refusals { material: wish.material(), ..Refusals::default() })?;
+        }
+        Ok(true)
     }
 
     /// What is in the directory of a certificate now.
@@ -177,6 +215,7 @@ impl Desk<'_> {
         if standing.as_ref().is_some_and(|standing| standing.issued.is_none()) {
             self.keep_theirs(name, wish, &view)?;
             if is_good {
+                self.effects.note();
                 observe::take_over(self.keep, name, wish, &view)?;
             }
         }
@@ -223,7 +262,9 @@ impl Desk<'_> {
     /// Tells authorities where they may write to.
     async fn introduce(&self, wish: &Wish) -> Result<(), Error> {
         for authority in wish.issuers().filter_map(Issue::authority) {
-            self.acme.introduce(self.cx, self.config, self.keep, authority).await?;
+            let told = self.acme.introduce(self.cx, self.config, self.keep, authority).await;
+            // It may have heard of it.
+            told.inspect_err(|_| self.effects.note())?;
         }
         Ok(())
     }

@@ -1,8 +1,35 @@
 //! What a pass works with, and how far it gets with a certificate.
 
-use crate::{Config, acme::Acme, heirs::Heirs, kept::Keep, served::Sights, sign, watch::Watches};
+use crate::{
+    Config,
+    acme::Acme,
+    heirs::Heirs,
+    kept::{Issued, Keep},
+    served::Sights,
+    sign,
+    watch::Watches,
+};
 use reconciled_provider::{ActionId, Claim, Cx, Error, Journal};
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::BTreeSet,
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
+
+/// Whether a step did anything that stays, or may have: without that what it failed with had no effect.
+#[derive(Debug, Default)]
+pub(crate) struct Effects(AtomicBool);
+
+impl Effects {
+    /// Something is about to be done that stays.
+    pub(crate) fn note(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+    /// True when something was.
+    pub(crate) fn are_any(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
 
 /// What a pass works with.
 #[derive(Clone, Copy)]
@@ -14,11 +41,18 @@ pub(crate) struct Desk<'a> {
     pub(crate) watches: &'a Watches,
     pub(crate) heirs: &'a Heirs,
     pub(crate) sights: &'a Sights,
+    pub(crate) effects: &'a Effects,
     /// Whose outcome would make claims, and who knows where these go; none outside of an action.
     pub(crate) claimant: Option<(&'a dyn Journal, ActionId)>,
 }
 
 impl Desk<'_> {
+    /// Keeps a certificate as it is from now on.
+    pub(crate) fn put_issued(&self, name: &str, issued: &Issued) -> Result<(), Error> {
+        self.effects.note();
+        self.keep.put_issued(name, issued)
+    }
+
     /// Whether there is a place for what proves names, whatever it says.
     ///
     /// Errors: what would become of an order without it.

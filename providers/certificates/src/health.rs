@@ -247,7 +247,7 @@ pub(crate) async fn facts(place: &dyn Place, keep: &Keep, name: &str) -> Result<
         let facts = x509::leaf("the certificate that is kept", &chain)?;
         let due = renewal::due_at(facts.not_before, facts.not_after, wish.renew, suggested.as_ref());
         tell("valid until", moment(facts.not_after));
-        tell("renewed at", moment(due));
+        tell("renewal at", moment(due));
         let known = issuer.as_deref().map(Issue::words_of).unwrap_or_default();
         let by = if facts.issuer.is_empty() { known } else { facts.issuer };
         tell("issued by", by);

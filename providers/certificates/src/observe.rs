@@ -100,7 +100,14 @@ impl Standing {
         if is_kept && keep.renewal(name)?.is_some_and(|asked| asked.fingerprint == facts.fingerprint) {
             unlike.push(Difference::renewal("renew", "asked for by a person", "renewed"));
         }
-        let wanted = deliver::files(&wish.output, &issued);
+        let mut wanted = deliver::files(&wish.output, &issued);
+        if !is_kept && let Some(key) = wanted.iter_mut().find(|file| file.name == deliver::KEY) {
+            // The same key, in whatever form: it is written in the one declared once it is taken over.
+            let theirs = deliver::others(view, std::slice::from_ref(&*key)).next();
+            if let Some(bytes) = theirs.map(|(_, bytes)| bytes.to_vec()) {
+                key.bytes = bytes.into();
+            }
+        }
         let is_unplaced = issued.is_unplaced;
         let trouble = |what: String| Difference {
             is_due: is_unplaced,

@@ -7,7 +7,7 @@ use crate::{
     aside::aside,
     calm::Memory,
     choose, compare, deliver,
-    desk::{Desk, address},
+    desk::{Desk, Effects, address},
     health,
     heirs::Heirs,
     kept::{Asked, Keep},
@@ -246,7 +246,8 @@ impl Provider for Certificates {
     async fn apply(&self, cx: &Cx, batch: &Batch, journal: &dyn Journal) -> Result<(), Error> {
         let Certificates { config, keep, acme, watches, heirs, sights, .. } = self;
         keep.settle()?;
-        let desk = Desk { cx, config, keep, acme, watches, heirs, sights, claimant: None };
+        let effects = &Effects::default();
+        let desk = Desk { cx, config, keep, acme, watches, heirs, sights, effects, claimant: None };
         apply::apply(&desk, batch, journal).await
     }
 

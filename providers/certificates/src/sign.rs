@@ -2,7 +2,7 @@
 
 use crate::{
     key,
-    wish::Wish,
+    wish::{Issue, Wish, secret_words},
     x509::{self, BACKDATED},
 };
 use rcgen::{
@@ -87,8 +87,15 @@ pub fn signed(wish: &Wish, key: &Secret, ca: &Ca, now: u64) -> Result<Signed, Er
         return Err(Error::invalid("the key of the issuer is not the one of its certificate"));
     }
     if !facts.is_ca {
-        return Err(Error::invalid(format!("`{}` may not sign certificates", facts.issuer))
-            .hint("write isCA: true for the certificate that signs"));
+        let hint = match &wish.issuer {
+            Issue::Secret { cert, key, .. } => format!(
+                "have {} be the certificate of a CA (basicConstraints with CA:TRUE), and {} its key",
+                secret_words(cert),
+                secret_words(key)
+            ),
+            _ => "write isCA: true for the certificate that signs".to_owned(),
+        };
+        return Err(Error::invalid("the certificate of the issuer may not sign others").hint(hint));
     }
     if facts.not_after <= now {
         return Err(Error::unavailable("the certificate of the issuer is over"));

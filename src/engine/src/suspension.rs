@@ -19,6 +19,8 @@ pub const BY_PERSON: &str = "SuspendedByPerson";
 pub const BY_MANIFEST: &str = "Suspended";
 /// Reason of a condition that ends with what a window stopped: once it opens, or a person says so.
 pub const WINDOW_CLOSED: &str = "WindowClosed";
+/// How what a person may pass is done at once.
+const NOW: &str = "to have it done now: reconciled sync; without a daemon: reconciled apply";
 /// When what is stopped is held where a closed window is all that stops it, and lets a person's word pass.
 pub(crate) const OR_ASKED_FOR: &str = "once the window opens or a person asks for it";
 
@@ -150,14 +152,13 @@ impl Suspension {
         if let StoppedBy::Window(passes) = self.stopped_by {
             let actor = &self.actor;
             return match (self.until.is_some(), passes.manual) {
-                (true, true) => "it goes on by itself; to have it done now: reconciled sync".into(),
+                (true, true) => format!("it goes on by itself; {NOW}"),
                 (true, false) => {
                     format!("it goes on by itself; `windows` of {actor} are in the daemon's configuration")
                 }
                 // Only so many ends are looked through: it may open all the same.
                 (false, true) => format!(
-                    "no opening is in sight by `windows` of {actor} in the daemon's configuration; to have it done \
-                     now: reconciled sync"
+                    "no opening is in sight by `windows` of {actor} in the daemon's configuration; {NOW}"
                 ),
                 (false, false) => format!(
                     "no opening is in sight by `windows` of {actor} in the daemon's configuration: leave some time \
@@ -224,7 +225,12 @@ mod tests {
             window.remedy()
         };
         for (until, manual, says, hides) in [
-            (Some(7), true, "to have it done now: reconciled sync", "in sight"),
+            (
+                Some(7),
+                true,
+                "to have it done now: reconciled sync; without a daemon: reconciled apply",
+                "in sight",
+            ),
             (Some(7), false, "`windows` of source infra are in", "in sight"),
             (
                 None,

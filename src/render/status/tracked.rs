@@ -69,7 +69,10 @@ pub fn rests(rows: &[ResourceEntry], now: Duration) -> String {
         let address = clean(&resource.tracked.address);
         Some(match until {
             _ if until.is_last() => {
-                format!("{address}: next look once it changes, or with: reconciled sync {address}\n")
+                format!(
+                    "{address}: next look once it changes, or with: reconciled sync {address}; without a daemon: \
+                     reconciled apply --target {address}\n"
+                )
             }
             Stamp(until) if until <= now => format!("{address}: next look is due\n"),
             Stamp(until) => format!("{address}: next look from {} ({})\n", rfc3339(until), age(now, until)),

@@ -379,9 +379,9 @@ impl Client {
     fn lost(&self, what: &str, error: reqwest::Error) -> Fault {
         let mut silence = self.silence.lock().unwrap_or_else(PoisonError::into_inner);
         silence.lost = silence.lost.saturating_add(1);
-        let (message, hint) = match is_untrusted(&error) {
-            true => (format!("{what}: its own certificate is not trusted"), UNTRUSTED),
-            false => (what.to_owned(), "is the authority reachable from here?"),
+        let (message, hint) = match distrust(&error) {
+            Some(hint) => (format!("{what}: its own certificate is not trusted"), hint),
+            None => (what.to_owned(), "is the authority reachable from here?"),
         };
         let error = Error::unavailable(message).caused_by(error.without_url()).hint(hint);
         (silence.why, silence.hint) = (error.chain(), hint);
@@ -393,11 +393,28 @@ impl Client {
 const UNTRUSTED: &str = "set `caBundle` of the issuer to the certificate of the CA that signed it, in PEM and base64; without \
                          it, the CAs that this machine trusts count";
 
-/// True when a call failed because the certificate of the server was refused.
-fn is_untrusted(error: &reqwest::Error) -> bool {
+/// The same where its certificate is known, and not of this moment or not for this name.
+const OVER: &str =
+    "is the clock of this machine right? else whoever runs the authority has to renew its own certificate";
+const EARLY: &str = "is the clock of this machine right? the certificate is for a time to come";
+const ELSEWHERE: &str = "write `server` of the issuer with a name that its certificate is for";
+
+/// What to do where a call failed because the certificate of the server was refused.
+fn distrust(error: &reqwest::Error) -> Option<&'static str> {
     // By its words: the error of rustls is within others whose layers hide its type.
     let below = std::iter::successors(std::error::Error::source(error), |error| error.source());
-    below.into_iter().any(|error| error.to_string().contains("invalid peer certificate"))
+    let mut said = below.map(|error| error.to_string());
+    said.find(|said| said.contains("invalid peer certificate")).map(|said| remedy(&said))
+}
+
+/// What to do about a certificate that was refused in these words.
+fn remedy(said: &str) -> &'static str {
+    match said {
+        said if said.contains("certificate expired") => OVER,
+        said if said.contains("certificate not valid yet") => EARLY,
+        said if said.contains("certificate not valid for name") => ELSEWHERE,
+        _ => UNTRUSTED,
+    }
 }
 
 fn at_most(wait: Duration) -> Duration {
@@ -416,4 +433,28 @@ fn alternates(sent: &Response) -> Vec<String> {
         parameters.into_iter().any(|part| part == "rel=\"alternate\"" || part == "rel=alternate")
     });
     alternate.filter_map(|link| Some(link.split_once('<')?.1.split_once('>')?.0.to_owned())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustls::{
+        CertificateError,
+        pki_types::{ServerName, UnixTime},
+    };
+
+    #[test]
+    fn what_to_do_about_a_certificate_of_an_authority_depends_on_what_is_wrong_with_it() {
+        let at = |seconds| UnixTime::since_unix_epoch(Duration::from_secs(seconds));
+        let check = |why: CertificateError, expect: &str| {
+            let said = rustls::Error::InvalidCertificate(why).to_string();
+            assert!(said.contains("invalid peer certificate"), "{said}");
+            assert_eq!(remedy(&said), expect, "{said}");
+        };
+        check(CertificateError::ExpiredContext { time: at(9), not_after: at(5) }, OVER);
+        check(CertificateError::NotValidYetContext { time: at(5), not_before: at(9) }, EARLY);
+        let expected = ServerName::try_from("a.example").unwrap();
+        check(CertificateError::NotValidForNameContext { expected, presented: Vec::new() }, ELSEWHERE);
+        check(CertificateError::UnknownIssuer, UNTRUSTED);
+    }
 }

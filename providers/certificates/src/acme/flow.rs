@@ -243,7 +243,8 @@ impl Work<'_> {
                 ))
             }
             ("unauthorized", _) => error.hint(format!(
-                "was the account deactivated there? to have another one made, move {} away, and then: reconciled sync {}",
+                "was the account deactivated there? to have another one made, move {0} away, and then: reconciled sync {1}; \
+                 without a daemon: reconciled apply --target {1}",
                 self.client.login.file().display(),
                 address(self.name)
             )),
@@ -253,6 +254,7 @@ impl Work<'_> {
 
     /// The key stays: it was told to nobody but the authority, and is as good as a new one.
     async fn let_go(&mut self) -> Result<(), Error> {
+        self.desk.effects.note();
         super::remove_answers(&*self.desk.config.place, &self.attempt).await?;
         self.attempt.answers.clear();
         self.attempt.made.clear();

@@ -61,6 +61,14 @@ impl Desk<'_> {
         Ok(attempt)
     }
 
+    /// True when an order is under way at any issuer.
+    pub(super) fn is_ordered(&self, name: &str) -> Result<bool, Error> {
+        let mut begun = self.keep.issuers(name)?.into_iter().map(|keep| keep.attempt(name));
+        begun.try_fold(false, |is_ordered, attempt| {
+            Ok(is_ordered || attempt?.is_some_and(|attempt| attempt.order.is_some()))
+        })
+    }
+
     /// Forgets what was begun at any issuer.
     pub(crate) async fn end_attempts(&self, name: &str) -> Result<(), Error> {
         for keep in &self.keep.issuers(name)? {
@@ -72,6 +80,9 @@ impl Desk<'_> {
     /// Forgets what was begun, and takes away what proved its names.
     pub(crate) async fn end_attempt(&self, name: &str) -> Result<(), Error> {
         if let Some(attempt) = self.keep.attempt(name)? {
+            if attempt.order.is_some() {
+                self.effects.note();
+            }
             acme::remove_answers(&*self.config.place, &attempt).await?;
         }
         self.keep.end_attempt(name)

@@ -44,7 +44,10 @@ impl Desk<'_> {
         let signed = match (&wish.issuer, ca) {
             (Issue::Acme(authority), _) => {
                 match self.acme.advance(self, name, wish, authority, attempt, &records.carried).await {
-                    Ok(Step::Issued(signed)) => signed,
+                    Ok(Step::Issued(signed)) => {
+                        self.effects.note();
+                        signed
+                    }
                     // Without an order no record proves anything: they go before it is said why there is none.
                     Ok(Step::Barred(_)) | Err(_) if records.are_claimed() && !self.has_order(name)? => {
                         return Ok(Step::Waiting(Duration::ZERO, Vec::new()));
@@ -95,7 +98,7 @@ impl Desk<'_> {
                 self.refused_while(None, refusal(message))?;
             }
         }
-        self.keep.put_issued(name, &issued)?;
+        self.put_issued(name, &issued)?;
         // With another key of its own it has signed nothing yet.
         self.watches.wake_signed_by(name);
         (self.config.passed)("certificate.kept");

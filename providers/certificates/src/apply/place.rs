@@ -46,17 +46,19 @@ impl Desk<'_> {
                 issued.told_units.clear();
                 issued.restarted_units.clear();
                 issued.told_again = 0;
-                self.keep.put_issued(name, &issued)?;
+                self.put_issued(name, &issued)?;
             }
             let version = &fingerprint[..16];
+            self.effects.note();
             deliver::put(place, &view, &mark, version, &wish.output, &files, self.config.passed).await?;
             (self.config.passed)("certificate.put");
         } else if !view.disorder(&mark)?.is_empty() || view.left_over().next().is_some() {
+            self.effects.note();
             deliver::tidy(place, &view, &wish.output, &mark).await?;
         }
         if issued.is_unplaced {
             issued.is_unplaced = false;
-            self.keep.put_issued(name, &issued)?;
+            self.put_issued(name, &issued)?;
         }
         if issued.wish != *wish {
             if (&issued.wish.reload, &issued.wish.serve) != (&wish.reload, &wish.serve) {
@@ -72,7 +74,7 @@ impl Desk<'_> {
                 issued.told_units = issued.wish.reload.clone();
             }
             issued.wish = wish.clone();
-            self.keep.put_issued(name, &issued)?;
+            self.put_issued(name, &issued)?;
         }
         if self.is_unserved(name, wish, &issued).await {
             // On disk before anybody is told, so that no number of crashes tells them more often.
@@ -80,7 +82,7 @@ impl Desk<'_> {
             issued.told_units.clear();
             issued.restarted_units.clear();
             issued.told_again += 1;
-            self.keep.put_issued(name, &issued)?;
+            self.put_issued(name, &issued)?;
         }
         let is_told = wish.reload.is_empty() || issued.told.as_ref() == Some(&fingerprint);
         if !is_told {
@@ -93,7 +95,7 @@ impl Desk<'_> {
                 match self.call(&self.config.reload, Again::Read, unit).await {
                     Ok(()) => {
                         issued.told_units.insert(unit.clone());
-                        self.keep.put_issued(name, &issued)?;
+                        self.put_issued(name, &issued)?;
                     }
                     Err(error) => failed = failed.or(Some(error)),
                 }
@@ -108,7 +110,7 @@ impl Desk<'_> {
             issued.told = Some(fingerprint);
             issued.told_at = self.cx.clock.now().as_secs();
             issued.told_units.clear();
-            self.keep.put_issued(name, &issued)?;
+            self.put_issued(name, &issued)?;
         }
         self.leave(name, &mut issued).await
     }
@@ -117,11 +119,12 @@ impl Desk<'_> {
     async fn leave(&self, name: &str, issued: &mut Issued) -> Result<(), Error> {
         let mut failed = None;
         for left in issued.leaving.clone() {
+            self.effects.note();
             let is_of = |version: &str| issued.has_version(version);
             match deliver::withdraw(&*self.config.place, &self.keep.mark(name), &left, is_of).await {
                 Ok(()) => {
                     issued.leaving.retain(|output| *output != left);
-                    self.keep.put_issued(name, issued)?;
+                    self.put_issued(name, issued)?;
                 }
                 Err(error) => failed = failed.or(Some((left.directory, error))),
             }
@@ -145,7 +148,7 @@ impl Desk<'_> {
             }
             None => None,
         };
-        self.keep.put_issued(name, issued)
+        self.put_issued(name, issued)
     }
 
     /// True when it is time to tell services again: an address shows another certificate now.
@@ -186,7 +189,7 @@ impl Desk<'_> {
             match self.call(&restart, Again::Start, unit).await {
                 Ok(()) => {
                     issued.restarted_units.insert(unit.clone());
-                    self.keep.put_issued(name, issued)?;
+                    self.put_issued(name, issued)?;
                 }
                 Err(error) => failed = failed.or(Some(error)),
             }
@@ -197,6 +200,7 @@ impl Desk<'_> {
     /// Makes a service read its files again, or start again.
     async fn call(&self, command: &[String], again: Again, unit: &str) -> Result<(), Error> {
         self.config.check_reload(self.keep.entry())?;
+        self.effects.note();
         if is_usual(command, again)
             && let Some(called) = self.config.place.call(unit, again).await
         {

@@ -53,7 +53,7 @@ impl Desk<'_> {
         let unlike = compare::unlike(wish, &facts, Some(&newer), signer.as_ref(), now);
         let lasts = before.is_none_or(|before| before.not_after < facts.not_after);
         match lasts && newer.is_of_key() && unlike.iter().all(|difference| difference.renews) {
-            true => self.keep.put_issued(name, &newer),
+            true => self.put_issued(name, &newer),
             false => self.keep_theirs(name, wish, view),
         }
     }

@@ -33,8 +33,8 @@ pub(super) struct Subject<'a> {
 impl Reader<'_> {
     /// Says what is wrong with an issuer as such.
     pub(super) fn check_issuer(&mut self, spec: &IssuerSpec) {
-        let kinds = [spec.acme.is_some(), spec.ca.is_some(), spec.self_signed.is_some()];
-        if kinds.iter().filter(|is_there| **is_there).count() != 1 {
+        let is_one = ["acme", "ca", "selfSigned"].into_iter().filter(|kind| self.says(kind)).count() == 1;
+        if !is_one {
             let hint = "write one of acme: {…}, ca: {…} and selfSigned: {}";
             self.refuse(self.manifest.span, "an issuer is of exactly one kind", hint);
         }
@@ -125,6 +125,9 @@ impl Reader<'_> {
 
     /// What the issuers that a certificate names come to.
     pub(super) fn issuers(&mut self, spec: &CertificateSpec, subject: Subject<'_>) -> Option<Vec<Issue>> {
+        if spec.issuer_ref.is_none() && self.says("issuerRef") {
+            return None;
+        }
         if spec.issuer_ref.is_some() != spec.issuer_refs.is_empty() {
             let text = "nothing, or more than one thing, says who issues the certificate";
             self.refuse(
@@ -321,7 +324,11 @@ impl Reader<'_> {
             let record = delegated.as_ref().map_or_else(usual, |name| name.to_ascii_lowercase());
             Some((provider.clone(), record))
         };
-        let records: BTreeSet<(String, String)> = solvers.iter().filter_map(record).collect();
+        let mut records: BTreeSet<(String, String)> = solvers.iter().filter_map(record).collect();
+        let providers: BTreeSet<String> = records.iter().map(|(provider, _)| provider.clone()).collect();
+        let lacking: BTreeSet<&String> =
+            providers.iter().filter(|name| self.lacks_entry(span, name)).collect();
+        records.retain(|(provider, _)| !lacking.contains(provider));
         // What was not read may declare it.
         if records.is_empty() || self.inputs.is_apart() || !self.inputs.is_all_read() {
             return;
@@ -352,6 +359,28 @@ impl Reader<'_> {
             };
             self.warn(span, message, &hint);
         }
+    }
+
+    /// True where this host has no entry of that name, which is said: what is near another one is a mistake.
+    fn lacks_entry(&mut self, span: Span, name: &str) -> bool {
+        let inputs = self.inputs;
+        let entries = inputs.entries();
+        if entries.is_empty() || entries.contains(name) {
+            return false;
+        }
+        let message = format!("provider `{name}` of a solver of the issuer is not configured on this host");
+        match did_you_mean(name, entries.iter().copied()) {
+            Some(near) => self.refuse(span, message, &format!("did you mean `{near}`?")),
+            None => {
+                let known = entries.into_iter().collect::<Vec<_>>().join(", ");
+                self.warn(
+                    span,
+                    format!("{message}: nothing is ordered here"),
+                    &format!("configured: {known}"),
+                );
+            }
+        }
+        true
     }
 
     /// The longest zone for `record` that this source declares for other hosts, and for which, where it is longer than what holds the

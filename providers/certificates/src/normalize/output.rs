@@ -18,6 +18,7 @@ impl Reader<'_> {
                 (self.known(&at.value.directory)?.clone(), at.value.directory.span, Some(&at.value))
             }
             (None, Some(name)) => (self.named_directory(name)?, name.span, None),
+            (None, None) if self.says("output") || self.says("secretName") => return None,
             (None, None) => {
                 let text = "nothing says where the certificate is put";
                 self.refuse(self.manifest.span, text, "write output: {directory: /etc/ssl/NAME}");

@@ -30,6 +30,12 @@ impl Reader<'_> {
         self.problems.push(Problem::from(&error).at(&self.manifest.file, span));
     }
 
+    /// True where something is written under `key` of the spec. Where it could not be read that is said where it stands, and
+    /// nothing is missing beside it.
+    pub(super) fn says(&self, key: &str) -> bool {
+        self.manifest.spec.get(key).is_some_and(|node| !node.is_null())
+    }
+
     /// A text that must be known now.
     pub(super) fn known<'t, T>(&mut self, at: &'t At<T>) -> Option<&'t T> {
         if !at.unknown.is_empty() {

@@ -13,11 +13,13 @@ use reconciled_provider::{
 use std::{cell::RefCell, collections::BTreeSet, sync::Arc};
 
 #[derive(Default)]
-struct TestInputs {
+pub(crate) struct TestInputs {
     /// What all secrets are at the moment.
     secret: &'static str,
-    scopes: BTreeSet<Scope>,
-    others: Vec<Manifest>,
+    pub(crate) scopes: BTreeSet<Scope>,
+    /// Entries of the host; none where there is no host.
+    pub(crate) entries: &'static [&'static str],
+    pub(crate) others: Vec<Manifest>,
     policies: RefCell<Policies>,
 }
 
@@ -49,6 +51,9 @@ impl Inputs for TestInputs {
     fn scopes(&self) -> &BTreeSet<Scope> {
         &self.scopes
     }
+    fn entries(&self) -> BTreeSet<&str> {
+        self.entries.iter().copied().collect()
+    }
     fn siblings(&self, kind: &str) -> Vec<&Manifest> {
         self.others.iter().filter(|other| &*other.kind == kind).collect()
     }
@@ -57,7 +62,7 @@ impl Inputs for TestInputs {
     }
 }
 
-fn manifest(kind: &str, name: &str, spec: &str) -> Manifest {
+pub(crate) fn manifest(kind: &str, name: &str, spec: &str) -> Manifest {
     let file = Arc::new(SourceFile::new("all.yaml", spec));
     let spec = yaml::parse(&file, yaml::Limits::default()).unwrap().remove(0);
     Manifest {
@@ -85,13 +90,41 @@ fn certificate(config: &Config, issuer: &str, spec: &str) -> Normalized {
 }
 
 /// One line for each problem.
-fn told(out: &Normalized) -> Vec<String> {
+pub(crate) fn told(out: &Normalized) -> Vec<String> {
     let hint = |hint: &Option<String>| hint.clone().unwrap_or_default();
     out.problems.iter().map(|problem| format!("{} / {}", problem.message, hint(&problem.hint))).collect()
 }
 
-fn host() -> Config {
+pub(crate) fn host() -> Config {
     Config::new("/state", &["/etc/ssl"])
+}
+
+#[test]
+fn what_could_not_be_read_is_told_once_and_nothing_is_missing_beside_it() {
+    let one = |out: &Normalized, part: &str| {
+        let said = told(out);
+        assert!(said.len() == 1 && said[0].contains(part), "{part}: {said:?}");
+    };
+    for output in ["directory: /etc/ssl/web, pkcs12: {password: 1}", "directory: /etc/ssl/web, pkcs12: {}"] {
+        let spec = format!("{{issuerRef: {{name: own}}, dnsNames: [a.example], output: {{{output}}}}}");
+        let others = vec![manifest("Issuer", "own", "{selfSigned: {}}")];
+        let inputs = TestInputs { others, ..TestInputs::default() };
+        one(&normalize(&host(), &manifest("Certificate", "web", &spec), &inputs), "");
+    }
+    one(&certificate(&host(), "{selfSigned: {}}", "issuerRef: {kind: Issuer}, dnsNames: [a.example]"), "");
+    let issuer = |spec: &str| normalize(&host(), &manifest("Issuer", "own", spec), &TestInputs::default());
+    one(&issuer("{acme: {server: 'https://ca.example/dir'}}"), "solvers");
+    one(&issuer("{}"), "exactly one kind");
+    one(&issuer("{ca: {certificate: ca}, selfSigned: {}}"), "exactly one kind");
+}
+
+#[test]
+fn a_password_in_the_url_of_an_authority_is_not_repeated() {
+    let spec = "{acme: {server: \"https://user:CANARYpw@host/dir\", solvers: [{http01: {}}]}}";
+    let out = normalize(&host(), &manifest("Issuer", "own", spec), &TestInputs::default());
+    let [problem] = &out.problems[..] else { panic!("{:?}", out.problems) };
+    assert!(problem.message.contains("@host/dir` is no URL of an authority"), "{}", problem.message);
+    assert!(!format!("{problem} {problem:?}").contains("CANARY"), "{problem}");
 }
 
 #[test]
@@ -479,33 +512,6 @@ fn what_is_wrong_with_an_issuer_is_said_there_and_not_of_its_certificates() {
     assert!(said.len() == 1 && said[0].contains("`1m` is no age of the key of an account"), "{said:?}");
     let out = certificate(&host(), issuer, "issuerRef: {name: own}, dnsNames: [a.example]");
     assert_eq!((out.problems.len(), out.resources.len()), (0, 1), "{:?}", told(&out));
-}
-
-#[test]
-fn a_record_that_goes_into_no_declared_zone_is_warned_of() {
-    let check = |solver: &str, zones: &[(&str, &str)], name: &str, part: &str| {
-        let issuer = format!("{{acme: {{server: 'https://ca.example/dir', solvers: [{solver}]}}}}");
-        let spec = format!(
-            "{{issuerRef: {{name: own}}, output: {{directory: /etc/ssl/web}}, dnsNames: ['{name}']}}"
-        );
-        let scopes = zones.iter().map(|(entry, zone)| Scope::new(*entry, *zone)).collect();
-        let others = vec![manifest("Issuer", "own", &issuer)];
-        let inputs = TestInputs { others, scopes, ..TestInputs::default() };
-        let out = normalize(&host(), &manifest("Certificate", "web", &spec), &inputs);
-        let said = told(&out);
-        assert_eq!(said.len(), usize::from(!part.is_empty()), "{solver} {zones:?} {name}: {said:?}");
-        assert!(said.iter().all(|said| said.contains(part)), "{said:?}");
-        assert_eq!(out.resources.len(), 1);
-    };
-    let (dns, elsewhere) =
-        ("{dns01: {provider: pdns}}", "{dns01: {provider: pdns, delegatedTo: a.ACME.example.}}");
-    check(dns, &[("pdns", "b.example")], "a.b.example", "");
-    check(dns, &[("pdns", "b.example")], "*.b.example", "");
-    check(dns, &[("pdns", "b.example")], "a.ab.example", "holds `_acme-challenge.a.ab.example`");
-    check(dns, &[("other", "b.example")], "b.example", "no zone of provider `pdns`");
-    check(elsewhere, &[("pdns", "b.example")], "b.example", "holds `a.acme.example`");
-    check(elsewhere, &[("pdns", "acme.example")], "b.example", "");
-    check("{http01: {}}", &[], "b.example", "");
 }
 
 #[test]

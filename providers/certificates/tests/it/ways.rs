@@ -127,6 +127,22 @@ async fn an_issuer_of_the_host_signs_and_another_one_signs_anew() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_the_host_has_to_sign_with_and_may_not_sign_is_told_as_the_secrets_it_is() {
+    let authority = Authority::start();
+    let mut desk = Desk::new(&authority);
+    desk.be_signed_by(CertificateParams::default());
+    let outcome = desk.pass().await;
+    let error = outcome.error().unwrap();
+    assert_eq!(error.message, "the certificate of the issuer may not sign others");
+    let hint = error.hint.as_deref().unwrap();
+    assert!(
+        hint.starts_with("have secret ca be the certificate of a CA") && !hint.contains("isCA"),
+        "{hint}"
+    );
+    assert!(matches!(outcome, Outcome::Failed(_)), "{outcome:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn that_an_issuer_of_the_host_comes_to_its_end_is_told_before_what_it_signed_does() {
     let authority = Authority::start();
     let mut desk = Desk::new(&authority);

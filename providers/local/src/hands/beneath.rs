@@ -179,7 +179,10 @@ pub(super) fn refusal(doing: &str, path: &FilePath, errno: Errno) -> Refusal {
         Errno::NOTDIR => (
             ErrorKind::Invalid,
             message("what should be a directory on the way is none"),
-            Some("remove what is there by hand, then: reconciled sync; or declare another path"),
+            Some(
+                "remove what is there by hand, then: reconciled sync, or without a daemon reconciled apply; or declare \
+                 another path",
+            ),
         ),
         Errno::ACCESS => (
             ErrorKind::PermissionDenied,
@@ -189,7 +192,10 @@ pub(super) fn refusal(doing: &str, path: &FilePath, errno: Errno) -> Refusal {
         Errno::PERM => (
             ErrorKind::PermissionDenied,
             message("operation not permitted"),
-            Some("`lsattr` shows whether it is immutable; `chattr -i` ends that, then: reconciled sync"),
+            Some(
+                "`lsattr` shows whether it is immutable; `chattr -i` ends that, then: reconciled sync; without a daemon: \
+                 reconciled apply",
+            ),
         ),
         Errno::ROFS => (
             ErrorKind::PermissionDenied,

@@ -148,7 +148,8 @@ impl Here {
             Ok(()) | Err(Errno::NOENT) => replace::sync(&parent, path),
             Err(Errno::NOTEMPTY | Errno::EXIST) => {
                 Err(Fault::NoEffect(Error::invalid(format!("delete {path}: it is not empty")).hint(
-                    "what is in it was declared by nobody: remove that by hand, then: reconciled sync; or keep the directory (`forget`)",
+                    "what is in it was declared by nobody: remove that by hand, then: reconciled sync, or without a daemon \
+                     reconciled apply; or keep the directory (`forget`)",
                 )))
             }
             Err(errno) => Err(Fault::NoEffect(refusal("delete", path, errno).into())),

@@ -322,7 +322,10 @@ fn failure(step: &Step, error: &Error) -> Condition {
 /// What to do about a declaration that was refused.
 fn declare_otherwise(step: &Step) -> String {
     let address = &step.address;
-    format!("change what is declared; where something else had to be mended: reconciled sync {address}")
+    format!(
+        "change what is declared; where something else had to be mended: reconciled sync {address}; without a daemon: \
+         reconciled apply --target {address}"
+    )
 }
 
 #[cfg(test)]

@@ -150,9 +150,10 @@ fn condition(step: &Step, count: usize) -> Condition {
         _ => String::new(),
     };
     let message = format!("written {count} times within an hour, and undone each time; {seen}");
-    Condition::stalled(FLAPPING, message)
-        .about(step.id.clone(), step.address.clone())
-        .hint(format!("{find}, then: reconciled sync {}{leave}", step.address))
+    Condition::stalled(FLAPPING, message).about(step.id.clone(), step.address.clone()).hint(format!(
+        "{find}, then: reconciled sync {0}; without a daemon: reconciled apply --target {0}{leave}",
+        step.address
+    ))
 }
 
 /// The annotation that leaves what differs as it is.

@@ -101,7 +101,13 @@ impl Work<'_> {
         }
         let sent = async {
             let url = self.client.directory(self.desk.cx).await?.new_order.clone();
-            self.client.post(self.desk.cx, &url, Some(payload), what).await
+            // Who has no account orders nothing.
+            self.client.login.account(&self.client, self.desk.cx).await?;
+            let sent = self.client.post(self.desk.cx, &url, Some(payload), what).await;
+            if !is_refused(&sent) {
+                self.desk.effects.note();
+            }
+            sent
         };
         let sent = sent.await;
         // Nothing comes of an order that nobody knows of here.
@@ -130,5 +136,14 @@ impl Work<'_> {
         let shares =
             !facts.names.is_disjoint(&self.wish.names) || !facts.addresses.is_disjoint(&self.wish.addresses);
         Ok(ari::id(&facts).filter(|_| is_same && is_mine && shares))
+    }
+}
+
+/// True where an authority said that it made no order.
+fn is_refused(sent: &Result<Answer, Fault>) -> bool {
+    match sent {
+        Ok(_) => false,
+        Err(Fault::Refused { .. }) => true,
+        Err(Fault::Error(error)) => error.kind == ErrorKind::RateLimited,
     }
 }
