@@ -26,6 +26,7 @@ pub(super) fn build(entry: &ProviderEntry, config: &Config) -> Result<Arc<dyn Pr
     };
     let config = authority::Config {
         state: config.state_dir.join("certificates").join(&*entry.name),
+        instance: config.instance.clone(),
         former: former(entry, config),
         reserved: own
             .into_iter()

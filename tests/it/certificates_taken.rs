@@ -100,6 +100,50 @@ fn files_of_somebody_else_are_adopted_when_they_are_as_declared_and_kept_when_th
 }
 
 #[test]
+fn what_was_adopted_goes_with_its_key() {
+    let env = desk();
+    of_somebody_else(&env);
+    let own = manifest("Issuer", "own", SELF);
+    let spec = "issuerRef: {name: own}, dnsNames: [example.com]";
+    env.push("own.yaml", &(own + &certificate(&env, "other", spec)));
+    env.push("web.yaml", &certificate(&env, "web", spec));
+    let theirs = fingerprint(&env, "web");
+    env.apply();
+    env.apply();
+    env.in_sync();
+    assert_eq!(fingerprint(&env, "web"), theirs);
+    env.push_without("web.yaml");
+    env.apply().says(&["1 deleted"]);
+    assert!(!env.path("ssl/web").exists() && env.path("ssl/other/tls.key").exists());
+    env.in_sync();
+}
+
+#[test]
+fn two_instances_do_not_share_a_directory_unless_a_person_says_who_has_it() {
+    let (ours, theirs) = (desk(), desk());
+    theirs.config_with("theirs", &entry(&ours, "true"), "");
+    let issuer = manifest("Issuer", "own", SELF);
+    let text = issuer.clone() + &certificate(&ours, "web", "issuerRef: {name: own}, dnsNames: [example.com]");
+    ours.push("all.yaml", &text);
+    ours.apply();
+    let key = read(&ours, "ssl/web/tls.key");
+    theirs.push("all.yaml", &text);
+    let words = ["ManagementConflict", "`it`", "--from-instance it"];
+    theirs.run(&["apply", "--yes"]).exits(3).says(&words);
+    theirs.push("all.yaml", &issuer);
+    theirs.apply();
+    assert_eq!(read(&ours, "ssl/web/tls.key"), key);
+    ours.in_sync();
+
+    theirs.push("all.yaml", &text);
+    theirs.run(&["adopt", "Certificate/web", "--from-instance", "it"]).exits(0);
+    theirs.apply();
+    theirs.in_sync();
+    assert_eq!(read(&ours, "ssl/web/tls.key"), key);
+    ours.run(&["plan"]).exits(3).says(&["ManagementConflict", "`theirs`", "--from-instance theirs"]);
+}
+
+#[test]
 fn two_certificates_do_not_share_a_directory() {
     let env = desk();
     let spec = format!(

@@ -16,10 +16,13 @@ use crate::{
     desk::{Desk, Effects, Records, SIBLING, Step, address, patience},
     kept::Refusals,
     observe::{self, Standing},
+    owner,
     wish::{Issue, Wish},
 };
-use reconciled_provider::{Batch, Claim, Error, Journal, Op, Outcome, Resource, Sealed, Tracked};
-use std::time::Duration;
+use reconciled_provider::{
+    Batch, Claim, Error, Journal, OWNER_FIELD, Op, Outcome, Owner, Resource, Sealed, Tracked,
+};
+use std::{sync::Arc, time::Duration};
 
 /// How long what is deleted waits at a time for a pass over whom it was seen to make room for.
 const HEIR: Duration = Duration::from_secs(2);
@@ -45,7 +48,7 @@ pub(crate) async fn apply(desk: &Desk<'_>, batch: &Batch, journal: &dyn Journal)
                     records.carried = synced.map(|claim| claim.key.to_string()).collect();
                     records.claimed = claims.iter().map(|claim| claim.key.to_string()).collect();
                 }
-                desk.advance(desired, is_tracked(&action.op), &records).await
+                desk.advance(desired, &action.op, &records).await
             }
         };
         journal.finished(vec![(action.id, outcome)]).await?;
@@ -61,6 +64,16 @@ fn is_tracked(op: &Op) -> bool {
             tracked.is_some()
         }
         Op::Continue { .. } => true,
+    }
+}
+
+/// The instance that the certificate is taken from, as a person said.
+fn from_instance(op: &Op) -> Option<&Arc<str>> {
+    let (Op::Update { delta, observed, .. } | Op::Replace { delta, observed, .. }) = op else { return None };
+    let is_agreed = delta.fields.iter().any(|field| &*field.path == OWNER_FIELD);
+    match &observed.owner {
+        Owner::Other(from) if is_agreed => Some(from),
+        _ => None,
     }
 }
 
@@ -113,7 +126,6 @@ impl Desk<'_> {
         if let Some(mut issued) = self.keep.issued(name)? {
             let output = issued.wish.output.clone();
             let left = std::mem::take(&mut issued.leaving);
-            let is_of = |version: &str| issued.has_version(version);
             match self.heirs.heir(name, &output.directory) {
                 // A manifest that was renamed: there is no moment without files.
                 Some(heir) => {
@@ -123,29 +135,37 @@ impl Desk<'_> {
                     let (mark, heir) = (self.keep.mark(name), self.keep.mark(&heir));
                     deliver::hand_over(place, &mark, &heir, &output).await?;
                 }
-                None => deliver::withdraw(place, &self.keep.mark(name), &output, is_of).await?,
+                None => deliver::withdraw(place, &self.keep.mark(name), &output, &issued).await?,
             }
             for left in &left {
-                deliver::withdraw(place, &self.keep.mark(name), left, is_of).await?;
+                deliver::withdraw(place, &self.keep.mark(name), left, &issued).await?;
             }
         }
         self.end_attempts(name).await?;
         self.keep.forget(name)
     }
 
-    async fn advance(&self, desired: &Resource, is_tracked: bool, records: &Records) -> Outcome {
+    async fn advance(&self, desired: &Resource, op: &Op, records: &Records) -> Outcome {
         let Some(wish) = desired.spec.bytes().and_then(Wish::decode) else {
             return Outcome::Failed(Error::unexpected(format!(
                 "what is declared of {} cannot be read",
                 desired.id
             )));
         };
-        match self.step(&desired.id.0, &wish, records).await {
+        let taken = match from_instance(op) {
+            Some(from) => self.take_from(from, &desired.id.0, &wish).await,
+            None => Ok(()),
+        };
+        let stepped = match taken {
+            Ok(()) => self.step(&desired.id.0, &wish, records).await,
+            Err(error) => Err(error),
+        };
+        match stepped {
             Ok(None) => Outcome::Done(self.tracked(desired, &wish).await),
             Ok(Some((recheck_after, claims))) => {
                 Outcome::Pending { tracked: self.tracked(desired, &wish).await, recheck_after, claims }
             }
-            Err(error) => match self.had_no_effect(&desired.id.0, &wish, is_tracked).await {
+            Err(error) => match self.had_no_effect(&desired.id.0, &wish, is_tracked(op)).await {
                 Ok(true) => Outcome::Failed(error),
                 // Much may have been done before it failed; the next look says what.
                 Ok(false) | Err(_) => Outcome::Unknown(error),
@@ -175,6 +195,22 @@ impl Desk<'_> {
         Ok(true)
     }
 
+    /// Takes the directory of the certificate `name` from another instance, at once: an order may take its time.
+    async fn take_from(&self, from: &str, name: &str, wish: &Wish) -> Result<(), Error> {
+        let (view, mark) = (self.view(wish).await, self.keep.mark(name));
+        if view.other_instance(&mark)? != Some(from) {
+            // Somebody else's by now, or nobody's: the step finds out.
+            return Ok(());
+        }
+        self.effects.note();
+        let kept = self.keep.issued(name)?;
+        let is_kept = kept.zip(view.version()).is_some_and(|(kept, version)| kept.has_version(version));
+        if !is_kept {
+            self.keep_theirs(name, wish, &view)?;
+        }
+        deliver::take(&*self.config.place, &view, &mark).await
+    }
+
     /// What is in the directory of a certificate now.
     async fn view(&self, wish: &Wish) -> View {
         View::of(&*self.config.place, &wish.output).await
@@ -201,7 +237,7 @@ impl Desk<'_> {
         self.heirs.worked_on(name, &wish.output.directory);
         let view = self.view(wish).await;
         if let Some(other) = view.other_owner(&self.keep.mark(name))? {
-            return match observe::comes_after(self.cx, self.keep, self.heirs, name, &view)? {
+            return match owner::comes_after(self.cx, self.keep, self.heirs, name, &view)? {
                 Some(since) => {
                     let now = self.cx.clock.now().as_secs();
                     Ok(Some((patience(SIBLING, since.as_secs(), now), Vec::new())))

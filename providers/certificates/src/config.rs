@@ -41,6 +41,10 @@ pub struct Config {
     #[serde(skip)]
     #[schemars(skip)]
     pub state: PathBuf,
+    /// What the marks of directories call this instance; handed over apart.
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub instance: Arc<str>,
     /// Names that the entry had before, whose state is beside its own; handed over apart.
     #[serde(skip)]
     #[schemars(skip)]
@@ -110,6 +114,7 @@ impl Config {
             listen_tls: default_listen_tls(),
             limits: None,
             state: state.into(),
+            instance: Arc::default(),
             former: Vec::new(),
             reserved: Vec::new(),
             timeout: default_timeout(),

@@ -24,7 +24,7 @@ use crate::{
     wish::Output,
 };
 use layout::MARK;
-use reconciled_provider::{Error, ErrorKind};
+use reconciled_provider::{Error, ErrorKind, Hash};
 use std::{
     collections::BTreeMap,
     fs,
@@ -308,26 +308,25 @@ async fn stage(
     now.switch(place, &target, &names, passed).await
 }
 
-/// Takes the files of the certificate with this mark away again; those of others stay. `is_of` says whether a version is one of
-/// this certificate.
-pub async fn withdraw(
-    place: &dyn Place,
-    mark: &Mark,
-    output: &Output,
-    is_of: impl Fn(&str) -> bool,
-) -> Result<(), Error> {
+/// Takes the files of the certificate with this mark, which was `issued`, away again; those of others stay.
+pub async fn withdraw(place: &dyn Place, mark: &Mark, output: &Output, issued: &Issued) -> Result<(), Error> {
     let view = View::of(place, output).await;
     if !view.is_there()? {
         return Ok(());
     }
+    let taken_over = taken_over(&view, output, issued);
+    let is_its = view.version().is_some_and(|version| issued.has_version(version));
     match view.mark()? {
         Some(owner) if mark.is(owner) => {}
-        // Somebody took the mark away, and nobody else came. Who is killed on the way finds it again.
-        None if view.version().is_some_and(is_of) => claim(place, &view, output, mark).await?,
+        // Somebody took the mark away, or it was never there, and nobody else came. Who is killed on the way finds it again.
+        None if is_its || !taken_over.is_empty() => claim(place, &view, output, mark).await?,
         Some(_) | None => return Ok(()),
     }
     for name in NAMES.into_iter().filter(|name| view.is_ours(name)) {
         place.remove(&view.directory.join(name), &ours(name)).await?;
+    }
+    for (name, file) in &taken_over {
+        place.remove(&view.directory.join(name), file).await?;
     }
     if !view.is_foreign {
         place.remove(&view.directory.join(DATA), &view.data).await?;
@@ -342,6 +341,38 @@ pub async fn withdraw(
     Ok(())
 }
 
+/// Files that stand in the directory as somebody else put them, and that are in use so: what has anything else in it stays theirs.
+fn taken_over(view: &View, output: &Output, issued: &Issued) -> Vec<(&'static str, Spot)> {
+    let files = files(output, issued);
+    let is_in_use = |name: &str, bytes: &[u8]| {
+        let is_it = |file: &File| file.name == name && file.bytes[..] == *bytes;
+        files.iter().any(is_it) || issued.has_adopted(&view.directory.join(name), bytes)
+    };
+    let stands = |name| match view.itself(name) {
+        Spot::File(file) if is_in_use(name, &file.bytes) => Some((name, Spot::File(file))),
+        _ => None,
+    };
+    NAMES.into_iter().filter_map(stands).collect()
+}
+
+/// Hashes of the `files` that stand in the directory as somebody else put them, by their paths.
+pub(crate) fn adopted(view: &View, files: &[File]) -> BTreeMap<PathBuf, Hash> {
+    let stands = |file: &File| match view.itself(file.name) {
+        Spot::File(found) if *found.bytes == *file.bytes => {
+            Some((view.directory.join(file.name), Hash::of(&found.bytes)))
+        }
+        _ => None,
+    };
+    files.iter().filter_map(stands).collect()
+}
+
+/// Takes the directory from whoever marked it.
+pub(crate) async fn take(place: &dyn Place, view: &View, mark: &Mark) -> Result<(), Error> {
+    // What cannot be believed is not written to either.
+    view.is_there()?;
+    place.write(&view.directory.join(MARK), &mark.today(), &view.mark_spot).await
+}
+
 /// Makes a directory that of the certificate with the mark `heir`, with all that is in it.
 pub(crate) async fn hand_over(
     place: &dyn Place,
@@ -351,7 +382,7 @@ pub(crate) async fn hand_over(
 ) -> Result<(), Error> {
     let view = View::of(place, output).await;
     match view.is_there()? && view.is_of(mark)? {
-        true => place.write(&view.directory.join(MARK), &heir.today, &view.mark_spot).await,
+        true => take(place, &view, heir).await,
         false => Ok(()),
     }
 }
@@ -361,9 +392,9 @@ async fn claim(place: &dyn Place, view: &View, output: &Output, mark: &Mark) -> 
     if let Some(other) = view.other_owner(mark)? {
         return Err(taken(output, &other));
     }
-    match view.mark()? == Some(&mark.today) {
+    match view.mark()? == Some(&*mark.today()) {
         true => Ok(()),
-        false => place.write(&view.directory.join(MARK), &mark.today, &view.mark_spot).await,
+        false => take(place, view, mark).await,
     }
 }
 

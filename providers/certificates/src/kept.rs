@@ -6,6 +6,7 @@
 
 mod disk;
 mod keep;
+mod mark;
 
 use crate::{
     key,
@@ -16,13 +17,14 @@ use crate::{
 use reconciled_provider::{Error, Hash, Secret};
 use serde::{Deserialize, Serialize, Serializer};
 use std::{
-    collections::BTreeSet,
-    path::PathBuf,
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
     sync::{Arc, OnceLock},
 };
 use zeroize::Zeroizing;
 
-pub use keep::{Keep, Mark};
+pub use keep::Keep;
+pub use mark::Mark;
 
 /// A text that is wiped when dropped and never printed: a key in PEM. Where it goes to the disk is said field by field, so
 /// that nobody writes one into an answer or a log without meaning to:
@@ -94,6 +96,10 @@ pub struct Issued {
     /// Where its files were before, as long as they are still to be taken away.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub leaving: Vec<Output>,
+    /// Files of somebody else that are in use as they were found, and are ours to take away since they were taken over: hashes
+    /// of what is in them, by path.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub adopted: BTreeMap<PathBuf, Hash>,
     /// Fingerprint of the certificate that services were last told to read.
     pub told: Option<String>,
     /// Units that were told of a certificate that others are still to be told of.
@@ -136,6 +142,7 @@ impl Issued {
             wish,
             is_unplaced: false,
             leaving: Vec::new(),
+            adopted: BTreeMap::new(),
             told: None,
             told_units: BTreeSet::new(),
             restarted_units: BTreeSet::new(),
@@ -184,6 +191,18 @@ impl Issued {
     /// True for the beginning of a fingerprint that is its own, or that of one that it came after.
     pub(crate) fn has_version(&self, version: &str) -> bool {
         self.over.contains(version) || self.facts().is_ok_and(|facts| facts.fingerprint.starts_with(version))
+    }
+
+    /// True for what is in a file that was taken over as it was found.
+    pub(crate) fn has_adopted(&self, path: &Path, bytes: &[u8]) -> bool {
+        self.adopted.get(path).is_some_and(|adopted| *adopted == Hash::of(bytes))
+    }
+
+    /// Forgets what was taken over in a directory; true when there was anything.
+    pub(crate) fn forget_adopted(&mut self, directory: &Path) -> bool {
+        let before = self.adopted.len();
+        self.adopted.retain(|path, _| path.parent() != Some(directory));
+        self.adopted.len() < before
     }
 
     /// True when it is one of its key.

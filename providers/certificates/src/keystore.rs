@@ -135,6 +135,7 @@ mod tests {
             packed: None,
             is_unplaced: false,
             leaving: Vec::new(),
+            adopted: [].into(),
             parsed: Default::default(),
         }
     }

@@ -32,6 +32,7 @@ mod lint;
 mod moment;
 pub mod normalize;
 mod observe;
+mod owner;
 pub mod place;
 mod provider;
 mod refuse;

@@ -12,6 +12,7 @@ use crate::{
     heirs::Heirs,
     kept::{Issued, Keep, Private},
     moment::moment,
+    owner::{self, Stranger},
     place::{self, File, Files, Place, way},
     renewal,
     served::{self, Sights},
@@ -124,6 +125,9 @@ impl Standing {
                 files.extend(view.left_over().map(|left| Difference::due("output", left, "as declared")));
             }
             false => files.extend(view.marked_otherwise(&mark)?.map(trouble)),
+        }
+        if is_kept && files.is_empty() && view.is_unmarked()? {
+            files.push(Difference::due("state", "taken over, and not marked as ours", "marked"));
         }
         if is_unplaced && files.is_empty() {
             // Or what somebody else does to the files from now on would be taken for ours.
@@ -382,13 +386,19 @@ fn judge(
     let is_tracked = want.tracked.iter().any(|tracked| *tracked.id.0 == *name);
     let directory = seen.filter(|_| is_declared).map(|(wish, _)| &*wish.output.directory);
     eye.heirs.looked_at(name, directory, is_tracked);
-    let (mut standing, mut taken) = (None, None);
+    let (mut standing, mut stranger) = (None, None);
     if let Some((wish, view)) = seen
-        && !(is_declared && comes_after(cx, keep, eye.heirs, name, view)?.is_some())
+        && !(is_declared && owner::comes_after(cx, keep, eye.heirs, name, view)?.is_some())
     {
         standing = Standing::look(cx, keep, name, wish, view)?.map(|standing| (wish, standing));
-        taken = if is_declared { stranger(keep, name, view)? } else { None };
+        stranger = owner::stranger(keep, name, view);
     }
+    // What a person may take from another instance, nobody is told cannot be had.
+    let other = stranger.as_ref().and_then(|stranger| stranger.instance.clone());
+    let taken = || {
+        let stranger = stranger.as_ref().filter(|stranger| is_declared && stranger.instance.is_none());
+        stranger.map(|stranger| stranger.words.clone())
+    };
     if let Some((wish, Standing { issued: Some(issued), in_place, .. })) = &standing
         && issued.wish.output.directory == wish.output.directory
     {
@@ -434,12 +444,16 @@ fn judge(
             true => wish.encode(),
             false => {
                 let contents = standing.contents.clone();
-                Deviant { differs, contents, taken: taken.clone() }.encode()
+                Deviant { differs, contents, taken: taken() }.encode()
             }
         };
         let mut observed = Observed::new(ResourceId::from(name), bytes);
         // What is kept in our state directory was put there by us, whatever the inventory remembers.
-        observed.owner = if standing.issued.is_some() { Owner::Ours } else { Owner::Unmarked };
+        observed.owner = match (&other, &standing.issued) {
+            (Some(other), _) => Owner::Other(other.clone()),
+            (None, Some(_)) => Owner::Ours,
+            (None, None) => Owner::Unmarked,
+        };
         observed.outputs = outputs(wish, &standing);
         // What is early is looked at again once the clock is right.
         let now = cx.clock.now().as_secs();
@@ -452,11 +466,12 @@ fn judge(
         }
         observed
     });
-    let resources = match (resources, taken) {
-        (None, Some(owner)) => {
-            let differs = vec![Difference::new("output", format!("{owner} is put there"), "as declared")];
-            let deviant = Deviant { taken: Some(owner), ..Deviant::of(differs) };
-            Some(Observed::new(ResourceId::from(name), deviant.encode()))
+    let resources = match (resources, &stranger) {
+        (None, Some(Stranger { words, .. })) => {
+            let differs = vec![Difference::new("output", format!("{words} is put there"), "as declared")];
+            let deviant = Deviant { taken: taken(), ..Deviant::of(differs) };
+            let owner = other.map_or(Owner::Unmarked, Owner::Other);
+            Some(Observed { owner, ..Observed::new(ResourceId::from(name), deviant.encode()) })
         }
         // Nobody wants what was begun: it is there to be deleted, key and all.
         (None, None) if want.desired.is_empty() && keep.is_begun(name)? => {
@@ -467,16 +482,6 @@ fn judge(
         (seen, _) => seen,
     };
     Ok((observation(want, resources), quiet))
-}
-
-/// Whose the directory is, in words for people, where it is not one of this entry: nothing is put there whatever a person says. One of
-/// this entry may be about to leave it, and the step says so where it is not.
-fn stranger(keep: &Keep, name: &str, view: &View) -> Result<Option<String>, Error> {
-    // What is no mark is said by the step that would replace it.
-    match view.mark().ok().flatten() {
-        Some(mark) if keep.marked(mark).is_none() => view.other_owner(&keep.mark(name)),
-        _ => Ok(None),
-    }
 }
 
 /// What to remember of a certificate that is as declared; none where more than files says whether it is.
@@ -518,29 +523,6 @@ fn other_contact(keep: &Keep, wish: &Wish, issued: &Issued) -> Result<Option<Dif
         }
     }
     Ok(None)
-}
-
-/// Since when the directory belongs to a certificate of ours that nobody declares any more: what is there is taken over once
-/// that one goes. None where it need not be waited for, or is not about to go.
-pub(crate) fn comes_after(
-    cx: &Cx,
-    keep: &Keep,
-    heirs: &Heirs,
-    name: &str,
-    view: &View,
-) -> Result<Option<Duration>, Error> {
-    // What is no mark is said by the step that would replace it.
-    let mark = view.mark().ok().flatten();
-    let other = mark.and_then(|mark| keep.marked(mark)).filter(|other| other != name);
-    match other {
-        Some(other) if keep.issued(name)?.is_none() && keep.issued(&other)?.is_some() => {
-            Ok(heirs.waits_for(name, &other, cx.clock.now()))
-        }
-        _ => {
-            heirs.waits_no_more(name);
-            Ok(None)
-        }
-    }
 }
 
 /// Watches the certificate `name` from now on, of which `issued` is kept. For passes alone: what is looked at for a plan need

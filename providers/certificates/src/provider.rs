@@ -86,7 +86,7 @@ impl Certificates {
     fn new(entry: &str, config: Config) -> Certificates {
         Certificates {
             entry: entry.into(),
-            keep: Keep::new(entry, &config.state).formerly(&config.former),
+            keep: Keep::new(entry, &config.state).formerly(&config.former).for_instance(&config.instance),
             acme: Acme::default(),
             watches: Arc::default(),
             heirs: Heirs::default(),

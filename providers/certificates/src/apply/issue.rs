@@ -78,6 +78,7 @@ impl Desk<'_> {
             account,
             is_unplaced: true,
             leaving: before.as_ref().map(|issued| issued.leaving.clone()).unwrap_or_default(),
+            adopted: before.as_ref().map(|issued| issued.adopted.clone()).unwrap_or_default(),
             told: before.and_then(|issued| issued.told).filter(|told| *told == facts.fingerprint),
             over,
             ..Issued::new(Private::of(&key)?, signed.chain.clone(), asked)

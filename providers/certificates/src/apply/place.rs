@@ -13,7 +13,7 @@ use crate::{
 };
 use reconciled_command::{Invocation, NotRun, excerpt};
 use reconciled_provider::Error;
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 /// Characters of a command's output that are shown.
 const EXCERPT: usize = 300;
@@ -52,9 +52,21 @@ impl Desk<'_> {
             self.effects.note();
             deliver::put(place, &view, &mark, version, &wish.output, &files, self.config.passed).await?;
             (self.config.passed)("certificate.put");
-        } else if !view.disorder(&mark)?.is_empty() || view.left_over().next().is_some() {
-            self.effects.note();
-            deliver::tidy(place, &view, &wish.output, &mark).await?;
+            if issued.forget_adopted(Path::new(&wish.output.directory)) {
+                self.put_issued(name, &issued)?;
+            }
+        } else {
+            let adopted = deliver::adopted(&view, &files);
+            if adopted.iter().any(|(path, hash)| issued.adopted.get(path) != Some(hash)) {
+                // Before the mark, which says that they are ours.
+                issued.adopted.extend(adopted);
+                self.put_issued(name, &issued)?;
+            }
+            let is_in_order = view.disorder(&mark)?.is_empty() && !view.is_unmarked()?;
+            if !is_in_order || view.left_over().next().is_some() {
+                self.effects.note();
+                deliver::tidy(place, &view, &wish.output, &mark).await?;
+            }
         }
         if issued.is_unplaced {
             issued.is_unplaced = false;
@@ -120,9 +132,9 @@ impl Desk<'_> {
         let mut failed = None;
         for left in issued.leaving.clone() {
             self.effects.note();
-            let is_of = |version: &str| issued.has_version(version);
-            match deliver::withdraw(&*self.config.place, &self.keep.mark(name), &left, is_of).await {
+            match deliver::withdraw(&*self.config.place, &self.keep.mark(name), &left, issued).await {
                 Ok(()) => {
+                    issued.forget_adopted(Path::new(&left.directory));
                     issued.leaving.retain(|output| *output != left);
                     self.put_issued(name, issued)?;
                 }

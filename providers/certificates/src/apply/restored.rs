@@ -43,6 +43,7 @@ impl Desk<'_> {
             account: kept.account.clone().filter(|_| is_alike),
             wish: kept.wish.clone(),
             leaving: kept.leaving.clone(),
+            adopted: kept.adopted.clone(),
             told: None,
             told_units: BTreeSet::new(),
             restarted_units: BTreeSet::new(),

@@ -169,7 +169,12 @@ impl View {
 
     /// The certificate that is put into the directory, in words for people, if its mark is another one than `mark`.
     pub fn other_owner(&self, mark: &Mark) -> Result<Option<String>, Error> {
-        Ok(self.mark()?.and_then(|owner| other(mark, owner)))
+        Ok(self.mark()?.and_then(|owner| mark.other(owner)))
+    }
+
+    /// The other instance that put its certificate into the directory, where the mark names one.
+    pub(crate) fn other_instance(&self, mark: &Mark) -> Result<Option<&str>, Error> {
+        Ok(self.mark()?.and_then(|owner| mark.other_instance(owner)))
     }
 
     /// The beginning of the fingerprint that the version in place was put there with, where one of ours is.
@@ -179,21 +184,25 @@ impl View {
 
     /// That the directory is marked otherwise than with `mark`, in words for people.
     pub(crate) fn marked_otherwise(&self, mark: &Mark) -> Result<Option<String>, Error> {
-        Ok(match self.mark()? {
-            Some(owner) if *owner != mark.today && mark.is(owner) => {
-                Some(format!("it is marked as {owner}, as the entry was called before"))
-            }
-            Some(owner) => other(mark, owner).map(|other| format!("{other} is put there")),
-            None => None,
-        })
+        Ok(self.mark()?.and_then(|owner| match mark.former(owner) {
+            Some(former) => Some(format!("it is marked as {former}, as the entry was called before")),
+            None => mark.other(owner).map(|other| format!("{other} is put there")),
+        }))
     }
 
     /// What is not right with the directory of the certificate that has this mark, and is kept, whatever its files are.
     pub(crate) fn disorder(&self, mark: &Mark) -> Result<Vec<String>, Error> {
-        // What somebody else put there, and was adopted as it is, is marked once something is put there.
+        // Where it was adopted as it is, [`View::is_unmarked`] says so.
         let is_unmarked = self.version.is_some() && self.mark()?.is_none();
         let unmarked = is_unmarked.then(|| format!("{MARK}, which says whose it is, is missing"));
         Ok(self.marked_otherwise(mark)?.into_iter().chain(unmarked).collect())
+    }
+
+    /// True where files stand as somebody else put them, and nothing says whose the directory is.
+    pub(crate) fn is_unmarked(&self) -> Result<bool, Error> {
+        let is_file = |named: &Named| matches!(named.itself, Spot::File(_));
+        let is_theirs = self.version.is_none() && !self.is_foreign && self.names.iter().any(is_file);
+        Ok(is_theirs && self.mark()?.is_none())
     }
 
     /// What was begun there and not finished, or could not be removed, in words for people.
@@ -220,20 +229,6 @@ pub(crate) async fn version(place: &dyn Place, output: &Output) -> Result<Option
         }
         _ => None,
     })
-}
-
-/// The certificate that marked a directory so, in words for people, if it is another one than that of `mark`.
-fn other(mark: &Mark, owner: &str) -> Option<String> {
-    // What is no mark of ours is not repeated: it may be anything.
-    (!mark.is(owner)).then(|| match is_mark(owner) {
-        true => format!("certificate {owner}"),
-        false => "another certificate".into(),
-    })
-}
-
-fn is_mark(text: &str) -> bool {
-    let is_plain = |c: char| c.is_alphanumeric() || "-_./".contains(c);
-    text.len() <= 512 && text.contains('/') && text.chars().all(is_plain)
 }
 
 /// What the mark says; none where there is none, or an empty one, which a full disk leaves.

@@ -3,6 +3,7 @@
 use super::{
     Account, Asked, Attempt, Busy, Issued, Lasting, Outage, Parsed, Refusals, Wait,
     disk::{Durable, decode, failed, read, read_bytes, remove, sync, write_now},
+    mark::{Mark, parts},
 };
 use crate::{aside::aside, x509};
 use reconciled_provider::{Error, Hash};
@@ -18,22 +19,6 @@ use zeroize::Zeroizing;
 /// Where that is of which there is one for each issuer but the first.
 const ISSUERS: &str = "issuers";
 
-/// How a directory says whose it is that a certificate is put into.
-#[derive(Clone, Debug)]
-pub struct Mark {
-    /// What is written.
-    pub today: String,
-    /// What was written when the entry had another name.
-    pub former: Vec<String>,
-}
-
-impl Mark {
-    /// True when a directory that says `text` is this certificate's.
-    pub(crate) fn is(&self, text: &str) -> bool {
-        self.today == text || self.former.iter().any(|former| former == text)
-    }
-}
-
 type ParsedByName = BTreeMap<String, (Hash, Arc<Parsed>)>;
 
 /// The directory of one entry.
@@ -43,6 +28,8 @@ pub struct Keep {
     directory: PathBuf,
     /// Names that the entry had before.
     former: Vec<String>,
+    /// Whose marks are ours.
+    instance: Arc<str>,
     /// Which of the issuers of a certificate it is about; what is in use is that of all of them.
     issuer: usize,
     /// The directory is there: from then on nothing is looked for under a former name.
@@ -57,7 +44,8 @@ impl Keep {
     pub fn new(entry: &str, directory: impl Into<PathBuf>) -> Keep {
         let (entry, directory) = (entry.into(), directory.into());
         let (settled, parsed, durable) = (Arc::default(), Arc::default(), Arc::default());
-        Keep { entry, directory, former: Vec::new(), issuer: 0, settled, parsed, durable }
+        let (former, instance) = (Vec::new(), Arc::default());
+        Keep { entry, directory, former, instance, issuer: 0, settled, parsed, durable }
     }
 
     /// The same of an entry that had other names before: what is kept under one of these, beside the directory of today, is
@@ -66,6 +54,11 @@ impl Keep {
         // One directory beside that of today, and no other one.
         let is_plain = |name: &&String| !name.is_empty() && !name.contains('/') && !name.starts_with('.');
         Keep { former: names.iter().filter(is_plain).cloned().collect(), ..self }
+    }
+
+    /// The same of an instance that is called so.
+    pub fn for_instance(self, instance: &Arc<str>) -> Keep {
+        Keep { instance: instance.clone(), ..self }
     }
 
     /// Takes over what is kept under a former name, where nothing is kept under the name of today.
@@ -115,14 +108,18 @@ impl Keep {
 
     /// How the directory says whose it is that a certificate is put into.
     pub(crate) fn mark(&self, name: &str) -> Mark {
-        let of = |entry: &String| format!("{entry}/{name}");
-        Mark { today: of(&self.entry), former: self.former.iter().map(of).collect() }
+        let is_kept = self.of(name).join("issued.json").exists();
+        Mark::new(&self.instance, name, &self.entry, self.former.iter(), is_kept)
     }
 
-    /// The name of the certificate of this entry that has this mark.
+    /// The name of the certificate of this entry that has this mark, as far as it says whose it is.
     pub(crate) fn marked(&self, mark: &str) -> Option<String> {
+        let (of, instance) = parts(mark);
+        if instance.is_some_and(|instance| *instance != *self.instance) {
+            return None;
+        }
         let mut entries = std::iter::once(&self.entry).chain(&self.former);
-        let name = entries.find_map(|entry| mark.strip_prefix(entry.as_str())?.strip_prefix('/'))?;
+        let name = entries.find_map(|entry| of.strip_prefix(entry.as_str())?.strip_prefix('/'))?;
         (!name.is_empty()).then(|| name.to_owned())
     }
 

@@ -292,7 +292,10 @@ async fn a_manifest_that_is_renamed_leaves_no_moment_without_files() {
     let seen = desk.look("site", true).await.unwrap();
     assert_eq!((seen.owner, authority.counts()), (reconciled_provider::Owner::Ours, (1, 1)));
     assert_eq!(fs::read(&file).unwrap(), before);
-    assert_eq!(fs::read_to_string(desk.dir.path().join("out/web/..certificate")).unwrap(), "cert/site");
+    assert_eq!(
+        fs::read_to_string(desk.dir.path().join("out/web/..certificate")).unwrap(),
+        "cert/site instance=here"
+    );
     assert!(desk.keep().issued("web").unwrap().is_none());
 }
 
@@ -398,7 +401,10 @@ async fn an_entry_that_is_renamed_has_what_it_had() {
     assert!(matches!(desk.pass().await, Outcome::Done(_)));
     assert!(!desk.dir.path().join("state").exists());
     assert!(desk.keep().issued("web").unwrap().is_some() && desk.is_in_sync().await);
-    assert_eq!((fs::read_to_string(&mark).unwrap().as_str(), authority.counts()), ("new/web", (1, 1)));
+    assert_eq!(
+        (fs::read_to_string(&mark).unwrap().as_str(), authority.counts()),
+        ("new/web instance=here", (1, 1))
+    );
     fs::write(&mark, "state/web").unwrap();
     assert!(matches!(desk.delete().await, Outcome::Gone));
     assert!(!desk.dir.path().join("out/web").exists());

@@ -33,4 +33,5 @@ mod suggested;
 mod unplaced;
 mod unusable;
 mod ways;
+mod whose;
 mod world;

@@ -197,7 +197,7 @@ async fn a_mark_says_whose_a_directory_is_and_anything_else_there_is_neither_fol
     // A disk that was full left an empty one.
     fs::write(&mark, "").unwrap();
     assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
-    assert_eq!(fs::read_to_string(&mark).unwrap(), "cert/web");
+    assert_eq!(fs::read_to_string(&mark).unwrap(), "cert/web instance=here");
     assert!(!directory.join("..certificate.new").exists());
 }
 

@@ -17,7 +17,7 @@ fn die_once_it_is_put(place: &str) {
 }
 
 /// Has the process die at `at` on its way, and another one begin.
-async fn dies(desk: &mut Desk, at: fn(&str)) {
+pub(crate) async fn dies(desk: &mut Desk, at: fn(&str)) {
     desk.passed = at;
     desk.restart();
     assert!(AssertUnwindSafe(desk.passes(3)).catch_unwind().await.is_err(), "it was not passed");
@@ -26,7 +26,7 @@ async fn dies(desk: &mut Desk, at: fn(&str)) {
 }
 
 /// Has the files of a certificate be regular ones, and nothing else be there.
-fn make_theirs(directory: &Path) {
+pub(crate) fn make_theirs(directory: &Path) {
     let files = ["tls.crt", "tls.key"].map(|name| (name, fs::read(directory.join(name)).unwrap()));
     fs::remove_dir_all(directory).unwrap();
     fs::create_dir(directory).unwrap();

@@ -12,14 +12,15 @@ use reconciled_certificates::{
     wish::{self, Issue, KeyKind, Output, Renew, Solver, Wish},
 };
 use reconciled_provider::{
-    Action, ActionId, Batch, Claim, ClaimState, Cx, Error, Fact, Focus, Hash, Health, Hint, Journal,
-    Observed, Op, Origin, Outcome, PolicyId, Provider, Renewal, Resource, Scope, Sealed, SecretRef, Spec,
-    Tracked, Version, Want,
+    Action, ActionId, Batch, Claim, ClaimState, Cx, Error, Fact, FieldChange, Focus, Hash, Health, Hint,
+    Journal, OWNER_FIELD, Observed, Op, Origin, Outcome, PolicyId, Provider, Renewal, Resource, Scope,
+    Sealed, SecretRef, Spec, Tracked, Version, Want,
 };
 use reconciled_testkit::context::{HandClock, TableSecrets};
 use std::{
     any::Any,
     collections::BTreeMap,
+    fs,
     net::SocketAddr,
     sync::{Arc, Mutex},
     time::Duration,
@@ -45,6 +46,8 @@ pub(crate) struct Desk {
     pub(crate) passed: fn(&str),
     /// Who puts certificates in place.
     pub(crate) place: Arc<dyn Place>,
+    /// What the marks of directories call the instance.
+    pub(crate) instance: &'static str,
     /// The command for services, where it is not a script that writes them down.
     pub(crate) reload: Option<Vec<String>>,
     /// The name of the entry, and of its directory; and those it had before.
@@ -132,7 +135,7 @@ impl Desk {
         let place: Arc<dyn Place> = Arc::new(Here);
         let provider = open(name, config(&dir, name, [listen; 2])).unwrap();
         let records = Arc::default();
-        let (listen_tls, limits) = (listen, None);
+        let (listen_tls, limits, instance) = (listen, None, HERE);
         Desk {
             dir,
             cx,
@@ -145,6 +148,7 @@ impl Desk {
             lacks_place: false,
             passed: |_| {},
             place,
+            instance,
             reload: None,
             name,
             former,
@@ -158,11 +162,18 @@ impl Desk {
         self.restart();
     }
 
+    /// From now on it is another instance, which keeps nothing yet; what this one keeps lies in `at` from now on.
+    pub(crate) fn become_another(&mut self, instance: &'static str, at: &str) {
+        fs::rename(self.dir.path().join("state"), self.dir.path().join(at)).unwrap();
+        self.instance = instance;
+        self.restart();
+    }
+
     /// As a process that has just started has it.
     pub(crate) fn restart(&mut self) {
         let mut config = config(&self.dir, self.name, [self.listen, self.listen_tls]);
         (config.limits, config.former, config.passed) = (self.limits, self.former.clone(), self.passed);
-        config.place = self.place.clone();
+        (config.place, config.instance) = (self.place.clone(), self.instance.into());
         if let Some(reload) = &self.reload {
             config.reload = reload.clone();
         }
@@ -287,6 +298,15 @@ impl Desk {
                 Op::Update { desired, delta: delta.into(), observed: observed.into(), tracked: None }
             }
         };
+        self.carry_out(op).await
+    }
+
+    /// One pass, after a person said that it is taken over from the instance whose mark it bears.
+    pub(crate) async fn pass_with_consent(&self) -> Outcome {
+        let (desired, observed) = (self.desired(), self.observe().await.unwrap());
+        let mut delta = self.provider.compare(&desired, &observed).unwrap_or_default();
+        delta.fields.push(FieldChange::text(OWNER_FIELD, None, Some("this instance".into())));
+        let op = Op::Update { desired, delta: delta.into(), observed: observed.into(), tracked: None };
         self.carry_out(op).await
     }
 
@@ -439,6 +459,9 @@ impl Desk {
     }
 }
 
+/// What the marks of directories call the instance, where nothing else is said.
+const HERE: &str = "here";
+
 /// Where the entry keeps what it has.
 fn state_of(name: &str) -> &str {
     if name == "cert" { "state" } else { name }
@@ -453,6 +476,6 @@ fn config(dir: &tempfile::TempDir, name: &str, listen: [SocketAddr; 2]) -> Confi
     config.reload = ["sh", "-c", &script, "sh", "{unit}"].map(String::from).into();
     let restart = format!("cd {path} && echo \"$1\" >> restarted && test \"$1\" != stiff.service");
     config.restart = Some(["sh", "-c", &restart, "sh", "{unit}"].map(String::from).into());
-    config.timeout = Duration::from_secs(10);
+    (config.timeout, config.instance) = (Duration::from_secs(10), HERE.into());
     config
 }
