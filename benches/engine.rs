@@ -10,7 +10,7 @@ use reconciled_engine::{
     Desired, ManifestMeta, SourceState, Store,
     pass::{Engine, Patience, watched},
     plan::{EntryPolicy, guard::GuardLimits},
-    survey::{Ahead, Calls, Heard, Hurry, Judged, Recall, Rooms, SurveyOptions, Surveyor},
+    survey::{Ahead, Calls, Early, Heard, Hurry, Judged, Recall, Rooms, SurveyOptions, Surveyor},
 };
 use reconciled_provider::{
     Address, Deletion, Hash, ManifestKey, Origin, Owner, Policy, Provider, Resource, Scope, Spec,
@@ -98,6 +98,7 @@ async fn measure(scopes: usize, each: usize) -> Result<(), Box<dyn std::error::E
         rooms: Rooms::default(),
         judged: Judged::default(),
         calls: Calls::default(),
+        early: Early::default(),
     };
     let writers = [("zone".into(), provider)].into();
     let store: Arc<dyn Store> = db.clone();

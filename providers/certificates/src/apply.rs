@@ -5,6 +5,7 @@
 //! are told last, and that they were is kept, so that a reload that failed is done again.
 
 mod begin;
+mod broken;
 mod issue;
 mod place;
 mod restored;
@@ -14,6 +15,7 @@ use crate::{
     choose::both,
     deliver::{self, There, View},
     desk::{Desk, Effects, Records, SIBLING, Step, address, patience},
+    found,
     kept::Refusals,
     observe::{self, Standing},
     owner,
@@ -245,6 +247,7 @@ impl Desk<'_> {
                 None => Err(deliver::taken(&wish.output, &other)),
             };
         }
+        aside(|| self.set_broken_aside(name, wish, &view))?;
         aside(|| self.keep_newer(name, wish, &view))?;
         let standing = aside(|| Standing::look(self.cx, self.keep, name, wish, &view))?;
         let is_good = standing.as_ref().is_some_and(|standing| standing.unlike.is_empty());
@@ -252,7 +255,7 @@ impl Desk<'_> {
             self.keep_theirs(name, wish, &view)?;
             if is_good {
                 self.effects.note();
-                observe::take_over(self.keep, name, wish, &view)?;
+                found::take_over(self.keep, name, wish, &view)?;
             }
         }
         if is_good {

@@ -12,7 +12,7 @@ use crate::{
     compare,
     deliver::{self, View},
     duration,
-    kept::{Issued, Keep},
+    kept::{Issued, Keep, Unread},
     moment::moment,
     observe::{self, Eye},
     place::{self, Files, Place},
@@ -21,7 +21,7 @@ use crate::{
     x509,
 };
 use reconciled_provider::{Cx, Ending, Error, Fact, Hash, Health, ResourceId, Want};
-use std::{sync::Arc, time::Duration};
+use std::{path::Path, sync::Arc, time::Duration};
 
 /// How long services may take to show what they were told of, in seconds: most answer before they have read it.
 const READING: u64 = 3;
@@ -56,7 +56,13 @@ pub(crate) async fn health(
     }
     let wish = want.desired.first().and_then(|desired| Wish::decode(desired.spec.bytes()?));
     let Some(wish) = wish else { return Ok(Vec::new()) };
-    let mut issued = keep.issued(name)?;
+    let mut issued = match keep.in_use(name) {
+        Err(Unread::Broken(path)) => {
+            return Ok(vec![(ResourceId::from(name), of_broken(cx, &path, in_place.as_ref()))]);
+        }
+        Err(Unread::Failed(error)) => return Err(error),
+        Ok(issued) => issued,
+    };
     // Whatever becomes of the questions below.
     observe::watch(cx, watches, name, &wish, issued.as_ref());
     let authority = match issued.as_ref().and_then(|issued| issued.issuer.as_deref()) {
@@ -99,6 +105,11 @@ pub(crate) async fn health(
     if signer.is_some_and(|signer| compare::is_of_earlier_key(&facts, &signer)) {
         why.push("it is signed by an earlier key of its issuer".into());
     }
+    let unusable = wish.issuers().filter_map(Issue::authority).find_map(|it| acme::trouble(keep, it));
+    why.extend(unusable.map(|error| {
+        let hint = error.hint.clone().unwrap_or_default();
+        format!("its account cannot order another one: {}; {hint}", error.chain())
+    }));
     let is_well = why.is_empty();
     // Who shows it may show another one at any moment, and an authority is asked again in time.
     let asked = issued.suggested.as_ref().map_or(issued.unasked_until, |suggested| suggested.ask_again);
@@ -137,6 +148,14 @@ pub(crate) async fn health(
         (false, _) => Health::Degraded { why: why.join("; ") },
     };
     Ok(vec![(ResourceId::from(name), health)])
+}
+
+/// How a certificate fares of which what is kept, at `path`, is broken: the next pass sets that aside, and until then what is in its
+/// place counts.
+fn of_broken(cx: &Cx, path: &Path, in_place: Option<&InPlace>) -> Health {
+    let late = in_place.and_then(|it| lateness(it.due, it.end, cx.clock.now().as_secs()));
+    let broken = format!("{} is broken", path.display());
+    Health::Degraded { why: [broken].into_iter().chain(late).collect::<Vec<_>>().join("; ") }
 }
 
 /// That it is late or over, where it is.
@@ -200,9 +219,20 @@ pub(crate) fn ending(cx: &Cx, eye: &Eye<'_>, name: &str) -> Result<Option<Ending
 }
 
 fn read_ending(cx: &Cx, eye: &Eye<'_>, name: &str, look: Look) -> Result<Option<Ending>, Error> {
-    let Some(issued) = eye.keep.issued(name)? else {
+    let in_place = |InPlace { due, end }| Ending {
+        id: name.into(),
+        at: Duration::from_secs(end),
+        renewed_at: Duration::from_secs(due),
+        served: Vec::new(),
+    };
+    let (issued, instead) = match eye.keep.in_use(name) {
+        Ok(issued) => (issued, None),
+        Err(Unread::Broken(_)) => (None, eye.memory.in_place(name).map(in_place)),
+        Err(Unread::Failed(error)) => return Err(error),
+    };
+    let Some(issued) = issued else {
         eye.memory.endings.forget(name);
-        return Ok(None);
+        return Ok(instead);
     };
     let facts = issued.facts()?;
     let renew = issued.wish.renew;
@@ -225,7 +255,15 @@ fn read_ending(cx: &Cx, eye: &Eye<'_>, name: &str, look: Look) -> Result<Option<
 pub(crate) async fn facts(place: &dyn Place, keep: &Keep, name: &str) -> Result<Vec<Fact>, Error> {
     let mut told = Vec::new();
     let mut tell = |name: &str, value: String| told.push(Fact { name: name.into(), value });
-    if let Some(issued) = keep.issued(name)? {
+    let issued = match keep.in_use(name) {
+        Ok(issued) => issued,
+        Err(Unread::Broken(path)) => {
+            tell("broken", path.display().to_string());
+            None
+        }
+        Err(Unread::Failed(error)) => return Err(error),
+    };
+    if let Some(issued) = issued {
         let wanted = deliver::files(&issued.wish.output, &issued);
         let view = View::of(place, &issued.wish.output).await;
         let in_place = observe::other_in_place(&view, &wanted, &issued.facts()?);
@@ -234,6 +272,10 @@ pub(crate) async fn facts(place: &dyn Place, keep: &Keep, name: &str) -> Result<
             let id = acme::account_id(authority);
             if let Some(wait) = keep.wait(&id)? {
                 tell("left alone", format!("asked again at {}: {}", moment(wait.until), wait.message));
+            }
+            if let Some(error) = acme::trouble(keep, authority) {
+                tell("account", error.chain());
+                continue;
             }
             let account = keep.account(&id)?;
             if let Some(refused) = account.as_ref().and_then(|account| account.refused_email.as_ref()) {

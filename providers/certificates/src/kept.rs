@@ -23,6 +23,7 @@ use std::{
 };
 use zeroize::Zeroizing;
 
+pub(crate) use disk::Unread;
 pub use keep::Keep;
 pub use mark::Mark;
 
@@ -246,6 +247,9 @@ pub struct Attempt {
     /// What it counts as.
     #[serde(default)]
     pub counts: Counts,
+    /// What came instead of the certificate, once there is one to fetch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub garbled: Option<Garbled>,
     /// Orders before it that the authority did not know any more, in a row.
     #[serde(default)]
     pub lost: u32,
@@ -258,6 +262,16 @@ pub struct Attempt {
     /// Directories that were missing for them, the uppermost first.
     #[serde(default)]
     pub made: BTreeSet<PathBuf>,
+}
+
+/// An authority gave no certificate for an order that is done: what came cannot be read, and the next answer may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Garbled {
+    /// Since when, in seconds since 1970.
+    pub since: u64,
+    /// How often.
+    pub times: u32,
 }
 
 /// What an order counts as, where what an authority gives is counted.

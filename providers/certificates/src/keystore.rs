@@ -7,14 +7,14 @@
 
 use crate::{
     kept::{Issued, Packed, Private},
-    wish::{Keystore, secret_words},
+    wish::{Issue, Keystore, Output, secret_words},
     x509,
 };
 use base64::{Engine, engine::general_purpose::STANDARD};
 use openssl::{
     error::ErrorStack, hash::MessageDigest, nid::Nid, pkcs12::Pkcs12, pkey::PKey, stack::Stack, x509::X509,
 };
-use reconciled_provider::{Error, Hash, Secret};
+use reconciled_provider::{Cx, Error, Hash, Secret};
 use zeroize::Zeroizing;
 
 /// How often a password is hashed, as keytool does it.
@@ -43,19 +43,36 @@ pub(crate) fn file(issued: &Issued, keystore: Option<&Keystore>) -> Option<Zeroi
     STANDARD.decode(secret.reveal()).ok().map(Zeroizing::new)
 }
 
+/// Says whether the file that is wanted can be made, as far as that is known before there is a certificate. A password that cannot
+/// be had now is no matter of this.
+///
+/// Errors: `Invalid` when its password is none that such a file can have.
+pub(crate) fn check(cx: &Cx, output: &Output) -> Result<(), Error> {
+    let Some(keystore) = &output.keystore else { return Ok(()) };
+    match cx.secrets.reveal(&Issue::secret(&keystore.secret)) {
+        Ok(password) => text_of(keystore, &password).map(|_| ()),
+        Err(_) => Ok(()),
+    }
+}
+
+/// The password as text.
+fn text_of<'p>(keystore: &Keystore, password: &'p Secret) -> Result<&'p str, Error> {
+    let refused = |why: &str| {
+        let secret = secret_words(&keystore.secret);
+        Error::invalid(format!("the password of the PKCS #12 file, {secret}, {why}"))
+            .hint("store another one under that name")
+    };
+    let text = password.reveal_str().map_err(|_| refused("is not UTF-8 text"))?;
+    // What OpenSSL takes for the end of a text would be a password nobody meant.
+    let is_cut = text.is_empty() || text.contains('\0');
+    if is_cut { Err(refused("is empty, or has a zero in it")) } else { Ok(text) }
+}
+
 /// Makes the file.
 ///
 /// Errors: `Invalid` when the password is none that such a file can have. No error holds anything of it, or of the key.
 pub(crate) fn pack(issued: &Issued, keystore: &Keystore, password: &Secret) -> Result<Packed, Error> {
-    let refused = |why: &str| {
-        let secret = secret_words(&keystore.secret);
-        Error::invalid(format!("the password of the PKCS #12 file, {secret}, {why}"))
-    };
-    let text = password.reveal_str().map_err(|_| refused("is not UTF-8 text"))?;
-    if text.is_empty() || text.contains('\0') {
-        // What OpenSSL takes for the end of a text would be a password nobody meant.
-        return Err(refused("is empty, or has a zero in it").hint("store another one under that name"));
-    }
+    let text = text_of(keystore, password)?;
     let ders = x509::chain("the certificate that is kept", &issued.chain)?;
     let key = issued.key.secret();
     // As DER: of an encrypted PEM, OpenSSL would ask whoever sits at the terminal.

@@ -8,7 +8,7 @@
 //!
 //! Code map: [`kind`] are the specs, [`wish`] their canonical form, [`normalize`](mod@normalize) leads from one to the
 //! other; [`key`] makes keys, [`x509`] reads certificates, [`renewal`] says when one is due; [`kept`] is what is
-//! remembered on disk, [`deliver`] puts it where it is used, by the hands of a [`place`], into a `directory` that can be trusted, also as a `keystore`; `observe`, `compare`, `apply` and `health` are the steps of a pass, `calm` spares it what did not change, `sweep` what many have in common, and `served` is what services show; `choose` says who is asked, and `refuse` when again; `lint` is what those it is for would refuse; `desk` is what a pass works with;
+//! remembered on disk, [`deliver`] puts it where it is used, by the hands of a [`place`], into a `directory` that can be trusted, also as a `keystore`; `observe`, `compare`, `apply` and `health` are the steps of a pass, `calm` spares it what did not change, `sweep` what many have in common, and `served` is what services show, `found` what is in a directory, whoever put it there; `choose` says who is asked, and `refuse` when again; `lint` is what those it is for would refuse; `desk` is what a pass works with;
 //! [`sign`] issues with a key of our own, [`acme`] asks an authority.
 
 pub mod acme;
@@ -22,6 +22,7 @@ pub mod deliver;
 mod desk;
 mod directory;
 pub mod duration;
+mod found;
 mod health;
 mod heirs;
 pub mod kept;

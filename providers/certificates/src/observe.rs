@@ -8,9 +8,10 @@ use crate::{
     aside::aside,
     calm::{InPlace, Look, Memory, Seen},
     compare::{self, Deviant, Difference, unlike},
-    deliver::{self, There, View},
+    deliver::{self, View},
+    found::{self, Theirs, found},
     heirs::Heirs,
-    kept::{Issued, Keep, Private},
+    kept::{Issued, Keep, Unread},
     moment::moment,
     owner::{self, Stranger},
     place::{self, File, Files, Place, way},
@@ -23,7 +24,7 @@ use crate::{
 };
 use bytes::Bytes;
 use reconciled_provider::{
-    Cx, Error, Hash, Observation, Observed, Owner, ResourceId, Sealed, Secret, Version, Want, secret_output,
+    Cx, Error, Hash, Observation, Observed, Owner, ResourceId, Sealed, Version, Want, secret_output,
 };
 use std::{
     collections::BTreeMap,
@@ -36,6 +37,8 @@ use std::{
 pub(crate) struct Standing {
     /// What is kept of it.
     pub(crate) issued: Option<Issued>,
+    /// What is kept of it is broken: what is in its place counts.
+    is_broken: bool,
     /// What it says, if it can be read.
     pub(crate) facts: Option<Facts>,
     /// It is one of its key.
@@ -64,8 +67,15 @@ impl Standing {
         view: &View,
     ) -> Result<Option<Standing>, Error> {
         let now = cx.clock.now().as_secs();
+        let (kept, broken) = match keep.in_use(name) {
+            Ok(kept) => (kept, None),
+            Err(Unread::Broken(path)) => (None, Some(path)),
+            Err(Unread::Failed(error)) => return Err(error),
+        };
+        let is_broken = broken.is_some();
         let unusable = |what: &str| Standing {
             issued: None,
+            is_broken,
             facts: None,
             fits: false,
             unlike: vec![Difference::new("certificate", what, "issued anew")],
@@ -75,11 +85,14 @@ impl Standing {
             left: Vec::new(),
             untold: false,
         };
-        let kept = keep.issued(name)?;
         let is_kept = kept.is_some();
-        let issued = match kept {
-            Some(issued) => issued,
-            None => match found(wish, view)? {
+        let issued = match (kept, &broken) {
+            (Some(issued), _) => issued,
+            (None, Some(path)) => match found::left_of(path, wish, found(wish, view)?)? {
+                Some(issued) => *issued,
+                None => return Ok(Some(unusable(&format!("{} is broken", path.display())))),
+            },
+            (None, None) => match found(wish, view)? {
                 Theirs::Nothing => return Ok(None),
                 Theirs::NoFiles(what) => return Ok(Some(unusable(&what))),
                 Theirs::Files(issued) => *issued,
@@ -129,6 +142,7 @@ impl Standing {
         if is_kept && files.is_empty() && view.is_unmarked()? {
             files.push(Difference::due("state", "taken over, and not marked as ours", "marked"));
         }
+        files.extend(broken.as_deref().map(is_broken_at));
         if is_unplaced && files.is_empty() {
             // Or what somebody else does to the files from now on would be taken for ours.
             files.push(Difference::due("state", "in place, and not known to be", "known to be"));
@@ -141,6 +155,7 @@ impl Standing {
         let untold = is_kept && !wish.reload.is_empty() && issued.told.as_ref() != Some(&facts.fingerprint);
         Ok(Some(Standing {
             issued: is_kept.then_some(issued),
+            is_broken,
             facts: Some(facts),
             fits,
             unlike,
@@ -169,51 +184,16 @@ impl Standing {
     }
 }
 
+/// That a file of what is kept is broken, which nobody declared.
+fn is_broken_at(path: &Path) -> Difference {
+    Difference::due("state", format!("{} is broken", path.display()), "set aside")
+}
+
 /// The certificate that is in place of the one that is `kept`, whose files are to be `wanted`.
 pub(crate) fn other_in_place(view: &View, wanted: &[File], kept: &Facts) -> Option<Facts> {
     let (_, chain) = deliver::others(view, wanted).find(|(name, _)| *name == deliver::CHAIN)?;
     let facts = x509::leaf("what is in its place", std::str::from_utf8(chain).ok()?).ok()?;
     (facts.fingerprint != kept.fingerprint).then_some(facts)
-}
-
-/// What somebody else put where a certificate goes.
-pub(crate) enum Theirs {
-    Nothing,
-    /// Something that is not read, in words for people.
-    NoFiles(String),
-    Files(Box<Issued>),
-}
-
-/// What is in the directory of a certificate, as if somebody else had put it there.
-pub(crate) fn found(wish: &Wish, view: &View) -> Result<Theirs, Error> {
-    let found = deliver::found(view, &wish.output)?;
-    if found.is_empty() {
-        return Ok(Theirs::Nothing);
-    }
-    let needed = found.iter().filter(|(name, _)| [deliver::CHAIN, deliver::KEY].contains(name));
-    let mut words = needed.filter_map(|(name, there)| Some(format!("{name} is {}", there.word()?)));
-    if let Some(what) = words.next() {
-        return Ok(Theirs::NoFiles(what));
-    }
-    let bytes = |name: &str| match found.iter().find(|(found, _)| *found == name) {
-        Some((_, There::File(bytes))) => &bytes[..],
-        _ => &[],
-    };
-    let text = |name: &str| String::from_utf8_lossy(bytes(name)).into_owned();
-    let key = Secret::new(bytes(deliver::KEY).to_vec());
-    // Most of cert-manager's are PKCS #1.
-    let key = Private::of(&crate::key::newer(&key).unwrap_or(key));
-    let ca = text(deliver::CA);
-    let key = key.or_else(|_| Private::of(&Secret::new(Vec::new())))?;
-    let ca = (!ca.is_empty()).then_some(ca);
-    Ok(Theirs::Files(Box::new(Issued { ca, ..Issued::new(key, text(deliver::CHAIN), wish.clone()) })))
-}
-
-/// Takes a certificate that somebody else put there into what is kept, if it is good.
-pub(crate) fn take_over(keep: &Keep, name: &str, wish: &Wish, view: &View) -> Result<(), Error> {
-    let Theirs::Files(issued) = found(wish, view)? else { return Ok(()) };
-    let told = issued.facts()?.fingerprint;
-    keep.put_issued(name, &Issued { told: Some(told), ..*issued })
 }
 
 /// What the certificate says that signs, where it is one of ours and there already.
@@ -346,7 +326,7 @@ pub(crate) async fn observe(
     let desired = want.desired.first().and_then(|desired| Wish::decode(desired.spec.bytes()?));
     let is_declared = desired.is_some();
     if let Some(wish) = desired.as_ref().filter(|wish| !wish.serve.is_empty())
-        && let Some(issued) = eye.keep.issued(name)?
+        && let Ok(Some(issued)) = eye.keep.in_use(name)
     {
         eye.sights.look_again(name, wish, &issued, cx.clock.now().as_secs()).await;
     }
@@ -399,11 +379,12 @@ fn judge(
         let stranger = stranger.as_ref().filter(|stranger| is_declared && stranger.instance.is_none());
         stranger.map(|stranger| stranger.words.clone())
     };
-    if let Some((wish, Standing { issued: Some(issued), in_place, .. })) = &standing
-        && issued.wish.output.directory == wish.output.directory
+    if let Some((wish, Standing { issued, is_broken, facts, in_place, .. })) = &standing
+        && (*is_broken || issued.as_ref().is_some_and(|it| it.wish.output.directory == wish.output.directory))
     {
         let due = |it: &Facts| renewal::due_at(it.not_before, it.not_after, wish.renew, None);
-        let other = in_place.as_ref().map(|it| InPlace { due: due(it), end: it.not_after });
+        let other = if *is_broken { facts } else { in_place };
+        let other = other.as_ref().map(|it| InPlace { due: due(it), end: it.not_after });
         eye.memory.note(name, other);
     }
     if !is_declared && !is_tracked {
@@ -411,10 +392,11 @@ fn judge(
         eye.watches.end(name);
         eye.memory.forget(name);
     }
+    let broken = keep.broken_besides(name)?;
     let is_left_over = is_declared && keep.is_begun(name)?;
     let contact = match &standing {
         Some((wish, Standing { issued: Some(issued), .. })) if is_declared => {
-            other_contact(keep, wish, issued)?
+            other_contact(keep, wish, issued)
         }
         _ => None,
     };
@@ -430,6 +412,7 @@ fn judge(
             differs.push(unserved);
         }
         differs.extend(contact);
+        differs.extend(broken.iter().map(|path| is_broken_at(path)));
         if is_left_over && standing.unlike.is_empty() {
             differs.push(Difference::due("state", "something begun is left over", "ended"));
         }
@@ -449,10 +432,11 @@ fn judge(
         };
         let mut observed = Observed::new(ResourceId::from(name), bytes);
         // What is kept in our state directory was put there by us, whatever the inventory remembers.
-        observed.owner = match (&other, &standing.issued) {
-            (Some(other), _) => Owner::Other(other.clone()),
-            (None, Some(_)) => Owner::Ours,
-            (None, None) => Owner::Unmarked,
+        let is_ours = standing.issued.is_some() || standing.is_broken;
+        observed.owner = match &other {
+            Some(other) => Owner::Other(other.clone()),
+            None if is_ours => Owner::Ours,
+            None => Owner::Unmarked,
         };
         observed.outputs = outputs(wish, &standing);
         // What is early is looked at again once the clock is right.
@@ -474,7 +458,7 @@ fn judge(
             Some(Observed { owner, ..Observed::new(ResourceId::from(name), deviant.encode()) })
         }
         // Nobody wants what was begun: it is there to be deleted, key and all.
-        (None, None) if want.desired.is_empty() && keep.is_begun(name)? => {
+        (None, None) if want.desired.is_empty() && (keep.is_begun(name)? || !broken.is_empty()) => {
             let differs = vec![Difference::new("certificate", "being issued", "nothing")];
             let bytes = Deviant::of(differs).encode();
             Some(Observed { owner: Owner::Ours, ..Observed::new(ResourceId::from(name), bytes) })
@@ -510,19 +494,19 @@ fn remembered(
 
 /// That an authority was told another address to write to, where this certificate had it declared so before: with several
 /// that say different ones none of them would be the last.
-fn other_contact(keep: &Keep, wish: &Wish, issued: &Issued) -> Result<Option<Difference>, Error> {
+fn other_contact(keep: &Keep, wish: &Wish, issued: &Issued) -> Option<Difference> {
     let before: Vec<&Authority> = issued.wish.issuers().filter_map(Issue::authority).collect();
     for authority in wish.issuers().filter_map(Issue::authority) {
         let is_same =
             |before: &&Authority| before.server == authority.server && before.binding == authority.binding;
         let has_changed = before.iter().any(|before| is_same(before) && before.email != authority.email);
-        if let Some(told) = acme::told_otherwise(keep, authority)?.filter(|_| has_changed) {
+        if let Some(told) = acme::told_otherwise(keep, authority).filter(|_| has_changed) {
             let show = |email: Option<&str>| email.unwrap_or("nobody").to_owned();
             let path = "issuerRef.email";
-            return Ok(Some(Difference::new(path, show(told.as_deref()), show(authority.email.as_deref()))));
+            return Some(Difference::new(path, show(told.as_deref()), show(authority.email.as_deref())));
         }
     }
-    Ok(None)
+    None
 }
 
 /// Watches the certificate `name` from now on, of which `issued` is kept. For passes alone: what is looked at for a plan need

@@ -39,7 +39,7 @@ pub(crate) fn comes_after(
     let mark = view.mark().ok().flatten();
     let other = mark.and_then(|mark| keep.marked(mark)).filter(|other| other != name);
     match other {
-        Some(other) if keep.issued(name)?.is_none() && keep.issued(&other)?.is_some() => {
+        Some(other) if !matches!(keep.in_use(name), Ok(Some(_))) && keep.issued(&other)?.is_some() => {
             Ok(heirs.waits_for(name, &other, cx.clock.now()))
         }
         _ => {

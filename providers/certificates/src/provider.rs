@@ -11,7 +11,7 @@ use crate::{
     health,
     heirs::Heirs,
     kept::{Asked, Keep},
-    kind, lint, normalize,
+    keystore, kind, lint, normalize,
     observe::{self, Eye},
     served::Sights,
     sweep,
@@ -150,24 +150,25 @@ impl Observer for Certificates {
         compare::compare(desired, observed)
     }
 
-    async fn diff(&self, _: &Cx, want: &Want<'_>, seen: &Observation) -> Result<Deltas, Error> {
+    async fn diff(&self, cx: &Cx, want: &Want<'_>, seen: &Observation) -> Result<Deltas, Error> {
         let mut deltas = diff_by_compare(compare::compare, want, seen);
+        let is_new =
+            |id: &ResourceId| seen.get(id).is_none() && !want.tracked.iter().any(|tracked| tracked.id == *id);
         for desired in want.desired {
-            if !deltas.contains_key(&desired.id) {
+            let (observed, is_new) = (seen.get(&desired.id), is_new(&desired.id));
+            if observed.is_some() && !deltas.contains_key(&desired.id) {
                 // As declared, as nearly all are: nothing is read once more for that.
                 continue;
             }
-            let Some(owner) = seen.get(&desired.id).and_then(compare::taken) else { continue };
             let Some(wish) = desired.spec.bytes().and_then(Wish::decode) else { continue };
-            // What a person consents to would not come about.
-            deltas.insert(desired.id.clone(), Err(deliver::taken(&wish.output, &owner)));
-        }
-        let is_new =
-            |id: &ResourceId| seen.get(id).is_none() && !want.tracked.iter().any(|tracked| tracked.id == *id);
-        for desired in want.desired.iter().filter(|desired| is_new(&desired.id)) {
-            let wish = desired.spec.bytes().and_then(Wish::decode);
-            // An order for what can be put nowhere would count at its authority.
-            let checked = wish.map_or(Ok(()), |wish| aside(|| deliver::check_owner(&wish.output)));
+            let output = &wish.output;
+            let checked = match observed.and_then(compare::taken) {
+                // What a person consents to would not come about.
+                Some(owner) => Err(deliver::taken(output, &owner)),
+                // An order for what can be put nowhere would count at its authority.
+                None if is_new => keystore::check(cx, output).and(aside(|| deliver::check_owner(output))),
+                None => keystore::check(cx, output),
+            };
             if let Err(error) = checked {
                 deltas.insert(desired.id.clone(), Err(error));
             }

@@ -78,12 +78,12 @@ impl Login {
         let directory = client.directory(cx).await?;
         let Some(change) = directory.key_change.clone() else { return Ok(()) };
         let what = "give the account another key";
-        let old = AccountKey::read(&account.key.secret())?;
+        let old = self.key(&account.key)?;
         let (next, was_sent) = match account.next.clone() {
             Some(next) => (next, true),
             None => (Private::of(&AccountKey::make()?)?, false),
         };
-        let new = AccountKey::read(&next.secret())?;
+        let new = self.key(&next)?;
         let is_known = match was_sent && !account.change.as_ref().is_some_and(|change| change.is_settled) {
             true => {
                 let ask = json!({"onlyReturnExisting": true});
@@ -201,7 +201,7 @@ impl Login {
                 account
             }
         };
-        let key = AccountKey::read(&account.key.secret())?;
+        let key = self.key(&account.key)?;
         if let Some(url) = account.url.clone() {
             return Ok(Known { key, url });
         }

@@ -123,6 +123,9 @@ impl Acme {
         attempt: Attempt,
         carried: &BTreeSet<String>,
     ) -> Result<Step, Error> {
+        if let Some(error) = super::trouble(desk.keep, authority) {
+            return Ok(Step::Barred(error));
+        }
         let client = self.client(desk.keep, authority, desk.config)?;
         let asked = desk.keep.renewal(name)?.map_or(0, |asked| asked.at);
         let hint = format!("to try at once all the same: reconciled renew {}", address(name));
@@ -261,6 +264,7 @@ impl Work<'_> {
         self.attempt.order = None;
         self.attempt.request = None;
         self.attempt.is_counted = false;
+        self.attempt.garbled = None;
         self.attempt.challenges.clear();
         self.pace = Pace::default();
         self.keep()

@@ -40,14 +40,12 @@ impl AccountKey {
         Ok(Secret::new(STANDARD.encode(made.as_ref()).into_bytes()))
     }
 
-    /// Reads a key as it is kept.
-    pub(super) fn read(kept: &Secret) -> Result<AccountKey, Error> {
+    /// Reads a key as it is kept; none where it is none.
+    pub(super) fn read(kept: &Secret) -> Option<AccountKey> {
         let random = SystemRandom::new();
-        let der = STANDARD.decode(kept.reveal()).map(zeroize::Zeroizing::new).ok();
-        let pair = der
-            .and_then(|der| EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &der, &random).ok());
-        let pair = pair.ok_or_else(|| Error::invalid("the key of an account that is kept is broken"))?;
-        Ok(AccountKey { pair, random })
+        let der = STANDARD.decode(kept.reveal()).map(zeroize::Zeroizing::new).ok()?;
+        let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &der, &random).ok()?;
+        Some(AccountKey { pair, random })
     }
 
     /// The public half (RFC 7517). Its members are in the order that a thumbprint needs.
@@ -128,7 +126,7 @@ mod tests {
         assert_eq!(one.authorization("token"), two.authorization("token"));
         assert_eq!(one.txt("token").len(), 43);
         assert!(one.authorization("token").starts_with("token."));
-        assert!(AccountKey::read(&Secret::new(b"canary".to_vec())).is_err());
+        assert!(AccountKey::read(&Secret::new(b"canary".to_vec())).is_none());
         let error = one.bind("kid", &Secret::new(b"canary in clear".to_vec()), "https://a").unwrap_err();
         assert!(!error.chain().contains("canary"));
     }

@@ -2,7 +2,7 @@
 
 use super::jws::AccountKey;
 use crate::{
-    kept::{Account, Keep, LONGEST_WAIT, Wait},
+    kept::{Account, Keep, LONGEST_WAIT, Private, Wait},
     moment::now,
     wish::Authority,
 };
@@ -28,6 +28,13 @@ pub(super) struct Declared {
     /// Id of the account elsewhere, and the name of the secret that is its key.
     pub(super) binding: Option<(String, String)>,
     pub(super) lacks_binding_key: bool,
+}
+
+/// Reads a key that is kept of the account with this `id`.
+///
+/// Errors: `Unavailable` where it is none, with the file that it is in.
+pub(super) fn read_key(keep: &Keep, id: &str, kept: &Private) -> Result<AccountKey, Error> {
+    AccountKey::read(&kept.secret()).ok_or_else(|| keep.broken_account(id))
 }
 
 /// The way to the account.
@@ -89,6 +96,10 @@ impl Login {
     /// Where the account is kept.
     pub(super) fn file(&self) -> PathBuf {
         self.keep.account_file(&self.id)
+    }
+    /// Reads a key that is kept of the account.
+    pub(super) fn key(&self, kept: &Private) -> Result<AccountKey, Error> {
+        read_key(&self.keep, &self.id, kept)
     }
     /// URL of the account, where the authority has told it.
     pub(super) fn url(&self) -> Result<Option<String>, Error> {

@@ -83,7 +83,7 @@ impl Acme {
         keep: &Keep,
         authority: &Authority,
     ) -> Result<(), Error> {
-        if told_otherwise(keep, authority)?.is_none() {
+        if told_otherwise(keep, authority).is_none() {
             return Ok(());
         }
         let client = self.client(keep, authority, config)?;
@@ -93,14 +93,24 @@ impl Acme {
     }
 }
 
+/// Why nothing can be had with the account at `authority` as it is kept, if that is so.
+pub(crate) fn trouble(keep: &Keep, authority: &Authority) -> Option<Error> {
+    let id = account_id(authority);
+    match keep.account(&id) {
+        Ok(account) => login::read_key(keep, &id, &account?.key).err(),
+        Err(error) => Some(error),
+    }
+}
+
 /// Where an authority that knows us was told that it may write to, if that is another address than the one declared, or none.
-pub(crate) fn told_otherwise(keep: &Keep, authority: &Authority) -> Result<Option<Option<String>>, Error> {
-    let account = keep.account(&account_id(authority))?.filter(|account| account.url.is_some());
+pub(crate) fn told_otherwise(keep: &Keep, authority: &Authority) -> Option<Option<String>> {
+    // An account that is broken is told of by `trouble`: no certificate that is there has to wait for it.
+    let account = keep.account(&account_id(authority)).ok()?.filter(|account| account.url.is_some());
     let is_refused = |account: &Account| {
         account.refused_email.as_ref().is_some_and(|refused| refused.email == authority.email)
     };
     let other = account.filter(|account| account.email != authority.email && !is_refused(account));
-    Ok(other.map(|account| account.email))
+    other.map(|account| account.email)
 }
 
 /// Names the account: one at each authority, and one for each binding there.

@@ -52,6 +52,7 @@ impl Desk<'_> {
             asked_at: None,
             is_counted: false,
             counts: Counts::default(),
+            garbled: None,
             lost: 0,
             challenges: Vec::new(),
             answers: Vec::new(),

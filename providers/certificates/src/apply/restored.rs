@@ -7,8 +7,9 @@ use crate::{
     compare,
     deliver::View,
     desk::Desk,
+    found::{Theirs, found},
     kept::Issued,
-    observe::{self, Theirs},
+    observe,
     wish::Wish,
 };
 use reconciled_provider::Error;
@@ -20,7 +21,7 @@ impl Desk<'_> {
         let Some(kept) = self.keep.issued(name)? else { return Ok(()) };
         let is_ours = view.is_of(&self.keep.mark(name))?;
         let Some(version) = view.version().filter(|_| is_ours) else { return Ok(()) };
-        let Theirs::Files(found) = observe::found(wish, view)? else { return Ok(()) };
+        let Theirs::Files(found) = found(wish, view)? else { return Ok(()) };
         let Ok(facts) = found.facts() else { return Ok(()) };
         let before = kept.facts().ok();
         let is_later = before.as_ref().is_none_or(|before| before.not_before < facts.not_before);

@@ -27,8 +27,49 @@ pub(super) fn failed(what: &str, path: &Path, error: io::Error) -> Error {
         .hint("the state directory must be writable by this service, and have space left")
 }
 
-pub(super) fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, Error> {
+/// Why it is not known what a file holds.
+#[derive(Debug)]
+pub(crate) enum Unread {
+    /// What is in the file with this path is not what was written: a disk broke it, or a person.
+    Broken(PathBuf),
+    /// It cannot be looked at.
+    Failed(Error),
+}
+
+impl From<Error> for Unread {
+    fn from(error: Error) -> Unread {
+        Unread::Failed(error)
+    }
+}
+
+impl Unread {
+    /// The error, where nothing goes on without the file; `otherwise` is what comes of it without one.
+    pub(super) fn into_error(self, otherwise: &str) -> Error {
+        match self {
+            Unread::Broken(path) => broken(&path, otherwise),
+            Unread::Failed(error) => error,
+        }
+    }
+}
+
+/// That a file is broken, and what comes of it once it is moved away. A person mends it while everything goes on, so it is
+/// tried again. What is inside is not part of the error: there is a key in it.
+pub(super) fn broken(path: &Path, otherwise: &str) -> Error {
+    Error::unavailable(format!("{} is broken", path.display()))
+        .hint(format!("restore it from a backup, or move it away: {otherwise}"))
+}
+
+pub(super) fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, Unread> {
     read_bytes(path)?.map(|bytes| decode(path, &bytes)).transpose()
+}
+
+/// The same of what can be begun anew, as a wait or an order: where it is broken, nothing is there.
+pub(super) fn read_unless_broken<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, Error> {
+    match read(path) {
+        Err(Unread::Broken(_)) => Ok(None),
+        Err(Unread::Failed(error)) => Err(error),
+        Ok(read) => Ok(read),
+    }
 }
 
 pub(super) fn read_bytes(path: &Path) -> Result<Option<Zeroizing<Vec<u8>>>, Error> {
@@ -39,13 +80,23 @@ pub(super) fn read_bytes(path: &Path) -> Result<Option<Zeroizing<Vec<u8>>>, Erro
     }
 }
 
-pub(super) fn decode<T: DeserializeOwned>(path: &Path, bytes: &[u8]) -> Result<T, Error> {
-    // What is inside is not part of the error: there is a key in it.
-    let broken = |_| {
-        Error::invalid(format!("{} is broken", path.display()))
-            .hint("restore it from a backup, or remove it: what it held is made anew")
-    };
-    serde_json::from_slice(bytes).map_err(broken)
+pub(super) fn decode<T: DeserializeOwned>(path: &Path, bytes: &[u8]) -> Result<T, Unread> {
+    serde_json::from_slice(bytes).map_err(|_| Unread::Broken(path.to_owned()))
+}
+
+/// Gives a file a name under which nothing is looked for, and that no other file has. Returns it.
+pub(super) fn set_aside(path: &Path) -> Result<PathBuf, Error> {
+    let mut to = path.as_os_str().to_owned();
+    to.push(".broken");
+    let mut names = std::iter::once(PathBuf::from(&to)).chain((2..).map(|number: u32| {
+        let mut to = to.clone();
+        to.push(format!(".{number}"));
+        PathBuf::from(to)
+    }));
+    let is_free = |name: &PathBuf| fs::symlink_metadata(name).is_err();
+    let to = names.find(is_free).unwrap_or_else(|| PathBuf::from(&to));
+    let moved = fs::rename(path, &to).and_then(|()| path.parent().map_or(Ok(()), sync));
+    moved.map(|()| to).map_err(|error| failed("set aside", path, error))
 }
 
 /// Who writes within a directory, one at a time: they have one draft for each name.

@@ -2,7 +2,9 @@
 
 use super::{
     Account, Asked, Attempt, Busy, Issued, Lasting, Outage, Parsed, Refusals, Wait,
-    disk::{Durable, decode, failed, read, read_bytes, remove, sync, write_now},
+    disk::{
+        self, Durable, Unread, decode, failed, read, read_bytes, read_unless_broken, remove, sync, write_now,
+    },
     mark::{Mark, parts},
 };
 use crate::{aside::aside, x509};
@@ -18,6 +20,15 @@ use zeroize::Zeroizing;
 
 /// Where that is of which there is one for each issuer but the first.
 const ISSUERS: &str = "issuers";
+
+const ISSUED: &str = "issued.json";
+const ATTEMPT: &str = "attempt.json";
+const RENEWAL: &str = "renew.json";
+
+/// What comes of a certificate and of an account without their file.
+const ADOPTED: &str = "then what is in place is as if somebody else had put it there";
+const ANOTHER_ACCOUNT: &str = "then another account is made, which takes an `externalAccountBinding` that may be used again, and \
+                               records that name the account (`accounturi`) declared anew";
 
 type ParsedByName = BTreeMap<String, (Hash, Arc<Parsed>)>;
 
@@ -125,7 +136,11 @@ impl Keep {
 
     /// The certificate in use.
     pub fn issued(&self, name: &str) -> Result<Option<Issued>, Error> {
-        let path = self.of(name).join("issued.json");
+        self.in_use(name).map_err(|unread| unread.into_error(ADOPTED))
+    }
+    /// The same for whoever goes on where it is broken.
+    pub(crate) fn in_use(&self, name: &str) -> Result<Option<Issued>, Unread> {
+        let path = self.of(name).join(ISSUED);
         let parsed = || self.parsed.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(bytes) = read_bytes(&path)? else {
             parsed().remove(name);
@@ -142,23 +157,23 @@ impl Keep {
     }
     /// Keeps the certificate in use.
     pub fn put_issued(&self, name: &str, issued: &Issued) -> Result<(), Error> {
-        self.write(&self.of(name), "issued.json", issued)
+        self.write(&self.of(name), ISSUED, issued)
     }
     /// The certificate being made.
     pub fn attempt(&self, name: &str) -> Result<Option<Attempt>, Error> {
-        read(&self.at_issuer(name).join("attempt.json"))
+        read_unless_broken(&self.at_issuer(name).join(ATTEMPT))
     }
     /// Keeps the certificate being made.
     pub fn put_attempt(&self, name: &str, attempt: &Attempt) -> Result<(), Error> {
-        self.write(&self.at_issuer(name), "attempt.json", attempt)
+        self.write(&self.at_issuer(name), ATTEMPT, attempt)
     }
     /// Forgets the certificate being made.
     pub fn end_attempt(&self, name: &str) -> Result<(), Error> {
-        remove(&self.at_issuer(name).join("attempt.json"))
+        remove(&self.at_issuer(name).join(ATTEMPT))
     }
     /// How often an authority refused.
     pub fn refusals(&self, name: &str) -> Result<Refusals, Error> {
-        Ok(read(&self.at_issuer(name).join("refusals.json"))?.unwrap_or_default())
+        Ok(read_unless_broken(&self.at_issuer(name).join("refusals.json"))?.unwrap_or_default())
     }
     /// Keeps how often an authority refused.
     pub fn put_refusals(&self, name: &str, refusals: &Refusals) -> Result<(), Error> {
@@ -170,7 +185,7 @@ impl Keep {
     }
     /// Until when an authority asked to be left alone.
     pub fn busy(&self, name: &str) -> Result<Option<Busy>, Error> {
-        read(&self.at_issuer(name).join("busy.json"))
+        read_unless_broken(&self.at_issuer(name).join("busy.json"))
     }
     /// Keeps that an authority asked to be left alone.
     pub fn put_busy(&self, name: &str, busy: &Busy) -> Result<(), Error> {
@@ -182,7 +197,7 @@ impl Keep {
     }
     /// Since when an authority does not answer.
     pub fn outage(&self, name: &str) -> Result<Option<Outage>, Error> {
-        read(&self.at_issuer(name).join("outage.json"))
+        read_unless_broken(&self.at_issuer(name).join("outage.json"))
     }
     /// Keeps that an authority does not answer.
     pub fn put_outage(&self, name: &str, outage: &Outage) -> Result<(), Error> {
@@ -194,7 +209,7 @@ impl Keep {
     }
     /// Records that an authority looks for whenever it is asked, as far as it has said.
     pub fn lasting(&self, name: &str) -> Result<BTreeSet<Lasting>, Error> {
-        Ok(read(&self.at_issuer(name).join("lasting.json"))?.unwrap_or_default())
+        Ok(read_unless_broken(&self.at_issuer(name).join("lasting.json"))?.unwrap_or_default())
     }
     /// Keeps the records that an authority looks for.
     pub fn put_lasting(&self, name: &str, records: &BTreeSet<Lasting>) -> Result<(), Error> {
@@ -203,6 +218,25 @@ impl Keep {
     /// Forgets them.
     pub fn end_lasting(&self, name: &str) -> Result<(), Error> {
         remove(&self.at_issuer(name).join("lasting.json"))
+    }
+    /// What is kept of a certificate besides the one in use, is broken, and is more than a wait.
+    pub(crate) fn broken_besides(&self, name: &str) -> Result<Vec<PathBuf>, Error> {
+        let attempts = self.issuers(name)?.into_iter().map(|keep| keep.at_issuer(name).join(ATTEMPT));
+        let attempts = attempts.map(|path| read::<Attempt>(&path).map(drop));
+        let renewal = read::<Asked>(&self.of(name).join(RENEWAL)).map(drop);
+        let mut broken = Vec::new();
+        for read in attempts.chain([renewal]) {
+            match read {
+                Err(Unread::Broken(path)) => broken.push(path),
+                Err(Unread::Failed(error)) => return Err(error),
+                Ok(()) => {}
+            }
+        }
+        Ok(broken)
+    }
+    /// Gives a file that is broken another name, under which nobody looks for it. Returns it.
+    pub(crate) fn set_aside(&self, path: &Path) -> Result<PathBuf, Error> {
+        aside(|| disk::set_aside(path))
     }
     /// True when a certificate is being made, whoever makes it.
     pub fn is_begun(&self, name: &str) -> Result<bool, Error> {
@@ -242,7 +276,7 @@ impl Keep {
     /// What says whether anything changed of what is kept of a certificate: files, and directories in which names change.
     pub(crate) fn files(&self, name: &str) -> Result<Vec<PathBuf>, Error> {
         let of = self.of(name);
-        let mut files = vec![of.join("issued.json"), of];
+        let mut files = vec![of.join(ISSUED), of];
         for keep in self.issuers(name)?.iter().filter(|keep| keep.issuer > 0) {
             files.extend([self.of(name).join(ISSUERS), keep.at_issuer(name)]);
         }
@@ -260,7 +294,7 @@ impl Keep {
             let apart =
                 fs::read_dir(of.join(ISSUERS)).into_iter().flatten().flatten().map(|entry| entry.path());
             for at in std::iter::once(of.clone()).chain(apart) {
-                let attempt: Option<Attempt> = read(&at.join("attempt.json"))?;
+                let attempt: Option<Attempt> = read_unless_broken(&at.join(ATTEMPT))?;
                 if attempt.is_some_and(|attempt| attempt.order.is_some()) {
                     return Ok(true);
                 }
@@ -280,15 +314,15 @@ impl Keep {
     ///
     /// A file of its own: it is written while a pass may be writing the others.
     pub fn renewal(&self, name: &str) -> Result<Option<Asked>, Error> {
-        read(&self.of(name).join("renew.json"))
+        read_unless_broken(&self.of(name).join(RENEWAL))
     }
     /// Keeps that a person wants another certificate.
     pub fn put_renewal(&self, name: &str, asked: &Asked) -> Result<(), Error> {
-        self.write(&self.of(name), "renew.json", asked)
+        self.write(&self.of(name), RENEWAL, asked)
     }
     /// Forgets that a person wants another certificate than the one with this fingerprint.
     pub fn end_renewal(&self, name: &str) -> Result<(), Error> {
-        remove(&self.of(name).join("renew.json"))
+        remove(&self.of(name).join(RENEWAL))
     }
     /// Keeps what somebody else had put where a certificate goes, each content once. It stays when all else is forgotten.
     pub fn put_replaced(&self, name: &str, file: &str, bytes: &[u8]) -> Result<(), Error> {
@@ -314,7 +348,7 @@ impl Keep {
 
     /// When each bucket of an authority is full again, by what is counted, in seconds since 1970.
     pub fn limits(&self, server: &str) -> Result<BTreeMap<String, u64>, Error> {
-        Ok(read(&self.directory().join("limits").join(file_of(server)))?.unwrap_or_default())
+        Ok(read_unless_broken(&self.directory().join("limits").join(file_of(server)))?.unwrap_or_default())
     }
     /// Keeps what an authority has given.
     pub fn put_limits(&self, server: &str, full: &BTreeMap<String, u64>) -> Result<(), Error> {
@@ -323,7 +357,11 @@ impl Keep {
 
     /// The account with this `id` (a hash of authority and binding).
     pub fn account(&self, id: &str) -> Result<Option<Account>, Error> {
-        read(&self.account_file(id))
+        read(&self.account_file(id)).map_err(|unread| unread.into_error(ANOTHER_ACCOUNT))
+    }
+    /// That the account with this `id` cannot be used as it is kept.
+    pub(crate) fn broken_account(&self, id: &str) -> Error {
+        disk::broken(&self.account_file(id), ANOTHER_ACCOUNT)
     }
     /// Where the account with this `id` is.
     pub fn account_file(&self, id: &str) -> PathBuf {
@@ -336,7 +374,7 @@ impl Keep {
 
     /// Until when an authority asked the account with this `id` to leave it alone.
     pub fn wait(&self, id: &str) -> Result<Option<Wait>, Error> {
-        read(&self.directory().join("accounts").join(format!("{id}.wait.json")))
+        read_unless_broken(&self.directory().join("accounts").join(format!("{id}.wait.json")))
     }
     /// Keeps that an authority asked an account to leave it alone.
     pub fn put_wait(&self, id: &str, wait: &Wait) -> Result<(), Error> {
@@ -452,5 +490,23 @@ mod tests {
         fs::write(dir.path().join("certificates/web/issued.json"), "{\"key\": \"canary\"").unwrap();
         let error = keep.issued("web").unwrap_err();
         assert!(error.chain().contains("issued.json is broken") && !error.chain().contains("canary"));
+        assert!(error.hint.unwrap().contains("what is in place") && !error.kind.stalls());
+    }
+
+    #[test]
+    fn what_is_set_aside_takes_no_name_of_what_was() {
+        let dir = tempfile::tempdir().unwrap();
+        let keep = Keep::new("cert", dir.path());
+        let path = keep.of("web").join(ATTEMPT);
+        fs::create_dir_all(keep.of("web")).unwrap();
+        for (text, name) in [("{", "attempt.json.broken"), ("{\"", "attempt.json.broken.2")] {
+            fs::write(&path, text).unwrap();
+            assert_eq!(keep.broken_besides("web").unwrap(), [path.clone()]);
+            assert!(keep.attempt("web").unwrap().is_none() && !keep.has_orders().unwrap());
+            let kept_as = keep.set_aside(&path).unwrap();
+            assert_eq!((fs::read_to_string(&kept_as).unwrap(), kept_as.ends_with(name)), (text.into(), true));
+            assert!(keep.broken_besides("web").unwrap().is_empty() && !path.exists());
+        }
+        assert_eq!(fs::read_to_string(keep.of("web").join("attempt.json.broken")).unwrap(), "{");
     }
 }

@@ -374,34 +374,24 @@ async fn names_that_the_authority_adds_are_no_reason_for_another_certificate() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_not_what_was_asked_for_is_let_go_of_and_asked_for_again_after_a_wait() {
-    type Break = fn(&Authority, bool);
-    let cases: [(&str, Break); 2] = [
-        ("is not for all of its names", Authority::drop_names),
-        ("is no certificate in PEM", Authority::garble),
-    ];
-    for (said, wrong) in cases {
-        let authority = Authority::start();
-        let mut desk = Desk::new(&authority);
-        wrong(&authority, true);
-        for (orders, wait) in [(1, 60), (2, 300)] {
-            let mut outcome = desk.pass().await;
-            if matches!(outcome, Outcome::Pending { .. }) {
-                outcome = desk.pass().await;
-            }
-            let error = error(&outcome);
-            assert!(error.chain().contains(said), "{}", error.chain());
-            assert_eq!(error.kind, ErrorKind::Unavailable, "nobody has to declare it anew");
-            assert_eq!((authority.counts().0, desk.keep().has_orders().unwrap()), (orders, false));
-            desk.restart();
-            let outcome = desk.pass().await;
-            let left = self::error(&outcome).retry_after.unwrap().as_secs();
-            assert_eq!((left, authority.counts().0), (wait, orders), "it is not asked meanwhile");
-            desk.clock.advance(Duration::from_secs(wait));
-        }
-        wrong(&authority, false);
-        assert!(matches!(desk.passes(2).await, Outcome::Done(_)) && desk.is_in_sync().await);
-        assert_eq!((authority.counts().0, desk.keep().refusals("web").unwrap().count), (3, 0));
+    let authority = Authority::start();
+    let mut desk = Desk::new(&authority);
+    authority.drop_names(true);
+    for (orders, wait) in [(1, 60), (2, 300)] {
+        let outcome = desk.pass().await;
+        let error = error(&outcome);
+        assert!(error.chain().contains("is not for all of its names"), "{}", error.chain());
+        assert_eq!(error.kind, ErrorKind::Unavailable, "nobody has to declare it anew");
+        assert_eq!((authority.counts().0, desk.keep().has_orders().unwrap()), (orders, false));
+        desk.restart();
+        let outcome = desk.pass().await;
+        let left = self::error(&outcome).retry_after.unwrap().as_secs();
+        assert_eq!((left, authority.counts().0), (wait, orders), "it is not asked meanwhile");
+        desk.clock.advance(Duration::from_secs(wait));
     }
+    authority.drop_names(false);
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)) && desk.is_in_sync().await);
+    assert_eq!((authority.counts().0, desk.keep().refusals("web").unwrap().count), (3, 0));
 }
 
 #[tokio::test(flavor = "multi_thread")]

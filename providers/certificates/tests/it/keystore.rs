@@ -2,15 +2,16 @@
 
 use crate::{authority::Authority, world::Desk};
 use reconciled_certificates::wish::Keystore;
-use reconciled_provider::{Cx, Outcome, SecretRef};
+use reconciled_provider::{Cx, ErrorKind, Outcome, SecretRef};
 use reconciled_testkit::context::TableSecrets;
 use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf, process::Command, sync::Arc};
 
 /// The host has this password from now on, and the certificate is declared with it.
-fn set_password(desk: &mut Desk, password: &str) {
-    let table = TableSecrets([(SecretRef::Named("p12".into()), password.into())].into());
+fn set_password(desk: &mut Desk, password: impl AsRef<[u8]>) {
+    let password = password.as_ref();
+    let table = TableSecrets([(SecretRef::Named("p12".into()), password.to_vec())].into());
     desk.cx = Cx { secrets: Arc::new(table), ..desk.cx.clone() };
-    let mark = desk.cx.secrets.mark(password.as_bytes()).0;
+    let mark = desk.cx.secrets.mark(password).0;
     desk.wish.output.keystore = Some(Keystore { secret: "p12".into(), mark });
 }
 
@@ -109,4 +110,25 @@ async fn a_password_that_cannot_be_used_leaves_all_files_as_they_are() {
     let error = outcome.error().unwrap_or_else(|| panic!("no error: {outcome:?}"));
     assert!(error.message.contains("secret p12") && !error.chain().contains("canary"), "{}", error.chain());
     assert_eq!(fs::read(file(&desk)).unwrap(), before);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_ordered_for_a_password_that_cannot_be_used() {
+    let authority = Authority::start();
+    let mut desk = Desk::new(&authority);
+    let bad = [&b"canary\xff"[..], b"canary\0more", b""];
+    for password in bad {
+        set_password(&mut desk, password);
+        let error = desk.refusal().await.unwrap();
+        assert!(error.message.contains("secret p12") && !error.chain().contains("canary"), "{error}");
+        assert!(error.kind == ErrorKind::Invalid && error.hint.is_some());
+    }
+    set_password(&mut desk, "first");
+    assert!(desk.refusal().await.is_none());
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    // Nor where another one is due: it could be put nowhere.
+    set_password(&mut desk, bad[0]);
+    desk.renew().await;
+    assert!(desk.refusal().await.is_some());
+    assert_eq!(authority.counts(), (1, 1));
 }

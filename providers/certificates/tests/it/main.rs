@@ -4,6 +4,7 @@
 
 mod anew;
 mod authority;
+mod broken;
 mod calm;
 mod chains;
 mod contact;

@@ -15,12 +15,12 @@ use std::{cell::RefCell, collections::BTreeSet, sync::Arc};
 #[derive(Default)]
 pub(crate) struct TestInputs {
     /// What all secrets are at the moment.
-    secret: &'static str,
+    pub(crate) secret: &'static str,
     pub(crate) scopes: BTreeSet<Scope>,
     /// Entries of the host; none where there is no host.
     pub(crate) entries: &'static [&'static str],
     pub(crate) others: Vec<Manifest>,
-    policies: RefCell<Policies>,
+    pub(crate) policies: RefCell<Policies>,
 }
 
 impl Inputs for TestInputs {

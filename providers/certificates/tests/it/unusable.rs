@@ -1,7 +1,7 @@
 //! Orders with which nothing can be done, and what is no matter of one of them.
 
 use crate::{
-    authority::{Authority, BEGIN, Fault},
+    authority::{Authority, BEGIN, Fault, LIFE},
     faults::error,
     world::Desk,
 };
@@ -51,4 +51,55 @@ async fn an_authority_that_lets_no_order_be_used_is_said_to_have_refused_in_its_
     let text = error.chain();
     assert!(text.contains("3 in a row: ") && text.contains("told to"), "{text}");
     assert_eq!((error.kind, authority.counts().0), (ErrorKind::Unavailable, 3), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_certificate_that_arrives_garbled_is_fetched_again_and_costs_nothing() {
+    let authority = Authority::start();
+    let mut desk = Desk::new(&authority);
+    authority.garble(true);
+    // However often in a short while, and for a while where it is seldom.
+    for wait in [0, 1, 1, 590] {
+        desk.clock.advance(Duration::from_secs(wait));
+        desk.restart();
+        let outcome = desk.pass().await;
+        let error = error(&outcome);
+        assert!(error.chain().contains("is no certificate in PEM"), "{}", error.chain());
+        assert_eq!((error.kind, error.retry_after), (ErrorKind::Unavailable, None));
+    }
+    authority.garble(false);
+    assert!(matches!(desk.pass().await, Outcome::Done(_)) && desk.is_in_sync().await);
+    assert_eq!((authority.counts(), desk.keep().refusals("web").unwrap().count), ((1, 1), 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_stays_garbled_is_let_go_of_after_a_while_and_ordered_again_as_after_a_refusal() {
+    // How long it is asked for, at first and where the certificate in use ends in 800 seconds.
+    for (left, patience) in [(None, 600), (Some(800), 100)] {
+        let authority = Authority::start();
+        let desk = Desk::new(&authority);
+        if let Some(left) = left {
+            assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+            desk.clock.advance(Duration::from_secs(LIFE - 60 - left));
+            authority.begin(BEGIN + LIFE - left);
+        }
+        let before = authority.counts().0;
+        authority.garble(true);
+        // Three times at least, however long that takes.
+        for wait in [0, patience] {
+            desk.clock.advance(Duration::from_secs(wait));
+            let outcome = desk.pass().await;
+            assert!(error(&outcome).chain().contains("is no certificate in PEM"), "{outcome:?}");
+            assert_eq!((authority.counts().0, desk.keep().has_orders().unwrap()), (before + 1, true));
+        }
+        assert!(matches!(desk.pass().await, Outcome::Pending { .. }), "{left:?}");
+        let outcome = desk.pass().await;
+        let error = error(&outcome);
+        assert!(error.chain().contains("refused once"), "{}", error.chain());
+        assert_eq!((authority.counts().0, desk.keep().has_orders().unwrap()), (before + 1, false));
+        authority.garble(false);
+        desk.clock.advance(error.retry_after.unwrap());
+        assert!(matches!(desk.passes(2).await, Outcome::Done(_)) && desk.is_in_sync().await);
+        assert_eq!(authority.counts().0, before + 2);
+    }
 }

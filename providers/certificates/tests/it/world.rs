@@ -251,6 +251,12 @@ impl Desk {
         self.provider.facts(&self.cx, &Scope::new("cert", "web")).await.unwrap()
     }
 
+    /// When it ends, as it is told to who counts it.
+    pub(crate) async fn end(&self) -> Option<Duration> {
+        let endings = self.provider.endings(&self.cx, &Scope::new("cert", "web")).await.unwrap();
+        endings.first().map(|ending| ending.at)
+    }
+
     /// How it fares.
     pub(crate) async fn health(&self) -> Health {
         let (scope, desired) = (Scope::new("cert", "web"), [self.desired()]);

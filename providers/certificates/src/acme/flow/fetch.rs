@@ -7,10 +7,17 @@ use crate::{
         jws::base64url,
         message::Order,
     },
-    key, sign, x509,
+    kept::Garbled,
+    key,
+    moment::now,
+    sign, x509,
 };
 use reconciled_provider::Error;
 use serde_json::json;
+
+/// How often, and for how many seconds at most, a certificate is asked for again where what comes is none.
+const FETCHES: u32 = 3;
+const GARBLED: u64 = 600;
 
 impl Work<'_> {
     /// Hands in the request, which is kept as the key is: whatever becomes of the answer, the same one is handed in again.
@@ -50,7 +57,7 @@ impl Work<'_> {
         Turn::Again
     }
 
-    pub(super) async fn fetch(&self, order: &Order) -> Result<Turn, Fault> {
+    pub(super) async fn fetch(&mut self, order: &Order) -> Result<Turn, Fault> {
         let Some(url) = &order.certificate else {
             return Err(Error::unexpected(format!(
                 "the order of {} is valid and has no certificate",
@@ -70,7 +77,7 @@ impl Work<'_> {
         };
         let (facts, ders) = match read() {
             Ok(read) => read,
-            Err(error) => return Ok(Turn::Refused(error.chain())),
+            Err(error) => return self.garbled(&error),
         };
         if facts.public != key::public("the key of the certificate", &self.attempt.key.secret())? {
             // Of a key that is gone: a state directory that was restored from long ago.
@@ -86,6 +93,27 @@ impl Work<'_> {
         // Written anew: what else it sent between the certificates gets into no file.
         let chain = ders.iter().map(|der| sign::to_pem(der)).collect();
         Ok(Turn::Issued(sign::Signed { chain, ca }))
+    }
+
+    /// What came is no certificate. The order gives the one that was issued to whoever asks again, so it is let go of only where
+    /// that was in vain for a while: not so long that the certificate in use ends meanwhile.
+    fn garbled(&mut self, error: &Error) -> Result<Turn, Fault> {
+        let now = now(self.desk.cx);
+        let first = Garbled { since: now, times: 0 };
+        // A clock that went back is no reason to ask for longer than ever.
+        let before = self.attempt.garbled.filter(|before| before.since <= now).unwrap_or(first);
+        let today = self.desk.keep.issued(self.name)?.and_then(|issued| issued.facts().ok());
+        let left = today.map_or(u64::MAX, |today| today.not_after.saturating_sub(now));
+        let times = before.times + 1;
+        if times >= FETCHES && now - before.since >= GARBLED.min(left / 8) {
+            return Ok(Turn::Refused(error.chain()));
+        }
+        self.attempt.garbled = Some(Garbled { times, ..before });
+        self.keep()?;
+        let what = format!("fetch the certificate of {}", self.name);
+        Err(Error::unavailable(format!("{what}: {}", error.chain()))
+            .hint("the order stays, and gives it to who asks again")
+            .into())
     }
 
     /// True when the order was not made for what a person asks for now: of one that is done nothing else comes. Times are
