@@ -218,7 +218,8 @@ pub fn without_userinfo(text: &str) -> String {
 
 /// How much of what follows the `://` of an address is a user and a password.
 fn userinfo(after: &str) -> usize {
-    let end = after.find(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '`' | ','));
+    // A comma may be part of a password; one that ends the address harms nothing here.
+    let end = after.find(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '`'));
     let (address, _) = after.split_at(end.unwrap_or(after.len()));
     let (authority, _) = address.split_at(address.find('/').unwrap_or(address.len()));
     let is_port = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
@@ -319,6 +320,8 @@ mod tests {
         check("[ssh://git@b/x, https://c.example]", "[ssh://***@b/x, https://c.example]");
         check("plain: me@example.com", "plain: me@example.com");
         check("`https://me:p/w@a.example` is none", "`https://******@a.example` is none");
+        check("[https://me:p,w@a.example/x]", "[https://******@a.example/x]");
+        check("[http://a:80,http://me:pw@b,ssh://c]", "[http://a:80,http://*****@b,ssh://c]");
         check("http://a.example:80/x@y, http://[::1]/x", "http://a.example:80/x@y, http://[::1]/x");
     }
 

@@ -120,8 +120,13 @@ async fn whether_a_scope_can_be_marked_is_told_by_what_is_kept_of_it_as_by_the_d
             db.keep_rows(most);
             db.commit(vec![written(&ids(0..all))]).await.unwrap();
             db.commit(before.clone()).await.unwrap();
+            // What was seen before is only said by rows that somebody has read since.
+            db.scope(&zone()).await.unwrap();
             db.commit(vec![Write::Settled(zone(), ids(settled.clone()))]).await.unwrap();
             assert_eq!(one_by_one(&dir).await, changed, "{before:?}, {most} kept");
+            let reader = Reader::open(dir.path(), Arc::new(At(NOW))).await.unwrap();
+            let stored = reader.scope(&zone()).await.unwrap();
+            assert_eq!(db.scope(&zone()).await.unwrap(), stored, "{before:?}, {most} kept");
         }
     }
     // No row is read where they are kept: one that is gone without a new stamp is not missed.

@@ -24,8 +24,12 @@ impl Early {
         }
         let mut met = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         met.retain(|at, _| *at > now);
-        // The clock may have been put back once more since.
-        let mut first = |at: Duration| (*met.entry(at).or_insert(now)).min(now);
+        // The clock may have been put back once more since. What was met then would get no older until the clock is there again.
+        let mut first = |at: Duration| {
+            let first = met.entry(at).or_insert(now);
+            *first = now.min(*first);
+            *first
+        };
         if has_early {
             for row in Arc::make_mut(&mut memory.rows).iter_mut().filter(|row| is_early(row)) {
                 let at = first(row.written_at);
@@ -81,8 +85,10 @@ mod tests {
         // It gets older as time goes on, for whoever met it.
         assert_eq!(told(&early.clone(), 160), expect(100, 130, 100));
         assert_eq!(told(&Early::default(), 160), expect(160, 190, 160));
-        // Nothing is to come of what the clock has come to, nor when it is put back again.
+        // The same from where the clock is put back to once more.
         assert_eq!(told(&early, 95), expect(95, 125, 95));
-        assert_eq!(told(&early, 8_000), expect(7_300, 7_330, 100));
+        assert_eq!(told(&early, 98), expect(95, 125, 95));
+        // Nothing is to come of what the clock has come to.
+        assert_eq!(told(&early, 8_000), expect(7_300, 7_330, 95));
     }
 }
