@@ -16,7 +16,7 @@ use crate::{
     deliver::{self, There, View},
     desk::{Desk, Effects, Records, SIBLING, Step, address, patience},
     found,
-    kept::Refusals,
+    kept::{Refusals, Unread},
     observe::{self, Standing},
     owner,
     wish::{Issue, Wish},
@@ -131,8 +131,15 @@ impl Desk<'_> {
             match self.heirs.heir(name, &output.directory) {
                 // A manifest that was renamed: there is no moment without files.
                 Some(heir) => {
-                    if self.keep.issued(&heir)?.is_none() {
-                        self.keep.put_issued(&heir, &issued)?;
+                    match self.keep.in_use(&heir) {
+                        Ok(Some(_)) => {}
+                        Ok(None) => self.keep.put_issued(&heir, &issued)?,
+                        // It waits for this one, which has what takes its place.
+                        Err(Unread::Broken(path)) => {
+                            self.set_aside(&heir, &path, "what is handed over takes its place")?;
+                            self.keep.put_issued(&heir, &issued)?;
+                        }
+                        Err(Unread::Failed(error)) => return Err(error),
                     }
                     let (mark, heir) = (self.keep.mark(name), self.keep.mark(&heir));
                     deliver::hand_over(place, &mark, &heir, &output).await?;
@@ -180,7 +187,9 @@ impl Desk<'_> {
     /// Of what nothing is remembered nobody would find again what was begun: that is ended, with a key that nobody has heard of. That
     /// it was tried stays known, as a person may want it tried again.
     async fn had_no_effect(&self, name: &str, wish: &Wish, is_tracked: bool) -> Result<bool, Error> {
-        if self.effects.are_any() || self.is_ordered(name)? {
+        // What is broken may be of an order, and is set aside by a step that comes so far.
+        let is_broken = !self.keep.broken_besides(name)?.is_empty();
+        if is_broken || self.effects.are_any() || self.is_ordered(name)? {
             return Ok(false);
         }
         if is_tracked {

@@ -50,14 +50,19 @@ pub(crate) fn take_over(keep: &Keep, name: &str, wish: &Wish, view: &View) -> Re
     keep.put_issued(name, &Issued { told: Some(told), ..*issued })
 }
 
+/// Certificate and key, where one is of the other.
+pub(crate) fn pair_of(theirs: Theirs) -> Option<Box<Issued>> {
+    match theirs {
+        Theirs::Files(issued) => Some(issued).filter(|issued| issued.is_of_key()),
+        Theirs::Nothing | Theirs::NoFiles(_) => None,
+    }
+}
+
 /// The pair that is in place of a certificate of which what is kept, at `path`, is broken; none where what is there is no pair.
 ///
 /// Errors: `Unavailable` where that may be the only copy of a key that no other one can take the place of.
 pub(crate) fn left_of(path: &Path, wish: &Wish, theirs: Theirs) -> Result<Option<Box<Issued>>, Error> {
-    let pair = match theirs {
-        Theirs::Files(issued) => Some(issued).filter(|issued| issued.is_of_key()),
-        Theirs::Nothing | Theirs::NoFiles(_) => None,
-    };
+    let pair = pair_of(theirs);
     if pair.is_none() && (wish.is_ca || wish.keep_key) {
         let (path, directory) = (path.display(), &wish.output.directory);
         let message = format!("{path} is broken, and no pair in {directory} has its key, which has to stay");

@@ -199,10 +199,10 @@ impl Issued {
         self.adopted.get(path).is_some_and(|adopted| *adopted == Hash::of(bytes))
     }
 
-    /// Forgets what was taken over in a directory; true when there was anything.
-    pub(crate) fn forget_adopted(&mut self, directory: &Path) -> bool {
+    /// Forgets what was taken over in a directory under one of these names; true when there was anything.
+    pub(crate) fn forget_adopted(&mut self, directory: &Path, names: &[&str]) -> bool {
         let before = self.adopted.len();
-        self.adopted.retain(|path, _| path.parent() != Some(directory));
+        self.adopted.retain(|path, _| !names.iter().any(|name| *path == directory.join(name)));
         self.adopted.len() < before
     }
 

@@ -52,7 +52,9 @@ impl Desk<'_> {
             self.effects.note();
             deliver::put(place, &view, &mark, version, &wish.output, &files, self.config.passed).await?;
             (self.config.passed)("certificate.put");
-            if issued.forget_adopted(Path::new(&wish.output.directory)) {
+            // What is not wanted any more stands as it was, and is to go all the same.
+            let names: Vec<&str> = files.iter().map(|file| file.name).collect();
+            if issued.forget_adopted(Path::new(&wish.output.directory), &names) {
                 self.put_issued(name, &issued)?;
             }
         } else {
@@ -134,7 +136,7 @@ impl Desk<'_> {
             self.effects.note();
             match deliver::withdraw(&*self.config.place, &self.keep.mark(name), &left, issued).await {
                 Ok(()) => {
-                    issued.forget_adopted(Path::new(&left.directory));
+                    issued.forget_adopted(Path::new(&left.directory), &deliver::NAMES);
                     issued.leaving.retain(|output| *output != left);
                     self.put_issued(name, issued)?;
                 }

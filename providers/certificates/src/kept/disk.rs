@@ -84,17 +84,23 @@ pub(super) fn decode<T: DeserializeOwned>(path: &Path, bytes: &[u8]) -> Result<T
     serde_json::from_slice(bytes).map_err(|_| Unread::Broken(path.to_owned()))
 }
 
-/// Gives a file a name under which nothing is looked for, and that no other file has. Returns it.
-pub(super) fn set_aside(path: &Path) -> Result<PathBuf, Error> {
+/// Where the first file that was called `path` is set aside.
+pub(super) fn place_aside(path: &Path) -> PathBuf {
     let mut to = path.as_os_str().to_owned();
     to.push(".broken");
-    let mut names = std::iter::once(PathBuf::from(&to)).chain((2..).map(|number: u32| {
-        let mut to = to.clone();
+    to.into()
+}
+
+/// Gives a file a name under which nothing is looked for, and that no other file has. Returns it.
+pub(super) fn set_aside(path: &Path) -> Result<PathBuf, Error> {
+    let numbered = |number: u32| {
+        let mut to = place_aside(path).into_os_string();
         to.push(format!(".{number}"));
         PathBuf::from(to)
-    }));
+    };
+    let mut names = std::iter::once(place_aside(path)).chain((2..).map(numbered));
     let is_free = |name: &PathBuf| fs::symlink_metadata(name).is_err();
-    let to = names.find(is_free).unwrap_or_else(|| PathBuf::from(&to));
+    let to = names.find(is_free).unwrap_or_else(|| place_aside(path));
     let moved = fs::rename(path, &to).and_then(|()| path.parent().map_or(Ok(()), sync));
     moved.map(|()| to).map_err(|error| failed("set aside", path, error))
 }

@@ -119,7 +119,7 @@ impl Keep {
 
     /// How the directory says whose it is that a certificate is put into.
     pub(crate) fn mark(&self, name: &str) -> Mark {
-        let is_kept = self.of(name).join("issued.json").exists();
+        let is_kept = self.of(name).join(ISSUED).exists() || self.is_set_aside(name);
         Mark::new(&self.instance, name, &self.entry, self.former.iter(), is_kept)
     }
 
@@ -233,6 +233,10 @@ impl Keep {
             }
         }
         Ok(broken)
+    }
+    /// True where what was kept of the certificate in use was broken once, and set aside.
+    pub(crate) fn is_set_aside(&self, name: &str) -> bool {
+        disk::place_aside(&self.of(name).join(ISSUED)).exists()
     }
     /// Gives a file that is broken another name, under which nobody looks for it. Returns it.
     pub(crate) fn set_aside(&self, path: &Path) -> Result<PathBuf, Error> {
@@ -507,6 +511,7 @@ mod tests {
             assert_eq!((fs::read_to_string(&kept_as).unwrap(), kept_as.ends_with(name)), (text.into(), true));
             assert!(keep.broken_besides("web").unwrap().is_empty() && !path.exists());
         }
+        assert!(!keep.is_set_aside("web"), "that was another file");
         assert_eq!(fs::read_to_string(keep.of("web").join("attempt.json.broken")).unwrap(), "{");
     }
 }

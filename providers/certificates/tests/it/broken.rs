@@ -4,6 +4,7 @@ use crate::{
     authority::{Authority, BEGIN, Fault, LIFE},
     faults::error,
     renewals::move_account_away,
+    unplaced::make_theirs,
     world::Desk,
 };
 use reconciled_provider::{Health, Outcome, Owner, Sealed};
@@ -109,6 +110,83 @@ async fn a_key_that_is_nowhere_else_is_made_anew_but_where_it_has_to_stay() {
         assert!(file.with_extension("json.broken").exists() && key(&desk).exists());
         assert_eq!(authority.counts(), (2, 2));
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_has_to_stay_stays_where_its_pair_is_in_place_and_another_certificate_is_due() {
+    for (is_adopted, has_died) in [(false, true), (true, false), (true, true)] {
+        let authority = Authority::start();
+        let mut desk = Desk::new(&authority);
+        desk.wish.keep_key = true;
+        assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+        if is_adopted {
+            make_theirs(&desk.dir.path().join("out/web"));
+            assert!(matches!(desk.pass().await, Outcome::Done(_)));
+        }
+        let (file, before) = (state(&desk, "certificates/web/issued.json"), fs::read(key(&desk)).unwrap());
+        desk.clock.advance(Duration::from_secs(LIFE * 2 / 3));
+        authority.begin(BEGIN + LIFE * 2 / 3);
+        match has_died {
+            // Once it was set aside, and before what takes its place was kept.
+            true => fs::rename(&file, file.with_extension("json.broken")).unwrap(),
+            false => cut(&file),
+        }
+        assert!(matches!(desk.passes(3).await, Outcome::Done(_)) && desk.is_in_sync().await);
+        let label = format!("adopted: {is_adopted}, died: {has_died}");
+        assert_eq!((fs::read(key(&desk)).unwrap(), authority.counts()), (before, (2, 2)), "{label}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_directory_that_an_earlier_version_marked_is_ours_also_once_what_was_kept_is_set_aside() {
+    let authority = Authority::start();
+    let desk = Desk::new(&authority);
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    desk.clock.advance(Duration::from_secs(LIFE * 2 / 3));
+    authority.begin(BEGIN + LIFE * 2 / 3);
+    cut(&state(&desk, "certificates/web/issued.json"));
+    let mark = desk.dir.path().join("out/web/..certificate");
+    fs::write(&mark, "cert/web").unwrap();
+    // Another one is due, and takes more than one pass.
+    authority.fail("order", UNANSWERED);
+    assert!(desk.pass().await.error().is_some());
+    assert!(desk.keep().issued("web").unwrap().is_some(), "the pair in place is kept");
+    assert!(matches!(desk.passes(3).await, Outcome::Done(_)) && desk.is_in_sync().await);
+    assert_eq!(fs::read_to_string(&mark).unwrap(), "cert/web instance=here");
+    assert_eq!(authority.counts(), (2, 2));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_renamed_manifest_has_takes_the_place_of_what_is_broken_under_its_new_name() {
+    let authority = Authority::start();
+    let desk = Desk::new(&authority);
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    let (file, before) = (state(&desk, "certificates/site/issued.json"), fs::read(key(&desk)).unwrap());
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    fs::write(&file, "{").unwrap();
+    assert!(desk.look("web", false).await.is_some() && desk.look("site", true).await.is_none());
+    assert!(matches!(desk.pass_of("site").await, Outcome::Pending { .. }));
+    assert!(matches!(desk.delete().await, Outcome::Gone));
+    assert!(matches!(desk.pass_of("site").await, Outcome::Done(_)));
+    assert_eq!((fs::read(key(&desk)).unwrap(), authority.counts()), (before, (1, 1)));
+    assert!(desk.keep().issued("site").unwrap().is_some() && file.with_extension("json.broken").exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_begun_and_is_broken_is_not_let_go_of_by_a_step_that_comes_to_nothing() {
+    let authority = Authority::start();
+    let desk = Desk::new(&authority);
+    authority.fail("authz", UNANSWERED);
+    assert!(desk.pass().await.error().is_some());
+    let file = state(&desk, "certificates/web/attempt.json");
+    cut(&file);
+    let broken = fs::read(&file).unwrap();
+    let directory = desk.dir.path().join("out/web");
+    fs::create_dir_all(&directory).unwrap();
+    fs::write(directory.join("..certificate"), "cert/db").unwrap();
+    let outcome = desk.pass().await;
+    assert!(matches!(outcome, Outcome::Unknown(_)), "an order may be left: {outcome:?}");
+    assert_eq!(fs::read(&file).unwrap(), broken);
 }
 
 #[tokio::test(flavor = "multi_thread")]

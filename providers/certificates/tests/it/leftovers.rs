@@ -11,6 +11,7 @@ use reconciled_certificates::kept::Issued;
 use reconciled_provider::{ErrorKind, Outcome};
 use std::{
     fs,
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
 };
 
@@ -167,6 +168,25 @@ async fn what_was_taken_over_leaves_the_directory_that_it_moves_from() {
     assert!(matches!(desk.passes(2).await, Outcome::Done(_)) && desk.is_in_sync().await);
     assert!(moved.join("tls.key").exists() && !directory.exists());
     assert_eq!(authority.counts(), (1, 1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_taken_over_and_is_not_wanted_any_more_goes_with_its_key_too() {
+    let authority = Authority::start();
+    let (mut desk, directory) = taken_over(&authority).await;
+    let both = ["tls.key", "tls.crt"].map(|name| fs::read(directory.join(name)).unwrap()).concat();
+    let combined = directory.join("tls-combined.pem");
+    fs::write(&combined, both).unwrap();
+    fs::set_permissions(&combined, fs::Permissions::from_mode(0o600)).unwrap();
+    desk.wish.output.combined = true;
+    assert!(matches!(desk.pass().await, Outcome::Done(_)) && desk.is_in_sync().await);
+    desk.wish.output.combined = false;
+    desk.renew().await;
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)) && desk.is_in_sync().await);
+    let is_file = |name: &str| fs::symlink_metadata(directory.join(name)).unwrap().is_file();
+    assert!(is_file("tls-combined.pem") && !is_file("tls.key"), "nothing took its place");
+    assert!(matches!(desk.delete().await, Outcome::Gone));
+    assert!(!directory.exists());
 }
 
 #[tokio::test(flavor = "multi_thread")]
