@@ -505,7 +505,7 @@ mod tests {
         fs::create_dir_all(keep.of("web")).unwrap();
         for (text, name) in [("{", "attempt.json.broken"), ("{\"", "attempt.json.broken.2")] {
             fs::write(&path, text).unwrap();
-            assert_eq!(keep.broken_besides("web").unwrap(), [path.clone()]);
+            assert_eq!(keep.broken_besides("web").unwrap(), std::slice::from_ref(&path));
             assert!(keep.attempt("web").unwrap().is_none() && !keep.has_orders().unwrap());
             let kept_as = keep.set_aside(&path).unwrap();
             assert_eq!((fs::read_to_string(&kept_as).unwrap(), kept_as.ends_with(name)), (text.into(), true));
