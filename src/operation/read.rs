@@ -247,8 +247,7 @@ pub async fn add_behind(
 }
 
 /// What is said of a scope in which something stays that is not declared any more.
-const LEFT_OVER: &str =
-    "something tracked here is declared by nothing in force any more; `reconciled plan` says what becomes of it";
+const LEFT_OVER: &str = "something tracked here is declared by nothing in force any more; `reconciled plan` says what becomes of it";
 
 /// The scopes in which something is tracked that nothing in force declares any more, and nobody has said why it stays: a commit that
 /// removed it came into force, and its deletion is still to come. What is for other hosts by now, or looked after by nobody, is told

@@ -208,7 +208,11 @@ fn what_a_commit_removed_is_not_in_sync_before_it_is_gone_also_without_a_daemon(
     env.apply();
     env.run(&["status", "--exit-code"]).exits(0).says(&["\n3 well"]);
 
-    let waits = ["WAITING (1)\n  zones/example.com  OutOfDate", "`reconciled plan` says what becomes of it", "\n0 well"];
+    let waits = [
+        "WAITING (1)\n  zones/example.com  OutOfDate",
+        "`reconciled plan` says what becomes of it",
+        "\n0 well",
+    ];
     env.push_without("mail.yaml");
     // Before anybody has looked, and once that is planned and nothing of it is begun.
     for place in ["store.force.after", "store.start.before"] {
