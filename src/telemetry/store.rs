@@ -12,18 +12,18 @@ use reconciled_engine::{
 };
 use reconciled_provider::{ActionId, Clock, Error, Hash, ManifestKey, Scope};
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::BTreeMap,
+    ops::Range,
     sync::{Arc, Mutex, PoisonError},
 };
 
-/// Entry and reason of actions.
-type UnderWay = HashMap<ActionId, (Arc<str>, Arc<str>)>;
+/// Entry, reason and outcome of a write.
+type Wrote = (Arc<str>, Arc<str>, Arc<str>);
 
 /// A store that is measured.
 pub(crate) struct Measured {
     inner: Arc<Db>,
     metrics: Arc<Metrics>,
-    /// Entry and reason of each action that has no outcome yet.
     under_way: Mutex<UnderWay>,
 }
 
@@ -32,49 +32,94 @@ impl Measured {
         Measured { inner, metrics, under_way: Mutex::default() }
     }
 
-    fn note(&self, writes: &[Noted]) {
+    fn note(&self, writes: Vec<Noted>) {
         let mut under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
         // Thousands that end at once mostly end alike.
-        let mut ended: BTreeMap<(Arc<str>, Arc<str>, &str), usize> = BTreeMap::new();
-        for noted in writes {
-            match noted {
-                Noted::Started(action, entry, reason) => {
-                    under_way.insert(*action, (entry.clone(), reason.clone()));
-                }
-                Noted::Ended(action, outcome) => {
-                    if let Some((entry, reason)) = under_way.remove(action) {
-                        *ended.entry((entry, reason, outcome)).or_default() += 1;
-                    }
-                }
+        let mut ended: BTreeMap<Wrote, usize> = BTreeMap::new();
+        for Noted { ids, what } in writes {
+            match what {
+                What::Started(entry, reason) => under_way.begin(ids, entry, reason),
+                What::Ended(outcome) => under_way.end(ids, |entry, reason, count| {
+                    *ended.entry((entry, reason, outcome.clone())).or_default() += count;
+                }),
             }
         }
         for ((entry, reason, outcome), count) in ended {
-            self.metrics.wrote(&entry, &reason, outcome, count);
+            self.metrics.wrote(&entry, &reason, &outcome, count);
         }
     }
 }
 
-/// What is kept of a write while it is carried out.
-enum Noted {
-    Started(ActionId, Arc<str>, Arc<str>),
-    Ended(ActionId, Arc<str>),
+/// Entry and reason of each action that has no outcome yet, by the first of those in a row that have both in common, with the one
+/// after the last: a batch of many thousand is one.
+#[derive(Default)]
+struct UnderWay(BTreeMap<u64, (u64, Arc<str>, Arc<str>)>);
+
+impl UnderWay {
+    fn begin(&mut self, ids: Range<u64>, entry: Arc<str>, reason: Arc<str>) {
+        self.0.insert(ids.start, (ids.end, entry, reason));
+    }
+
+    /// Takes those of `ids` that are under way, and tells how many have which entry and reason.
+    fn end(&mut self, ids: Range<u64>, mut tell: impl FnMut(Arc<str>, Arc<str>, usize)) {
+        while let Some((&start, _)) = self.0.range(..ids.end).next_back()
+            && let Some((end, entry, reason)) = self.0.remove(&start)
+        {
+            let (from, to) = (start.max(ids.start), end.min(ids.end));
+            if from >= to {
+                // It ends before: those before it do so as well.
+                self.begin(start..end, entry, reason);
+                break;
+            }
+            if to < end {
+                self.begin(to..end, entry.clone(), reason.clone());
+            }
+            if start < from {
+                self.begin(start..from, entry.clone(), reason.clone());
+            }
+            tell(entry, reason, usize::try_from(to - from).unwrap_or(usize::MAX));
+            if start <= ids.start {
+                break;
+            }
+        }
+    }
+}
+
+/// What is kept of a write while it is carried out: of actions in a row, the same for all of them.
+#[derive(Debug, PartialEq)]
+struct Noted {
+    ids: Range<u64>,
+    what: What,
+}
+
+#[derive(Debug, PartialEq)]
+enum What {
+    /// Entry and reason.
+    Started(Arc<str>, Arc<str>),
+    Ended(Arc<str>),
 }
 
 fn noted(writes: &[Write]) -> Vec<Noted> {
-    let mut all = Vec::new();
+    let mut all: Vec<Noted> = Vec::new();
+    let mut note = |ActionId(id): ActionId, what: What| match all.last_mut() {
+        Some(last) if last.ids.end == id && last.what == what => last.ids.end += 1,
+        _ => all.push(Noted { ids: id..id + 1, what }),
+    };
     let mut last: Arc<str> = "".into();
     for write in writes {
         match write {
-            Write::Start { scope, intents, .. } => all.extend(intents.iter().map(|intent| {
-                // `commit abc1234` names a commit; only the word is counted.
-                let reason = intent.reason.split(' ').next().unwrap_or_default();
-                if *last != *reason {
-                    last = reason.into();
+            Write::Start { scope, intents, .. } => {
+                for intent in intents {
+                    // `commit abc1234` names a commit; only the word is counted.
+                    let reason = intent.reason.split(' ').next().unwrap_or_default();
+                    if *last != *reason {
+                        last = reason.into();
+                    }
+                    note(intent.action, What::Started(scope.provider.clone(), last.clone()));
                 }
-                Noted::Started(intent.action, scope.provider.clone(), last.clone())
-            })),
+            }
             Write::End(endings) => {
-                all.extend(endings.iter().map(|ending| Noted::Ended(ending.action, ending.outcome.clone())));
+                endings.iter().for_each(|ending| note(ending.action, What::Ended(ending.outcome.clone())));
             }
             _ => {}
         }
@@ -90,7 +135,7 @@ impl Store for Measured {
         let result = self.inner.commit(writes).await;
         self.metrics.committed(SystemClock.now().saturating_sub(began), result.is_ok());
         if result.is_ok() {
-            self.note(&noted);
+            self.note(noted);
         }
         result
     }
@@ -147,5 +192,53 @@ impl Store for Measured {
     }
     async fn is_recovering(&self) -> Result<bool, Error> {
         Store::is_recovering(&*self.inner).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use reconciled_engine::store::Ending;
+
+    fn counted(under_way: &mut UnderWay, ids: Range<u64>) -> Vec<(String, usize)> {
+        let mut told = Vec::new();
+        under_way.end(ids, |entry, reason, count| told.push((format!("{entry} {reason}"), count)));
+        told.sort();
+        told
+    }
+
+    #[test]
+    fn what_is_under_way_ends_in_parts_and_once() {
+        let mut under_way = UnderWay::default();
+        under_way.begin(0..10, "dns".into(), "commit".into());
+        under_way.begin(10..12, "dns".into(), "drift".into());
+        under_way.begin(20..30, "cert".into(), "commit".into());
+        let one = |what: &str, count| vec![(what.to_owned(), count)];
+        assert_eq!(counted(&mut under_way, 3..5), one("dns commit", 2));
+        assert_eq!(counted(&mut under_way, 4..6), one("dns commit", 1), "the other one has ended");
+        assert_eq!(counted(&mut under_way, 12..20), [], "nobody began these");
+        assert_eq!(
+            counted(&mut under_way, 0..25),
+            [
+                ("cert commit".into(), 5),
+                ("dns commit".into(), 3),
+                ("dns commit".into(), 4),
+                ("dns drift".into(), 2)
+            ]
+        );
+        assert_eq!(counted(&mut under_way, 25..30), one("cert commit", 5));
+        assert!(under_way.0.is_empty() && counted(&mut under_way, 0..100).is_empty());
+    }
+
+    #[test]
+    fn endings_in_a_row_are_noted_together() {
+        let ending =
+            |id, outcome: &str| Ending { action: ActionId(id), outcome: outcome.into(), error: None };
+        let endings = [(7, "done"), (8, "done"), (9, "failed"), (11, "failed"), (10, "failed")];
+        let writes = [Write::End(endings.map(|(id, outcome)| ending(id, outcome)).into())];
+        let ended = |ids, outcome: &str| Noted { ids, what: What::Ended(outcome.into()) };
+        let expected =
+            [ended(7..9, "done"), ended(9..10, "failed"), ended(11..12, "failed"), ended(10..11, "failed")];
+        assert_eq!(noted(&writes), expected);
     }
 }
