@@ -24,12 +24,16 @@ pub(super) fn check_rules(loading: &mut Loading<'_>, taken: &[Taken]) -> BTreeSe
         let Allow::Rules(rules) = &loading.sides[unit.source].request.rules.allow else { continue };
         let product = &taken.product;
         let mut verdicts: BTreeMap<&Scope, Vec<&AllowRule>> = BTreeMap::new();
-        let declared = product.resources.iter().map(|r| (&*r.scope, r.origin.line));
-        let exclusive = product.exclusive.iter().map(|scope| (scope, unit.document.span.line));
-        for (scope, line) in declared.chain(exclusive) {
-            if verdicts.contains_key(scope) {
-                continue;
-            }
+        // Resources come by their ids: told is the first line that is about a scope.
+        let mut declared: BTreeMap<&Scope, u32> = BTreeMap::new();
+        for resource in product.resources.iter() {
+            let first = declared.entry(&*resource.scope).or_insert(resource.origin.line);
+            *first = resource.origin.line.min(*first);
+        }
+        for scope in &product.exclusive {
+            declared.entry(scope).or_insert(unit.document.span.line);
+        }
+        for (scope, line) in declared {
             let hits: Vec<&AllowRule> = rules.iter().filter(|rule| lets_through(rule, scope, unit)).collect();
             if hits.is_empty() {
                 let kind = format!("{}/{}", unit.document.group(), unit.document.kind);

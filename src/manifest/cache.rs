@@ -112,6 +112,15 @@ pub(super) struct Run {
     pub(super) manifest: u32,
 }
 
+impl Run {
+    /// True where it is all that came of its manifest, as it shall be.
+    pub(super) fn is_all(&self) -> bool {
+        let resources = &self.product.resources;
+        let is_of_it = |resource: &Resource| resource.origin.manifest == self.manifest;
+        self.range == (0..resources.len()) && resources.iter().all(is_of_it)
+    }
+}
+
 impl PartialEq for Run {
     fn eq(&self, other: &Run) -> bool {
         Arc::ptr_eq(&self.product, &other.product)

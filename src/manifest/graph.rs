@@ -25,7 +25,7 @@ pub(super) fn scopes(loading: &mut Loading<'_>, graph: Graph, taken: &[Taken]) {
     let waits = |unit: usize| !graph.edges[unit].is_empty();
     let mut holders: BTreeMap<&Scope, Vec<usize>> = BTreeMap::new();
     for taken in taken.iter().filter(|taken| waits(taken.unit)) {
-        for resource in &taken.product.resources {
+        for resource in taken.product.resources.iter() {
             let entry = loading.entries.iter().find(|entry| entry.name == resource.scope.provider);
             let holder = entry.and_then(|entry| entry.observer.holder(&resource.scope));
             if holder.as_ref() == Some(&resource.id) {

@@ -8,7 +8,7 @@ use super::{
     cache::{Cache, Outcome, OutcomeKey, Uses},
     inputs::{Recorder, scopes_hash},
     loading::Loading,
-    product::{Product, Taken, runs},
+    product::{Product, Taken, sort_runs},
     request::Mode,
     standing,
     substitute::Placed,
@@ -200,7 +200,7 @@ fn attempt(
         problems.iter_mut().for_each(|problem| merged.settle(problem));
     }
     let Normalized {
-        resources,
+        mut resources,
         places,
         exclusive,
         ignored,
@@ -214,11 +214,11 @@ fn attempt(
         ..
     } = normalized;
     let lacks_secret = uses.lack_secret() && problems.iter().any(Problem::is_error);
-    let runs = runs(&resources);
+    let runs = sort_runs(&mut resources);
     (
         uses,
         Product {
-            resources,
+            resources: resources.into(),
             runs,
             places,
             exclusive,

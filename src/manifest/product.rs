@@ -19,8 +19,9 @@ pub(super) struct Taken {
 /// Resources and problems; origins hold the index the manifest had in the load that made them.
 #[derive(Debug, Default)]
 pub(super) struct Product {
-    pub(super) resources: Vec<Resource>,
-    /// Where in `resources` those of one scope are that come in a row.
+    /// Shared with the desired set where nothing else is of their scope.
+    pub(super) resources: Arc<Vec<Resource>>,
+    /// Where in `resources` those of one scope are that come in a row, each sorted by id.
     pub(super) runs: Vec<(Arc<Scope>, Range<usize>)>,
     /// Where those stand that are declared in an included file.
     pub(super) places: BTreeMap<(Arc<Scope>, ResourceId), Place>,
@@ -57,8 +58,16 @@ impl Product {
     }
 }
 
-/// Where resources of one scope come in a row.
-pub(super) fn runs(resources: &[Resource]) -> Vec<(Arc<Scope>, Range<usize>)> {
+/// Sorts by id those of one scope that come in a row; returns where they are. Equal ids keep their order.
+pub(super) fn sort_runs(resources: &mut [Resource]) -> Vec<(Arc<Scope>, Range<usize>)> {
+    let runs = runs(resources);
+    for (_, range) in &runs {
+        resources[range.clone()].sort_by(|a, b| a.id.cmp(&b.id));
+    }
+    runs
+}
+
+fn runs(resources: &[Resource]) -> Vec<(Arc<Scope>, Range<usize>)> {
     let same = |a: &Resource, b: &Resource| Arc::ptr_eq(&a.scope, &b.scope) || a.scope == b.scope;
     let mut from = 0;
     let run = |run: &[Resource]| {

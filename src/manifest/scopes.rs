@@ -40,25 +40,11 @@ pub(super) fn by_scope(
             known.insert(scope.clone(), list);
             continue;
         }
-        let mut resources = Vec::with_capacity(runs.iter().map(|run| run.range.len()).sum());
-        for Run { product, range, manifest } in &runs {
-            let unit = &loading.units[unit_of[*manifest as usize]];
-            let line = |line: u32| match &unit.merged {
-                // What an earlier layer says has a place of its own.
-                Some(merged) => merged
-                    .line_in_last(line)
-                    .or_else(|| merged.line_in_last(unit.document.span.line))
-                    .unwrap_or(1),
-                None => line,
-            };
-            resources.extend(product.resources[range.clone()].iter().map(|resource| Resource {
-                origin: Origin { manifest: *manifest, line: line(resource.origin.line) },
-                ..resource.clone()
-            }));
-        }
-        resources.sort_by(|a, b| a.id.cmp(&b.id));
+        let resources = match &runs[..] {
+            [run] if is_plain && run.is_all() => run.product.resources.clone(),
+            _ => Arc::new(united(loading, &unit_of, &runs)),
+        };
         let is_shared = resources.windows(2).any(|pair| pair[0].id == pair[1].id);
-        let resources = Arc::new(resources);
         scopes.insert(scope.clone(), resources.clone());
         if is_shared {
             shared.insert(scope.clone());
@@ -68,6 +54,28 @@ pub(super) fn by_scope(
     }
     *cache = known;
     (scopes, shared)
+}
+
+/// The resources of these runs with their places, sorted by id.
+fn united(loading: &Loading<'_>, unit_of: &[usize], runs: &[Run]) -> Vec<Resource> {
+    let mut resources = Vec::with_capacity(runs.iter().map(|run| run.range.len()).sum());
+    for Run { product, range, manifest } in runs {
+        let unit = &loading.units[unit_of[*manifest as usize]];
+        let line = |line: u32| match &unit.merged {
+            // What an earlier layer says has a place of its own.
+            Some(merged) => merged
+                .line_in_last(line)
+                .or_else(|| merged.line_in_last(unit.document.span.line))
+                .unwrap_or(1),
+            None => line,
+        };
+        resources.extend(product.resources[range.clone()].iter().map(|resource| Resource {
+            origin: Origin { manifest: *manifest, line: line(resource.origin.line) },
+            ..resource.clone()
+        }));
+    }
+    resources.sort_by(|a, b| a.id.cmp(&b.id));
+    resources
 }
 
 /// Gives what several declare together one policy: whoever is most careful decides.

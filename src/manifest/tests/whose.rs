@@ -552,7 +552,8 @@ fn a_source_touches_only_what_its_rules_let_through() {
     let mut setup = Setup::new(&[
         ("a.yaml", &thing("a.example", "{records: [{name: x, ttl: 1}]}")),
         ("b.yaml", &thing("b.example", "{records: [{name: ns}]}")),
-        ("c.yaml", &thing("c.test", "{records: [{name: x}]}")),
+        // What comes first by its id is not where the scope is declared.
+        ("c.yaml", &thing("c.test", "{records: [{name: a}]}")),
     ]);
     setup.rules().allow = Allow::Rules(vec![rule]);
     let loaded = setup.once();
