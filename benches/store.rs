@@ -32,7 +32,7 @@ fn rows(scope: &Scope) -> Vec<Row> {
         .map(|n| {
             let id = format!("host{n:06}.example.com./A");
             Row {
-                scope: scope.clone(),
+                scope: scope.clone().into(),
                 manifest: manifest.clone(),
                 address: format!("Zone/example.com#host{n:06}/A").parse().expect("a valid address"),
                 tracked: Tracked::new(id.into(), Hash::of(&n.to_le_bytes())),

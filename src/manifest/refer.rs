@@ -146,7 +146,7 @@ impl Resolver<'_, '_> {
 
     /// An address that leads to no value.
     pub(super) fn pathless(&mut self, address: &Address, text: &str, span: Span) -> Put {
-        let whole = Address { part: None, ..address.clone() };
+        let whole = address.without_part();
         let problem = match &address.part {
             Some(_) => Problem::error(format!("`${{{text}}}` refers to a part of a manifest")).hint(format!(
                 "name the manifest and a path in it: ${{{whole}:spec.records[name=www,type=A].values[0]}}; $${{ is a literal"

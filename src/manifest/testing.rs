@@ -186,7 +186,7 @@ impl Observer for Fake {
                     continue;
                 }
                 Err(error) => {
-                    out.problems.push(manifest.error(*span, error.message));
+                    out.problems.push(manifest.error(*span, error.into_told().message));
                     continue;
                 }
             }
@@ -224,7 +224,10 @@ impl Observer for Fake {
                 Err(error) => failures.push(error),
             }
         }
-        let told = |error: Error| manifest.error(manifest.span, error.message).hint_if(error.hint);
+        let told = |error: Error| {
+            let told = error.into_told();
+            manifest.error(manifest.span, told.message).hint_if(told.hint)
+        };
         out.problems.extend(failures.into_iter().map(told));
         out
     }

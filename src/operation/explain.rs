@@ -255,7 +255,7 @@ pub(super) fn declaring(session: &Session, desired: &Desired, meant: &Pattern) -
 
 /// The scopes in which what nobody declares goes by a manifest at these addresses.
 fn emptying(desired: &Desired, meant: &Pattern) -> BTreeSet<Scope> {
-    let whole = Pattern(Address { part: None, ..meant.0.clone() });
+    let whole = Pattern(meant.0.without_part());
     let is_meant = |scope: &&Scope| {
         desired.exclusive_by(scope).is_some_and(|by| whole.matches(&by.address, by.key.group()))
     };

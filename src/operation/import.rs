@@ -151,7 +151,7 @@ async fn as_tracked(
         let resources = std::mem::take(&mut found.resources);
         for resource in resources {
             let names = observer.remote_names(&resource.id, &resource.private);
-            let is_there = |row: &Row| row.scope == found.scope && row.tracked.id == resource.id;
+            let is_there = |row: &Row| *row.scope == found.scope && row.tracked.id == resource.id;
             let row = rows.iter().find(|(own, row)| own.is(&names).unwrap_or_else(|| is_there(row)));
             match row {
                 None => {
@@ -169,7 +169,7 @@ async fn as_tracked(
                     let tracked = std::slice::from_ref(&row.tracked);
                     let want = Want { scope: &row.scope, focus: &focus, desired: &[], tracked, claims: &[] };
                     let mut seen = observer.observe(&session.surveyor.cx, &want).await?;
-                    found.scope = row.scope.clone();
+                    found.scope.clone_from(&row.scope);
                     seen.resources.retain(|observed| observed.id == row.tracked.id);
                     found.resources.append(&mut seen.resources);
                 }

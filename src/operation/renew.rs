@@ -174,5 +174,5 @@ struct Renewing<'a> {
 }
 
 fn failed(address: &str, error: reconciled_provider::Error) -> Failure {
-    Failure::Other(format!("renew {address}: {}", error.chain()), error.hint)
+    Failure::Other(format!("renew {address}: {}", error.chain()), error.into_told().hint)
 }

@@ -98,7 +98,7 @@ fn is_declared(session: &Session, desired: &Desired, target: &Pattern) -> bool {
 
 /// True for what is neither declared nor tracked and comes up all the same, as what an `exclusive` zone deletes.
 fn is_planned(plan: &Document, target: &Pattern) -> bool {
-    let any_group = Pattern(Address { group: None, ..target.0.clone() });
+    let any_group = Pattern(target.0.in_group(None));
     let conditions = plan.conditions.iter().filter_map(|condition| condition.address.as_deref());
     let mut all = plan.resource_changes.iter().map(|change| &*change.address).chain(conditions);
     all.any(|address| address.parse().is_ok_and(|address| any_group.matches(&address, "")))

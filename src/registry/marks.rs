@@ -106,7 +106,7 @@ fn marks(
         Ok(naming) => Some(TxtMarks { naming, key: key.map(|place| place.0) }),
         Err(error) => {
             let problem = Problem::error(format!("`{}`: {error}", entry.name)).at(&entry.file, span);
-            problems.push(Problem { hint: error.hint, ..problem });
+            problems.push(Problem { hint: error.into_told().hint, ..problem });
             None
         }
     }

@@ -251,7 +251,7 @@ fn remedy(desired: &Desired, kept: &[Pin], circle: &[&ManifestKey]) -> Option<St
     };
     let mut found: BTreeMap<Address, Vec<&Address>> = BTreeMap::new();
     for pin in kept.iter().filter(is_in) {
-        let whole = Address { part: None, ..pin.address.clone() };
+        let whole = pin.address.without_part();
         found.entry(whole).or_default().push(&pin.address);
     }
     let names = found.iter().map(|(whole, parts)| match parts[..] {

@@ -250,7 +250,7 @@ impl<'a> StoredRow<'a> {
             written_at: at(alike.written_at),
             revision: Arc::from(&*action.revision),
             formerly: alike.formerly.iter().map(|one| address(one)).collect(),
-            scope,
+            scope: scope.into(),
         })
     }
 }

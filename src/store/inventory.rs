@@ -180,7 +180,7 @@ pub(super) async fn put(
     let mut rows = rows.to_vec();
     rows.sort_unstable_by_key(|row| (&row.scope, &row.tracked.id));
     for rows in rows.chunk_by(|one, other| one.scope == other.scope) {
-        let scope = &rows[0].scope;
+        let scope = &*rows[0].scope;
         if stamps[scope].is_marked {
             // Of the others it is no matter what they were.
             let settled = rows.iter().filter(|row| row.state == RowState::Settled);
@@ -204,7 +204,7 @@ pub(super) async fn put(
         let query = sqlx::query(AssertSqlSafe(sql.as_str()));
         Some(chunk.iter().enumerate().try_fold(query, |query, (number, row)| {
             let query = match common == Bound::EachRow || number == 0 {
-                true => bind_common(query, row, stamps[&row.scope], now),
+                true => bind_common(query, row, stamps[&*row.scope], now),
                 false => query,
             };
             bind_own(query, row, seal)

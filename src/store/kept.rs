@@ -47,27 +47,55 @@ fn weight(rows: &[Row]) -> usize {
 struct Entry {
     stamp: i64,
     rows: Arc<Vec<Row>>,
-    /// Rows that were seen to be as written since, by id. They say so once somebody reads them, who then mostly is the only
-    /// one that has them; while a pass has them too, it would take a copy of all.
-    seen: Vec<ResourceId>,
+    /// What was written since. The rows show it once somebody reads them, who then mostly is the only one that has them; while a
+    /// pass has them too, it would take a copy of all.
+    late: Vec<Late>,
     weight: usize,
     used: u64,
 }
 
-impl Entry {
-    /// The rows, as they are at the stamp.
-    fn rows(&mut self) -> &mut Arc<Vec<Row>> {
-        let seen = mem::take(&mut self.seen);
-        if !seen.is_empty() {
-            let mut seen = seen.iter().peekable();
-            for row in Arc::make_mut(&mut self.rows) {
-                while seen.next_if(|id| **id < row.tracked.id).is_some() {}
-                if seen.peek().is_some_and(|id| **id == row.tracked.id) {
-                    row.state = RowState::Settled;
+/// A write that the rows do not show yet.
+#[derive(Debug)]
+enum Late {
+    /// They were seen to be as written.
+    Settled(Vec<ResourceId>),
+    Rows(Vec<Row>),
+    Gone(Vec<ResourceId>),
+}
+
+impl Late {
+    /// What `write` does to `scope`; none where that is not to be told.
+    fn of(scope: &Scope, write: Write) -> Option<Late> {
+        match write {
+            Write::Settled(_, ids) => Some(Late::Settled(ids)),
+            Write::Gone(_, ids) => Some(Late::Gone(ids)),
+            Write::Rows(list) => {
+                let mut list = Arc::unwrap_or_clone(list);
+                list.retain(|row| *row.scope == *scope);
+                Some(Late::Rows(list))
+            }
+            _ => None,
+        }
+    }
+
+    fn show(self, rows: &mut Vec<Row>) {
+        match self {
+            Late::Settled(mut ids) => {
+                ids.sort_unstable();
+                let mut ids = ids.iter().peekable();
+                for row in rows {
+                    while ids.next_if(|id| **id < row.tracked.id).is_some() {}
+                    if ids.peek().is_some_and(|id| **id == row.tracked.id) {
+                        row.state = RowState::Settled;
+                    }
                 }
             }
+            Late::Rows(list) => put(rows, list),
+            Late::Gone(ids) => {
+                let ids: HashSet<&ResourceId> = ids.iter().collect();
+                rows.retain(|row| !ids.contains(&row.tracked.id));
+            }
         }
-        &mut self.rows
     }
 }
 
@@ -78,11 +106,25 @@ impl Scopes {
         let weight = weight(&rows);
         self.size += weight;
         self.used.insert(self.uses, scope.clone());
-        self.all.insert(scope.clone(), Entry { stamp, rows, seen: Vec::new(), weight, used: self.uses });
+        self.all.insert(scope.clone(), Entry { stamp, rows, late: Vec::new(), weight, used: self.uses });
     }
 
     fn at(&mut self, scope: &Scope, stamp: i64) -> Option<Arc<Vec<Row>>> {
-        Some(self.all.get_mut(scope).filter(|entry| entry.stamp == stamp)?.rows().clone())
+        self.all.get(scope).filter(|entry| entry.stamp == stamp)?;
+        self.rows(scope)
+    }
+
+    /// The rows of `scope` with all that was written since.
+    fn rows(&mut self, scope: &Scope) -> Option<Arc<Vec<Row>>> {
+        let entry = self.all.get_mut(scope)?;
+        if !entry.late.is_empty() {
+            let rows = Arc::make_mut(&mut entry.rows);
+            mem::take(&mut entry.late).into_iter().for_each(|late| late.show(rows));
+            self.size -= entry.weight;
+            entry.weight = weight(&entry.rows);
+            self.size += entry.weight;
+        }
+        Some(entry.rows.clone())
     }
 
     /// The scope is the one used last from now on. It goes through none of the rows.
@@ -136,21 +178,28 @@ impl Kept {
 
     /// The rows of `scope` at `stamp`.
     pub(super) fn at(&self, scope: &Scope, stamp: i64) -> Option<Arc<Vec<Row>>> {
-        self.scopes().at(scope, stamp)
+        let mut scopes = self.scopes();
+        let rows = scopes.at(scope, stamp);
+        // They may be more by what was written since.
+        scopes.trim(self.most.load(Ordering::Relaxed));
+        rows
     }
 
     /// As [`Kept::at`]; the scope is the one used last from now on.
     pub(super) fn use_at(&self, scope: &Scope, stamp: i64) -> Option<Arc<Vec<Row>>> {
         let mut scopes = self.scopes();
         scopes.all.get(scope).filter(|entry| entry.stamp == stamp)?;
-        Some(scopes.use_now(scope)?.rows().clone())
+        scopes.use_now(scope);
+        let rows = scopes.rows(scope);
+        scopes.trim(self.most.load(Ordering::Relaxed));
+        rows
     }
 
     /// Whether these are all rows of `scope` at `stamp`, and each was written and not seen since; none where that is not to be told
     /// from what is kept. `ids` are sorted.
     pub(super) fn are_applied(&self, scope: &Scope, stamp: i64, ids: &[&str]) -> Option<bool> {
         let scopes = self.scopes();
-        let entry = scopes.all.get(scope).filter(|entry| entry.stamp == stamp && entry.seen.is_empty())?;
+        let entry = scopes.all.get(scope).filter(|entry| entry.stamp == stamp && entry.late.is_empty())?;
         let is_applied =
             |(row, id): (&Row, &&str)| *row.tracked.id.0 == **id && row.state == RowState::Applied;
         Some(entry.rows.len() == ids.len() && entry.rows.iter().zip(ids).all(is_applied))
@@ -187,40 +236,29 @@ impl Kept {
         let mut scopes = self.scopes();
         let Some(stamp) = scopes.all.get(scope).map(|entry| entry.stamp) else {
             drop(scopes);
-            if let (true, Write::Rows(list)) = (touched.is_begun, write) {
-                self.put(scope, touched.stamp, Arc::new(begun(scope, Arc::unwrap_or_clone(list))));
+            if let (true, Write::Rows(list)) = (touched.is_begun, write)
+                && let Some(rows) = begun(scope, Arc::unwrap_or_clone(list))
+            {
+                self.put(scope, touched.stamp, rows.into());
             }
             return;
         };
         if stamp >= touched.stamp {
             return;
         }
-        if let Write::Settled(_, mut ids) = write {
-            // What came between is not known.
-            if stamp + 1 != touched.stamp {
-                scopes.remove(scope);
-            } else if let Some(entry) = scopes.use_now(scope) {
-                entry.rows();
-                ids.sort_unstable();
-                entry.seen = ids;
-                entry.stamp = touched.stamp;
-            }
+        // What came between is not known.
+        let late = Late::of(scope, write).filter(|_| stamp + 1 == touched.stamp);
+        let (Some(late), Some(entry)) = (late, scopes.use_now(scope)) else {
+            scopes.remove(scope);
             return;
+        };
+        entry.stamp = touched.stamp;
+        let shows_at_once = !matches!(late, Late::Settled(_)) && Arc::strong_count(&entry.rows) == 1;
+        entry.late.push(late);
+        if shows_at_once {
+            scopes.rows(scope);
+            scopes.trim(self.most.load(Ordering::Relaxed));
         }
-        let Some(mut entry) = scopes.remove(scope).filter(|_| stamp + 1 == touched.stamp) else { return };
-        let rows = Arc::make_mut(entry.rows());
-        match write {
-            Write::Rows(list) => {
-                put(rows, Arc::unwrap_or_clone(list).into_iter().filter(|row| row.scope == *scope))
-            }
-            Write::Gone(_, ids) => {
-                let ids: HashSet<&ResourceId> = ids.iter().collect();
-                rows.retain(|row| !ids.contains(&row.tracked.id));
-            }
-            _ => return,
-        }
-        scopes.put(scope, touched.stamp, entry.rows);
-        scopes.trim(self.most.load(Ordering::Relaxed));
     }
 
     fn scopes(&self) -> MutexGuard<'_, Scopes> {
@@ -228,31 +266,24 @@ impl Kept {
     }
 }
 
-/// All that `scope` has, of what was written; of several with one id the last counts. They stay in the memory that they came in:
-/// a new scope may have thousands.
-fn begun(scope: &Scope, mut rows: Vec<Row>) -> Vec<Row> {
+/// All that `scope` has, of what was written; none where two have one id. They stay in the memory that they came in, and nothing is
+/// needed to sort them: a new scope may have thousands.
+fn begun(scope: &Scope, mut rows: Vec<Row>) -> Option<Vec<Row>> {
     let mut names = Names::default();
-    rows.retain(|row| row.scope == *scope);
+    rows.retain(|row| *row.scope == *scope);
     rows.iter_mut().for_each(|row| store(row, &mut names));
-    rows.sort_by(|a, b| a.tracked.id.cmp(&b.tracked.id));
-    rows.dedup_by(|later, one| {
-        let is_same = later.tracked.id == one.tracked.id;
-        if is_same {
-            mem::swap(later, one);
-        }
-        is_same
-    });
-    rows
+    rows.sort_unstable_by(|a, b| a.tracked.id.cmp(&b.tracked.id));
+    rows.is_sorted_by(|a, b| a.tracked.id < b.tracked.id).then_some(rows)
 }
 
 /// Puts or replaces rows by id; of several with one id the last counts.
-fn put(rows: &mut Vec<Row>, list: impl Iterator<Item = Row>) {
+fn put(rows: &mut Vec<Row>, list: Vec<Row>) {
     let mut names = Names::default();
     let stored = |mut row: Row| {
         store(&mut row, &mut names);
         (row.tracked.id.clone(), row)
     };
-    let mut new: BTreeMap<ResourceId, Row> = list.map(stored).collect();
+    let mut new: BTreeMap<ResourceId, Row> = list.into_iter().map(stored).collect();
     for row in rows.iter_mut() {
         if let Some(next) = new.remove(&row.tracked.id) {
             *row = next;

@@ -193,7 +193,7 @@ async fn documents(conn: &mut SqliteConnection, (first, last): (&str, &str), man
 fn keep(many: &mut Many, mut list: Vec<Row>) {
     // A pass has them until its end, and the room for twice as many.
     list.shrink_to_fit();
-    if let Some(scope) = list.first().map(|row| row.scope.clone()) {
+    if let Some(scope) = list.first().map(|row| Scope::clone(&row.scope)) {
         many.entry(scope).or_default().rows = list.into();
     }
 }

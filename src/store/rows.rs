@@ -9,6 +9,7 @@ use data_encoding::HEXUPPER;
 use reconciled_engine::{Row, RowState};
 use reconciled_provider::{
     Address, Deletion, Drift, EntryPolicy, Hash, ManifestKey, Pattern, ResourceId, Scope, Sealed, Tracked,
+    Whole,
 };
 use serde::{Deserialize, Serialize};
 use sqlx::SqliteConnection;
@@ -163,7 +164,7 @@ pub(super) fn get(line: &Line<'_>, names: &mut Names, marks: &Marks, seal: Optio
 /// Shares texts that repeat from row to row: 100,000 rows of a zone name one scope, one file, one manifest.
 #[derive(Default)]
 pub(super) struct Names {
-    scope: Option<(String, Scope)>,
+    scope: Option<(String, Arc<Scope>)>,
     address: Option<(String, Address)>,
     manifest: Last,
     file: Last,
@@ -184,11 +185,11 @@ impl Names {
         };
         Address { part: part.map(Arc::from), ..whole }
     }
-    pub(super) fn scope(&mut self, text: &str) -> Result<Scope> {
+    pub(super) fn scope(&mut self, text: &str) -> Result<Arc<Scope>> {
         match &self.scope {
             Some((last, scope)) if last == text => Ok(scope.clone()),
             _ => {
-                let scope = scope(text)?;
+                let scope = Arc::new(scope(text)?);
                 self.scope = Some((text.to_string(), scope.clone()));
                 Ok(scope)
             }
@@ -264,7 +265,7 @@ pub(super) fn scope(text: &str) -> Result<Scope> {
 pub(super) fn address(text: &str) -> Address {
     Address::from_str(text).unwrap_or_else(|_| {
         let (kind, name) = text.split_once('/').unwrap_or(("", text));
-        Address { namespace: None, kind: kind.into(), group: None, name: name.into(), part: None }
+        Whole { namespace: None, kind: kind.into(), group: None, name: name.into() }.into()
     })
 }
 

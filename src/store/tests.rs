@@ -63,7 +63,7 @@ fn key(name: &str) -> ManifestKey {
 
 fn row(id: &str) -> Row {
     Row {
-        scope: zone(),
+        scope: zone().into(),
         tracked: Tracked::new(id.into(), Hash::of(id.as_bytes())),
         manifest: key("example.com"),
         address: format!("Zone/example.com#{id}").parse().unwrap(),
@@ -85,8 +85,8 @@ fn rich_row(id: &str) -> Row {
     Row {
         tracked: Tracked {
             remote: Some("arn:1".into()),
-            private: Sealed(b"canary-private".to_vec().into()),
-            outputs: Sealed(br#"{"arn":"canary-outputs"}"#.to_vec().into()),
+            private: Sealed::new(b"canary-private"),
+            outputs: Sealed::new(br#"{"arn":"canary-outputs"}"#),
             after: [key("a"), key("b")].into(),
             ..row(id).tracked
         },
@@ -392,7 +392,7 @@ async fn the_other_words_read_back_as_they_were_written() {
         Write::Consent(zone(), "x".into(), adopt.clone()),
         Write::Consent(zone(), "y".into(), Consent::Barred),
         Write::Consent(zone(), "z".into(), Consent::LetGo),
-        Write::Rows(vec![Row { scope: certs.clone(), ..row("web") }].into()),
+        Write::Rows(vec![Row { scope: certs.clone().into(), ..row("web") }].into()),
         Write::Claims(certs.clone(), "web".into(), vec![here.clone(), there.clone()]),
         Write::Version(zone(), Some(known(b"1"))),
         Write::Version(certs.clone(), Some(absent.clone())),

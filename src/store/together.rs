@@ -55,7 +55,7 @@ pub(super) fn by_scope<'w>(all: &Together<'w>) -> BTreeMap<&'w Scope, (usize, us
 /// The scopes whose rows, of whatever table, a write is about; none where it is about more than scopes.
 fn scopes(write: &Write) -> Option<BTreeSet<&Scope>> {
     Some(match write {
-        Write::Rows(list) => list.iter().map(|row| &row.scope).collect(),
+        Write::Rows(list) => list.iter().map(|row| &*row.scope).collect(),
         Write::Drifted(list) => list.iter().map(|drift| &drift.scope).collect(),
         Write::Start { scope, .. }
         | Write::Gone(scope, _)

@@ -1,9 +1,9 @@
 //! Addresses, one grammar everywhere: `[NAMESPACE/]KIND[.GROUP]/NAME[#PART]`.
 
 use crate::name::ManifestKey;
-use std::{fmt, str::FromStr, sync::Arc};
+use std::{fmt, ops::Deref, str::FromStr, sync::Arc};
 
-/// What a person types and reads to name a manifest or one resource of it.
+/// What a person types and reads to name a manifest or one resource of it: the [`Whole`], whose fields it has, and a part.
 ///
 /// ```
 /// use reconciled_provider::Address;
@@ -15,6 +15,15 @@ use std::{fmt, str::FromStr, sync::Arc};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Address {
+    /// What the manifest is called. The addresses of its thousands of parts share it.
+    pub whole: Arc<Whole>,
+    /// Part of the manifest: one resource of several, such as `www/A`.
+    pub part: Option<Arc<str>>,
+}
+
+/// What a person types and reads to name a manifest.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Whole {
     /// Namespace, if one is named.
     pub namespace: Option<Arc<str>>,
     /// Kind, such as `Zone`.
@@ -23,8 +32,19 @@ pub struct Address {
     pub group: Option<Arc<str>>,
     /// Name of the manifest.
     pub name: Arc<str>,
-    /// Part of the manifest: one resource of several, such as `www/A`.
-    pub part: Option<Arc<str>>,
+}
+
+impl From<Whole> for Address {
+    fn from(whole: Whole) -> Address {
+        Address { whole: whole.into(), part: None }
+    }
+}
+
+impl Deref for Address {
+    type Target = Whole;
+    fn deref(&self) -> &Whole {
+        &self.whole
+    }
 }
 
 /// Why a text is no address.
@@ -47,7 +67,19 @@ impl Address {
     /// The address of a manifest, in its short form: the group is left out.
     pub fn of(key: &ManifestKey, part: Option<Arc<str>>) -> Address {
         let namespace = Some(key.namespace()).filter(|n| !n.is_empty()).map(Arc::from);
-        Address { namespace, kind: key.kind().into(), group: None, name: key.name().into(), part }
+        let whole = Whole { namespace, kind: key.kind().into(), group: None, name: key.name().into() };
+        Address { whole: whole.into(), part }
+    }
+    /// The address of the manifest.
+    pub fn without_part(&self) -> Address {
+        Address { whole: self.whole.clone(), part: None }
+    }
+    /// The same, with this group named, or none.
+    pub fn in_group(&self, group: Option<Arc<str>>) -> Address {
+        if self.group == group {
+            return self.clone();
+        }
+        Address { whole: Whole { group, ..Whole::clone(self) }.into(), part: self.part.clone() }
     }
 }
 
@@ -83,13 +115,9 @@ impl FromStr for Address {
         {
             return Err(error());
         }
-        Ok(Address {
-            namespace: namespace.map(Arc::from),
-            kind: kind.into(),
-            group: group.map(Arc::from),
-            name: name.into(),
-            part: part.map(Arc::from),
-        })
+        let (namespace, group) = (namespace.map(Arc::from), group.map(Arc::from));
+        let whole = Whole { namespace, kind: kind.into(), group, name: name.into() };
+        Ok(Address { whole: whole.into(), part: part.map(Arc::from) })
     }
 }
 

@@ -35,7 +35,7 @@ pub enum Op {
         /// What it was when the plan was made.
         observed: Arc<Observed>,
         /// What the inventory remembers of it; absent when it is being adopted.
-        tracked: Option<Tracked>,
+        tracked: Option<Box<Tracked>>,
     },
     /// It exists and cannot be changed in place: delete it and create it anew, one action.
     Replace {
@@ -46,21 +46,21 @@ pub enum Op {
         /// What it was when the plan was made.
         observed: Arc<Observed>,
         /// What the inventory remembers of it.
-        tracked: Option<Tracked>,
+        tracked: Option<Box<Tracked>>,
     },
     /// It exists and is no longer desired.
     Delete {
         /// What it was when the plan was made.
         observed: Arc<Observed>,
         /// What the inventory remembers of it; absent when a foreign resource goes from an exclusive scope.
-        tracked: Option<Tracked>,
+        tracked: Option<Box<Tracked>>,
     },
     /// An earlier outcome was `Pending`: take the next step. Nothing about the desired state changed.
     Continue {
         /// What it shall be.
         desired: Resource,
         /// What the inventory remembers, with the private state of the last step.
-        tracked: Tracked,
+        tracked: Box<Tracked>,
         /// What it was when the plan was made, where it was there: a new declaration may overtake a pending one.
         observed: Option<Arc<Observed>>,
         /// How the claims of this resource fare.

@@ -1,6 +1,11 @@
 //! What can go wrong with a remote, by what the engine does about it.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    ops::{Deref, DerefMut},
+    sync::Arc,
+    time::Duration,
+};
 
 /// The kind of an [`Error`]; it alone decides what happens next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -51,7 +56,11 @@ impl ErrorKind {
 /// assert_eq!(error.to_string(), "list zones of http://127.0.0.1:8081");
 /// ```
 #[derive(Clone, Debug)]
-pub struct Error {
+pub struct Error(Box<Told>);
+
+/// What an [`Error`] tells: boxed, so that what may fail is not larger for it.
+#[derive(Clone, Debug)]
+pub struct Told {
     /// Decides what the engine does.
     pub kind: ErrorKind,
     /// What was being done, to what, and what came back.
@@ -75,7 +84,7 @@ macro_rules! constructors {
 impl Error {
     /// An error of `kind`.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
-        Error { kind, message: message.into(), hint: None, retry_after: None, source: None }
+        Error(Box::new(Told { kind, message: message.into(), hint: None, retry_after: None, source: None }))
     }
     constructors!(invalid Invalid, unsupported Unsupported, permission_denied PermissionDenied, conflict Conflict,
         rate_limited RateLimited, unavailable Unavailable, unexpected Unexpected);
@@ -118,6 +127,10 @@ impl Error {
         self.source = Some(source);
         self
     }
+    /// What it tells, to be taken apart.
+    pub fn into_told(self) -> Told {
+        *self.0
+    }
     /// The message and every cause behind it, joined by `: `.
     pub fn chain(&self) -> String {
         let mut text = self.message.clone();
@@ -127,6 +140,19 @@ impl Error {
             next = error.source();
         }
         text
+    }
+}
+
+impl Deref for Error {
+    type Target = Told;
+    fn deref(&self) -> &Told {
+        &self.0
+    }
+}
+
+impl DerefMut for Error {
+    fn deref_mut(&mut self) -> &mut Told {
+        &mut self.0
     }
 }
 
@@ -157,7 +183,7 @@ mod tests {
     #[test]
     fn the_hint_of_a_cause_goes_along_where_there_is_no_other() {
         let cause = || Error::permission_denied("refused").hint("is the key allowed?");
-        let hint = |error: Error| error.hint.unwrap_or_default();
+        let hint = |error: Error| error.into_told().hint.unwrap_or_default();
         let of = |error: Error| hint(error.caused_by(cause()));
         assert_eq!(of(Error::unavailable("write the mark")), "is the key allowed?");
         assert_eq!(of(Error::unavailable("write the mark").hint("try again")), "try again");

@@ -31,14 +31,14 @@ pub mod sorted;
 pub mod spec;
 pub mod yaml;
 
-pub use address::{Address, Pattern};
+pub use address::{Address, Pattern, Whole};
 pub use apply::{Action, ActionId, Batch, Journal, Op, Outcome};
 pub use claim::{Claim, ClaimState, Lives};
 pub use context::{Answers, Clock, Cx, Listener, Pace, Stop, Turns, Warnings};
 pub use diff::{
     Caution, Delta, Deltas, FieldChange, OWNER_FIELD, PENDING_FIELD, Shown, diff_by_compare, is_ignored,
 };
-pub use error::{Error, ErrorKind};
+pub use error::{Error, ErrorKind, Told};
 pub use health::{Health, Unwell};
 pub use kind::{Kind, Kinds};
 pub use lint::{Around, Finding, Linted};

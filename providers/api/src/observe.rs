@@ -9,7 +9,7 @@ use crate::{
     spec::Resource,
 };
 use bytes::Bytes;
-use std::{sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 /// A change token of a scope: while it stands, the scope has not changed.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -180,7 +180,7 @@ impl Tracked {
             remote: None,
             private: Sealed::default(),
             applied,
-            after: Arc::from([]),
+            after: Arc::default(),
             outputs: Sealed::default(),
         }
     }
@@ -238,12 +238,12 @@ impl RemoteNames {
 }
 
 /// One resource as the remote reports it, in the canonical form of [`crate::Spec`].
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct Observed {
     /// Remote key.
     pub id: ResourceId,
     /// Canonical bytes.
-    pub bytes: Bytes,
+    pub bytes: Arc<[u8]>,
     /// Hash of `bytes`.
     pub hash: Hash,
     /// Who marked it.
@@ -265,13 +265,38 @@ pub struct Observed {
     pub has_news: bool,
 }
 
+impl fmt::Debug for Observed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Observed { id, bytes, hash, owner, health, outputs, remote, identity, private, has_news } = self;
+        // As text: a secret would be found by nobody in a list of numbers.
+        let bytes = Bytes::copy_from_slice(bytes);
+        f.debug_struct("Observed")
+            .field("id", id)
+            .field("bytes", &bytes)
+            .field("hash", hash)
+            .field("owner", owner)
+            .field("health", health)
+            .field("outputs", outputs)
+            .field("remote", remote)
+            .field("identity", identity)
+            .field("private", private)
+            .field("has_news", has_news)
+            .finish()
+    }
+}
+
 impl Observed {
     /// An unmarked resource with content `bytes`.
-    pub fn new(id: ResourceId, bytes: impl Into<Bytes>) -> Observed {
-        let bytes = bytes.into();
+    pub fn new(id: ResourceId, bytes: impl AsRef<[u8]>) -> Observed {
+        let bytes = bytes.as_ref();
+        Observed::hashed(id, bytes.into(), Hash::of(bytes))
+    }
+    /// As [`Observed::new`], where the hash of `bytes` is known: what is as declared shares both with its
+    /// [`Spec`](crate::Spec).
+    pub fn hashed(id: ResourceId, bytes: Arc<[u8]>, hash: Hash) -> Observed {
         Observed {
             id,
-            hash: Hash::of(&bytes),
+            hash,
             bytes,
             owner: Owner::Unmarked,
             health: None,

@@ -350,5 +350,5 @@ impl Desk<'_> {
 /// person has to mend it: the next look is when it was told to be.
 fn meanwhile(error: Error, recheck: Duration) -> Error {
     let message = format!("another certificate is on its way, and then {}", error.chain());
-    Error::rate_limited(message).retry_after(recheck).hint_if(error.hint)
+    Error::rate_limited(message).retry_after(recheck).hint_if(error.into_told().hint)
 }

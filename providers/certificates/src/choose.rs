@@ -207,7 +207,7 @@ pub(crate) fn both(first: Error, second: &Error) -> Error {
     // The first one is asked again, whatever is wrong with the second.
     let kind = if second.kind.stalls() { first.kind } else { second.kind };
     let mut error = Error::new(kind, format!("{}; and then {}", first.chain(), second.chain()));
-    error.hint = first.hint.or_else(|| second.hint.clone());
+    error.hint = first.into_told().hint.or_else(|| second.hint.clone());
     error.retry_after = wait;
     error
 }

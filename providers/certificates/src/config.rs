@@ -263,7 +263,7 @@ mod tests {
         for path in ["/etc/ssl", "/etc/ssl/", "/etc/sslx/a", "/root/x", "/srv/state", "/srv/state/x"] {
             assert!(!config.allows(path), "{path}");
         }
-        let refused = |config: Config| config.validate().unwrap_err().message;
+        let refused = |config: Config| config.validate().unwrap_err().message.clone();
         assert!(refused(Config::new("/state", &[])).contains("empty"));
         assert!(refused(Config::new("/state", &["etc"])).contains("slash"));
         assert!(refused(Config::new("/state", &["/etc/../root"])).contains(".."));

@@ -96,7 +96,7 @@ pub fn troubles(view: &View, output: &Output, files: &[File]) -> Result<Vec<Stri
     let ids = match ids(view.own, output) {
         Ok(ids) => Some(ids),
         Err(error) if error.kind == ErrorKind::Invalid => {
-            troubles.push(error.message);
+            troubles.push(error.into_told().message);
             None
         }
         Err(error) => return Err(error),

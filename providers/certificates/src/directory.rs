@@ -252,7 +252,7 @@ mod tests {
             fs::set_permissions(&open, fs::Permissions::from_mode(mode)).unwrap();
             let error = trust(&below).unwrap_err();
             assert_eq!(error.kind, reconciled_provider::ErrorKind::PermissionDenied);
-            assert!(error.hint.unwrap().contains("chmod go-w"), "{mode:o}");
+            assert!(error.hint.as_ref().unwrap().contains("chmod go-w"), "{mode:o}");
         }
         symlink(&open, dir.path().join("link")).unwrap();
         let error = trust(&dir.path().join("link/web")).unwrap_err();
@@ -267,7 +267,7 @@ mod tests {
         fs::create_dir(&open).unwrap();
         fs::set_permissions(&open, fs::Permissions::from_mode(0o1777)).unwrap();
         let error = trust(&open).unwrap_err();
-        assert!(!error.hint.unwrap().contains("chmod"), "others need it as it is");
+        assert!(!error.hint.as_ref().unwrap().contains("chmod"), "others need it as it is");
         // What somebody may put there from now on is not believed.
         assert_eq!(trust(&own.join("web")).unwrap(), Trust::Nothing);
         make(&own.join("web")).unwrap();

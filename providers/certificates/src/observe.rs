@@ -22,7 +22,6 @@ use crate::{
     wish::{Authority, Issue, Output, Wish},
     x509::{self, Facts},
 };
-use bytes::Bytes;
 use reconciled_provider::{
     Cx, Error, Hash, Observation, Observed, Owner, ResourceId, Sealed, Version, Want, secret_output,
 };
@@ -556,5 +555,5 @@ pub(crate) fn outputs(wish: &Wish, standing: &Standing) -> Sealed {
             told["privateKey"] = secret_output(key.into());
         }
     }
-    Sealed(Bytes::from(told.to_string()))
+    Sealed::new(told.to_string())
 }

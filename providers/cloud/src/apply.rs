@@ -358,7 +358,7 @@ impl Doing<'_> {
     fn old(&self, old: &Kept, is_making: bool) -> Tracked {
         let op = &self.action.op;
         let mut tracked = match op {
-            Op::Replace { tracked: Some(tracked), .. } => tracked.clone(),
+            Op::Replace { tracked: Some(tracked), .. } => Tracked::clone(tracked),
             _ => Tracked::new(op.id().clone(), Hash::default()),
         };
         tracked.private = Kept { is_making, ..old.clone() }.seal();

@@ -299,7 +299,7 @@ mod tests {
         let row = |scope: Scope, id: &str, private: &str| Row {
             scope,
             id: id.into(),
-            private: Sealed(private.to_string().into_bytes().into()),
+            private: Sealed::new(private),
             manifest: ManifestKey::new("infra", "toy", "Thing", "", id),
             after: Arc::from([]),
         };

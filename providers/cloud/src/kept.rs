@@ -160,7 +160,7 @@ impl Kept {
     }
     /// Seals it.
     pub(crate) fn seal(&self) -> Sealed {
-        Sealed(serde_json::to_vec(self).unwrap_or_default().into())
+        Sealed::new(serde_json::to_vec(self).unwrap_or_default())
     }
 }
 

@@ -72,6 +72,7 @@ pub(crate) fn normalize(
         Ok(found) => found,
         Err(error) => {
             let span = manifest.spec.get("type").map_or(manifest.span, |node| node.span);
+            let error = error.into_told();
             out.problems.push(manifest.error(span, error.message).hint_if(error.hint));
             return out;
         }

@@ -376,7 +376,7 @@ fn handed_over(host: &Host, id: &ResourceId, import: &str) -> Result<Kept, Error
             "on this host: reconciled import FILE.tfstate --out DIR; or give an id as `reconciled/import`";
         Error::invalid(text).hint(hint)
     };
-    Kept::open(&Sealed(state.ok_or_else(missing)?.into()))?.ok_or_else(missing)
+    Kept::open(&Sealed::new(state.ok_or_else(missing)?))?.ok_or_else(missing)
 }
 
 fn nothing_there(id: &ResourceId, import: &str) -> Error {
@@ -448,7 +448,7 @@ pub(crate) fn outputs(
     let block = &of.schema.block;
     let copies = change::made(block, state, declared.map(|declared| &declared.config));
     let outputs = schema::outputs::outputs(state, block, made, &copies, clear);
-    Sealed(serde_json::to_vec(&outputs).unwrap_or_default().into())
+    Sealed::new(serde_json::to_vec(&outputs).unwrap_or_default())
 }
 
 /// What is remembered, as the provider wants it.

@@ -313,7 +313,7 @@ impl Plans {
         }
     }
     fn seal(&self) -> Sealed {
-        Sealed(serde_json::to_vec(self).unwrap_or_default().into())
+        Sealed::new(serde_json::to_vec(self).unwrap_or_default())
     }
     /// Reads what [`diff`] planned.
     pub(crate) fn open(sealed: &Sealed) -> Option<Plans> {

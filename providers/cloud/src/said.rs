@@ -428,7 +428,7 @@ mod tests {
             &[Diagnostic { summary: "é".repeat(8 << 10), ..Diagnostic::default() }],
             &Hidden::default(),
         );
-        let long = long.unwrap().message;
+        let long = long.unwrap().message.clone();
         assert!(long.len() <= TOLD + '…'.len_utf8() && long.ends_with('…'), "{}", long.len());
         let warning = Diagnostic { severity: 2, summary: "hunter2 is old.".into(), ..Diagnostic::default() };
         let (twice, hidden) = ([warning.clone(), warning], ["hunter2".into()].into_iter().collect());

@@ -202,7 +202,7 @@ mod tests {
 
     fn found(normalized: &Normalized) -> Found {
         let observed =
-            |r: &reconciled_provider::Resource| Observed::new(r.id.clone(), r.spec.bytes().unwrap().to_vec());
+            |r: &reconciled_provider::Resource| Observed::new(r.id.clone(), r.spec.bytes().unwrap());
         let mut resources: Vec<_> = normalized.resources.iter().map(observed).collect();
         resources.sort_by(|a, b| a.id.cmp(&b.id));
         Found::new((*normalized.resources[0].scope).clone(), resources)
@@ -270,8 +270,8 @@ mod tests {
     fn a_text_that_is_cut_within_a_character_is_declared_as_a_whole() {
         let cut = "300\n\"x\\195\" \"\\164y\"";
         let resources = vec![
-            Observed::new("a.example.com./TXT".into(), cut.as_bytes().to_vec()),
-            Observed::new("example.com.".into(), "zone".as_bytes().to_vec()),
+            Observed::new("a.example.com./TXT".into(), cut.as_bytes()),
+            Observed::new("example.com.".into(), "zone".as_bytes()),
         ];
         let found = Found::new(Scope::new("pdns", "example.com"), resources);
         assert_eq!(undeclarable(&found), [""; 0]);
@@ -283,7 +283,7 @@ mod tests {
 
     #[test]
     fn what_no_manifest_can_declare_is_listed_in_comments_and_the_apex_is_left_out() {
-        let observed = |id: &str, bytes: &str| Observed::new(id.into(), bytes.as_bytes().to_vec());
+        let observed = |id: &str, bytes: &str| Observed::new(id.into(), bytes.as_bytes());
         let resources = vec![
             observed("example.com.", "zone"),
             observed("example.com./NS", "300\nns1.example.com."),
@@ -305,7 +305,7 @@ mod tests {
 
     #[test]
     fn a_name_that_would_read_as_another_is_written_with_its_dot_or_listed() {
-        let observed = |id: &str| Observed::new(id.into(), "300\n192.0.2.1".as_bytes().to_vec());
+        let observed = |id: &str| Observed::new(id.into(), "300\n192.0.2.1".as_bytes());
         let found = Found::new(
             Scope::new("pdns", "example.com"),
             vec![
@@ -314,7 +314,7 @@ mod tests {
                 observed("example.com.example.com./A"),
                 observed("star*x.example.com./A"),
                 observed("www.example.com.example.com./A"),
-                Observed::new("example.com.".into(), "zone".as_bytes().to_vec()),
+                Observed::new("example.com.".into(), "zone".as_bytes()),
             ],
         );
         let text = String::from_utf8(export("pdns", &found).remove(0).to_vec()).unwrap();
@@ -332,7 +332,7 @@ mod tests {
 
     #[test]
     fn what_an_acme_client_proves_names_with_is_left_to_it() {
-        let observed = |id: &str, bytes: &str| Observed::new(id.into(), bytes.as_bytes().to_vec());
+        let observed = |id: &str, bytes: &str| Observed::new(id.into(), bytes.as_bytes());
         let resources = vec![
             observed("_acme-challenge.a.example.com./CNAME", "300\nx.example.net."),
             observed("_acme-challenge.b.example.com./NS", "300\nns1.example.net."),

@@ -13,7 +13,6 @@ use crate::{
     record::{self, RrSet},
     strings,
 };
-use bytes::Bytes;
 use reconciled_provider::{
     Action, Claim, Error, Hash, Merged, Observed, Op, Origin, Outcome, PolicyId, Reference, Resource,
     ResourceId, Scope, Sealed, Spec, Tracked,
@@ -46,7 +45,7 @@ const UNDECLARED: Origin = Origin { manifest: u32::MAX, line: 0 };
 pub(crate) fn is_left(action: &Action) -> bool {
     let Op::Update { desired, observed, tracked, .. } = &action.op else { return false };
     let bytes = desired.spec.bytes().unwrap_or_default();
-    desired.origin == UNDECLARED && remember(bytes, Some(observed), tracked.as_ref()) == Sealed::default()
+    desired.origin == UNDECLARED && remember(bytes, Some(observed), tracked.as_deref()) == Sealed::default()
 }
 
 fn claim_ttl() -> u32 {
@@ -229,24 +228,26 @@ pub fn remember(desired: &[u8], observed: Option<&Observed>, tracked: Option<&Tr
             out.extend_from_slice(&digest);
         }
     }
-    Sealed(Bytes::from(out))
+    Sealed::new(out)
 }
 
 /// How an action ends that took effect.
 pub(crate) fn done(action: &Action) -> Outcome {
     let (observed, tracked): (Option<&Observed>, Option<&Tracked>) = match &action.op {
         Op::Update { observed, tracked, .. } | Op::Replace { observed, tracked, .. } => {
-            (Some(observed), tracked.as_ref())
+            (Some(observed), tracked.as_deref())
         }
         Op::Continue { observed, tracked, .. } => (observed.as_deref(), Some(tracked)),
         Op::Create { .. } => (None, None),
         Op::Delete { .. } => return Outcome::Gone,
     };
-    let desired = action.op.desired().and_then(|resource| resource.spec.bytes()).unwrap_or(record::ZONE);
+    let spec = action.op.desired().map(|resource| &resource.spec);
+    let desired = spec.and_then(Spec::bytes).unwrap_or(record::ZONE);
+    let hash = spec.and_then(Spec::hash).unwrap_or_else(|| Hash::of(desired));
     Outcome::Done(Tracked {
         private: remember(desired, observed, tracked),
-        after: tracked.map_or_else(|| [].into(), |tracked| tracked.after.clone()),
-        ..Tracked::new(action.op.id().clone(), Hash::of(desired))
+        after: tracked.map(|tracked| tracked.after.clone()).unwrap_or_default(),
+        ..Tracked::new(action.op.id().clone(), hash)
     })
 }
 
@@ -391,7 +392,7 @@ mod tests {
         assert_eq!(&*both.id.0, "_acme-challenge.example.com./TXT");
         assert_eq!(values(&both), ["\"one\"", "\"two\""]);
         let tracked = tracked_after(&both, None, None);
-        let now = Observed::new(both.id.clone(), both.spec.bytes().unwrap().to_vec());
+        let now = Observed::new(both.id.clone(), both.spec.bytes().unwrap());
         let one = merge(&[], Some(&now), Some(&tracked), &[claim("one")]).unwrap().unwrap().resource;
         assert_eq!(values(&one), ["\"one\""]);
         let none = merge(&[], Some(&now), Some(&tracked), &[]).unwrap();
@@ -405,7 +406,7 @@ mod tests {
         assert_eq!(united.spec.bytes().unwrap(), b"30\n\"a\"\n\"b\"");
         let id = ResourceId::from("www.example.com./CNAME");
         let [a, b] = ["a.", "b."].map(|v| Resource { id: id.clone(), ..declared(60, &[v]) });
-        assert!(merge(&[&a, &b], None, None, &[]).unwrap_err().hint.unwrap().contains("merge"));
+        assert!(merge(&[&a, &b], None, None, &[]).unwrap_err().hint.as_ref().unwrap().contains("merge"));
     }
 
     #[test]
@@ -413,7 +414,8 @@ mod tests {
         let scopes = ["pdns/example.com", "pdns/sub.example.com", "bind/a.sub.example.com"]
             .map(|s| s.parse().unwrap())
             .into();
-        let spec = Bytes::from_static(br#"{"name": "_acme-challenge.a.sub.example.com.", "value": "x"}"#);
+        let spec =
+            bytes::Bytes::from_static(br#"{"name": "_acme-challenge.a.sub.example.com.", "value": "x"}"#);
         let claim = Claim { spec, ..claim("x") };
         let (scope, id) = place("pdns", &claim, &scopes).unwrap();
         assert_eq!((&*scope.name, &*id.0), ("sub.example.com", "_acme-challenge.a.sub.example.com./TXT"));

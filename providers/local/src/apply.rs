@@ -82,10 +82,10 @@ async fn carry_out(hands: &dyn Hands, cx: &Cx, op: &Op) -> Result<Outcome, Fault
     let (desired, planned, tracked) = match op {
         Op::Create { desired, .. } => (Some(desired), None, None),
         Op::Update { desired, observed, tracked, .. } | Op::Replace { desired, observed, tracked, .. } => {
-            (Some(desired), Some(observed), tracked.as_ref())
+            (Some(desired), Some(observed), tracked.as_deref())
         }
-        Op::Delete { observed, tracked } => (None, Some(observed), tracked.as_ref()),
-        Op::Continue { desired, tracked, .. } => (Some(desired), None, Some(tracked)),
+        Op::Delete { observed, tracked } => (None, Some(observed), tracked.as_deref()),
+        Op::Continue { desired, tracked, .. } => (Some(desired), None, Some(&**tracked)),
     };
     let (path, block) = state::parts(op.id());
     let path = FilePath::parse(path).map_err(|why| Error::invalid(format!("`{path}` {why}")))?;

@@ -278,7 +278,7 @@ mod tests {
             let mut config = Config::new("/", &[]);
             config.helper = Some("/run/reconciled-hostd.sock".into());
             change(&mut config);
-            config.validate().map(|()| config).map_err(|error| error.message)
+            config.validate().map(|()| config).map_err(|error| error.message.clone())
         };
         let config = with(|_| {}).unwrap();
         assert!(config.allows(&FilePath::parse("/etc/x").unwrap()));
@@ -296,7 +296,7 @@ mod tests {
         std::fs::create_dir(root.path().join("etc")).unwrap();
         let with = |bus: &str, root: &Path| {
             let config = Config { bus: Some(bus.into()), ..Config::new(root, &["/srv"]) };
-            config.validate().and_then(|()| config.settled()).map_err(|error| error.message)
+            config.validate().and_then(|()| config.settled()).map_err(|error| error.message.clone())
         };
         assert!(with("user", root.path()).unwrap_err().contains("has no home"));
         let line = format!("me:x:{}:0::/home/me:/bin/sh\n", uid());
@@ -343,7 +343,8 @@ mod tests {
 
     #[test]
     fn an_entry_says_where_it_may_write_and_means_it() {
-        let check = |paths: &[&str]| Config::new("/", paths).validate().map_err(|error| error.message);
+        let check =
+            |paths: &[&str]| Config::new("/", paths).validate().map_err(|error| error.message.clone());
         assert_eq!(check(&["/etc", "/srv/www"]), Ok(()));
         assert!(check(&[]).unwrap_err().contains("empty"));
         assert!(check(&["etc"]).unwrap_err().contains("slash"));

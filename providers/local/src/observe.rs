@@ -13,8 +13,8 @@ use crate::{
 };
 use bytes::Bytes;
 use reconciled_provider::{
-    Cx, Error, ErrorKind, Focus, Observation, Observed, Resource, ResourceId, Sealed, SecretMark, Tracked,
-    Version, Want,
+    Cx, Error, ErrorKind, Focus, Observation, Observed, Resource, ResourceId, Sealed, SecretMark, Told,
+    Tracked, Version, Want,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -34,7 +34,7 @@ impl Written {
     pub(crate) fn seal(self) -> Sealed {
         let word = if self.is_secret { "secret" } else { "clear" };
         let validate = self.validate.map(|name| format!(" {name}")).unwrap_or_default();
-        Sealed(Bytes::from(format!("{} {word}{validate}", self.mark.0)))
+        Sealed::new(format!("{} {word}{validate}", self.mark.0))
     }
     pub(crate) fn open(sealed: &Sealed) -> Option<Written> {
         let text = std::str::from_utf8(&sealed.0).ok()?;
@@ -89,7 +89,7 @@ pub(crate) async fn observe(hands: &dyn Hands, cx: &Cx, want: &Want<'_>) -> Resu
     let list: Vec<FilePath> = paths.keys().cloned().collect();
     for mut seen in hands.look(&list).await? {
         if let Some(error) = unlisted.get(&seen.path) {
-            let Error { kind, message, hint, .. } = error.clone();
+            let Told { kind, message, hint, .. } = error.clone().into_told();
             seen.what = What::Refused(Refusal { kind, message, hint });
         }
         let of_path = paths.get(&seen.path).into_iter().flatten();

@@ -279,10 +279,10 @@ impl Reference {
         let mut tracked = Tracked::new(desired.id.clone(), desired.spec.hash().unwrap_or_default());
         tracked.remote = object.map(|o| o.remote.clone());
         let outputs = object.map(|o| format!(r#"{{"id":"{}"}}"#, o.remote)).unwrap_or_default();
-        tracked.outputs = Sealed(Bytes::from(outputs));
+        tracked.outputs = Sealed::new(outputs);
         let is_new = matches!(op, Op::Create { .. } | Op::Replace { .. });
         if is_new && matches!(self.role, Role::Cloud { .. }) && text(desired).starts_with('?') {
-            tracked.private = Sealed(Bytes::from_static(HALF));
+            tracked.private = Sealed::new(HALF);
             return Outcome::Partial(tracked, Error::unavailable("the second step failed"));
         }
         match object {
@@ -354,7 +354,7 @@ impl Reference {
                 },
                 Op::Continue { desired, tracked, claims, .. } => {
                     if claims.is_empty() || !claims.iter().all(|c| c.synced) {
-                        self.ask(desired, tracked.clone())
+                        self.ask(desired, Tracked::clone(tracked))
                     } else {
                         let edits = vec![(
                             desired.id.clone(),
@@ -369,7 +369,7 @@ impl Reference {
                 Op::Create { desired, .. } | Op::Update { desired, .. } | Op::Replace { desired, .. } => {
                     let mut tracked =
                         Tracked::new(desired.id.clone(), desired.spec.hash().unwrap_or_default());
-                    tracked.private = Sealed(Bytes::from(format!("key-of-{}", desired.id)));
+                    tracked.private = Sealed::new(format!("key-of-{}", desired.id));
                     journal.progress(action.id, tracked.clone()).await?;
                     self.ask(desired, tracked)
                 }
@@ -413,7 +413,7 @@ fn refusal(kind: ErrorKind, scope: &Scope) -> Error {
 const HALF: &[u8] = b"half";
 
 fn planned(desired: &Resource) -> Sealed {
-    Sealed(Bytes::from(format!("plan of {}", text(desired))))
+    Sealed::new(format!("plan of {}", text(desired)))
 }
 
 fn text(resource: &Resource) -> Arc<str> {

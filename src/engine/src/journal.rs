@@ -4,7 +4,10 @@
 //! declaration came into force or another process became the writer, so a stale plan writes nothing.
 //! The journal is evidence, never a work list: the next pass plans anew from observation.
 
+mod ended;
 mod part;
+
+pub(crate) use ended::Ended;
 
 use crate::{
     drift,
@@ -54,7 +57,7 @@ pub(crate) struct BatchJournal<'a> {
     pub(crate) lacks_place: AtomicBool,
     /// The plan that a person consented to, where that was needed.
     pub(crate) consented: Option<Hash>,
-    pub(crate) ended: Mutex<Vec<(ActionId, Outcome)>>,
+    pub(crate) ended: Mutex<Vec<(ActionId, Ended)>>,
     /// Why something could not be written down.
     pub(crate) unwritten: Mutex<Option<Error>>,
     /// A read shows at once what was written: rows may say that they were a moment before they were.
@@ -102,11 +105,11 @@ impl BatchJournal<'_> {
         }
     }
 
-    fn close_spans(&self, outcomes: &[(ActionId, Outcome)]) {
+    fn close_spans(&self, all: &[(ActionId, Ended)]) {
         let mut spans = self.spans.lock().unwrap_or_else(PoisonError::into_inner);
-        for (action, outcome) in outcomes {
+        for (action, ended) in all {
             let Some(span) = spans.get_mut(action) else { continue };
-            if let Some(error) = outcome.error() {
+            if let Some(error) = ended.error() {
                 span.record("error", error.kind.word());
             }
             // It stays in the map, disabled: it counts for the batch.
@@ -260,7 +263,7 @@ impl<'s> Words<'s> {
 /// A foreign resource that goes from an exclusive scope has no row; its intent still names what it was.
 fn placeholder(scope: &Scope, step: &Step) -> Row {
     Row {
-        scope: scope.clone(),
+        scope: scope.clone().into(),
         tracked: Tracked::new(step.id.clone(), step.before.unwrap_or_default()),
         manifest: ManifestKey::new("", "", "Foreign", "", &step.id.0),
         address: step.address.clone(),
@@ -356,13 +359,17 @@ impl Journal for BatchJournal<'_> {
     async fn finished(&self, outcomes: Vec<(ActionId, Outcome)>) -> Result<(), Error> {
         let reread = self.reread.as_ref().filter(|_| self.is_over(&outcomes));
         let commit = async {
-            self.commit(self.writes(&outcomes).await?).await?;
-            self.close_spans(&outcomes);
-            let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
-            match ended.is_empty() {
-                // Most batches end at once, and may be of many thousand.
-                true => *ended = outcomes,
-                false => ended.extend(outcomes),
+            let writes = self.writes(&outcomes).await?;
+            // What is remembered of many thousand is not needed while they are written: to collect them would keep its room.
+            let mut ended = Vec::with_capacity(outcomes.len());
+            ended.extend(outcomes.into_iter().map(|(action, outcome)| (action, Ended::from(outcome))));
+            self.commit(writes).await?;
+            self.close_spans(&ended);
+            let mut all = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+            match all.is_empty() {
+                // Most batches end at once.
+                true => *all = ended,
+                false => all.extend(ended),
             }
             Ok(())
         };

@@ -35,7 +35,7 @@ impl Facts {
     /// Remembers that what `row` tracks depends on `manifest`.
     pub(crate) fn need(&mut self, manifest: ManifestKey, row: &Row) {
         let scopes = self.needed.entry(manifest).or_default();
-        scopes.entry(row.scope.clone()).or_insert_with(|| row.manifest.clone());
+        scopes.entry(Scope::clone(&row.scope)).or_insert_with(|| row.manifest.clone());
     }
     /// Takes those out that are only read and to be read later: what they tell by then is what others wait for.
     pub(crate) fn put_off(&mut self, desired: &Desired, only_reads: impl Fn(&Resource) -> bool) {
@@ -236,7 +236,7 @@ mod tests {
         let memory = |name: &str| {
             let spec = Spec::known(b"x".to_vec());
             let mut tracked = Tracked::new(name.into(), spec.hash().unwrap());
-            tracked.outputs = Sealed(format!(r#"{{"id": "the {name} of now"}}"#).into_bytes().into());
+            tracked.outputs = Sealed::new(format!(r#"{{"id": "the {name} of now"}}"#));
             let row =
                 Row { tracked, template: spec.template(), ..Row::settled(scope(name), name, key(name)) };
             (scope(name), ScopeMemory { rows: vec![row].into(), ..ScopeMemory::default() })

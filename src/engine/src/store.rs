@@ -27,7 +27,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
     /// The scope it lives in.
-    pub scope: Scope,
+    pub scope: Arc<Scope>,
     /// What the provider gets back.
     pub tracked: Tracked,
     /// The manifest that declared it last; its source is the one that may prune it.
@@ -73,7 +73,7 @@ impl Row {
     /// The row of a resource that is settled, of which nothing is told.
     pub(crate) fn settled(scope: Scope, id: &str, manifest: ManifestKey) -> Row {
         Row {
-            scope,
+            scope: scope.into(),
             tracked: Tracked::new(id.into(), Hash::default()),
             address: Address::of(&manifest, None),
             manifest,

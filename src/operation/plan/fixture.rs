@@ -32,13 +32,7 @@ pub(crate) fn commit() -> Reason {
 }
 
 pub(crate) fn address(id: &str) -> Address {
-    Address {
-        namespace: None,
-        kind: "Zone".into(),
-        group: None,
-        name: "example.com".into(),
-        part: Some(id.into()),
-    }
+    Address { part: Some(id.into()), .."Zone/example.com".parse().unwrap() }
 }
 
 pub(crate) fn spec(content: &str) -> Spec {
@@ -47,7 +41,7 @@ pub(crate) fn spec(content: &str) -> Spec {
 
 pub(crate) fn row(id: &str) -> Row {
     Row {
-        scope: Scope::new("pdns", "example.com"),
+        scope: Scope::new("pdns", "example.com").into(),
         tracked: Tracked::new(id.into(), Hash::default()),
         manifest: ManifestKey::new("infra", "dns", "Zone", "", "example.com"),
         address: address(id),
@@ -67,7 +61,7 @@ pub(crate) fn row(id: &str) -> Row {
 
 /// A step of `id` from one content to another.
 pub(crate) fn step(change: plan::Change, id: &str, before: Option<&str>, after: Option<Spec>) -> Step {
-    let observed = before.map(|b| Observed::new(id.into(), b.as_bytes().to_vec()));
+    let observed = before.map(|b| Observed::new(id.into(), b.as_bytes()));
     let desired = after.map(|spec| Resource {
         id: id.into(),
         scope: Arc::new(Scope::new("pdns", "example.com")),

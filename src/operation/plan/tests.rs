@@ -7,7 +7,7 @@ use reconciled_engine::{
     store,
     survey::Survey,
 };
-use reconciled_provider::{Error, Hash, Scope};
+use reconciled_provider::{Address, Error, Hash, Scope};
 use reconciled_testkit::Role;
 use std::sync::Arc;
 
@@ -226,7 +226,7 @@ fn what_needs_a_person_by_the_last_pass_needs_one_by_the_plan() {
 
 /// A step of the manifest `name`, whose resources are called after it.
 fn named(mut step: Step, name: &str) -> Step {
-    (step.address.name, step.address.kind) = (name.into(), "Deployment".into());
+    step.address = Address { part: step.address.part, ..format!("Deployment/{name}").parse().unwrap() };
     step
 }
 

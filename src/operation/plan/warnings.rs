@@ -6,7 +6,7 @@ use reconciled_engine::{
     plan::{Change, Reason, Step},
     survey::Survey,
 };
-use reconciled_provider::{Address, Hash, ManifestKey, Scope};
+use reconciled_provider::{Address, Hash, ManifestKey, Scope, Whole};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Most warnings of one kind that are listed.
@@ -61,7 +61,7 @@ fn renames(survey: &Survey, assigns: impl Fn(&str) -> bool) -> Vec<Warning> {
     let by_manifest = |change| {
         let mut all: BTreeMap<(&Scope, Address), BTreeMap<&str, &Step>> = BTreeMap::new();
         for (scope, step) in committed(survey, change).filter(|(scope, _)| !assigns(&scope.provider)) {
-            let manifest = Address { part: None, ..step.address.clone() };
+            let manifest = step.address.without_part();
             all.entry((scope, manifest)).or_default().insert(&step.id.0, step);
         }
         all
@@ -73,7 +73,7 @@ fn renames(survey: &Survey, assigns: impl Fn(&str) -> bool) -> Vec<Warning> {
     let mut pairs = Vec::new();
     for ((scope, to), made) in by_manifest(Change::Create) {
         let is_renamed = |((of, from), gone): &(&(&Scope, Address), &BTreeMap<&str, &Step>)| {
-            let is_like = *of == scope && Address { name: to.name.clone(), ..from.clone() } == to;
+            let is_like = *of == scope && Whole { name: to.name.clone(), ..Whole::clone(from) } == *to.whole;
             is_like && gone.len() == made.len() && made.values().all(|step| is_same(step, gone, from, &to))
         };
         let from = gone.iter().find(is_renamed).map(|((_, from), _)| from.to_string());

@@ -29,7 +29,7 @@ fn write(step: usize, part: usize) -> Write {
                     _ => RowState::Settled,
                 };
                 let rich = rich_row(&id.0);
-                Row { scope: scope.clone(), state, written_at: time, ..rich }
+                Row { scope: scope.clone().into(), state, written_at: time, ..rich }
             };
             Write::Rows(ids.into_iter().map(fresh).collect::<Vec<_>>().into())
         }
@@ -90,7 +90,7 @@ async fn rows_that_another_writer_changed_are_read_again() {
 async fn a_look_at_every_scope_reads_again_what_changed_alone_and_keeps_what_there_is_room_for() {
     let (dir, db) = new().await;
     for number in 0..4 {
-        let rows = ["a", "b"].map(|id| Row { scope: scope_of(number), ..row(id) });
+        let rows = ["a", "b"].map(|id| Row { scope: scope_of(number).into(), ..row(id) });
         db.commit(vec![Write::Rows(rows.to_vec().into())]).await.unwrap();
     }
     let sizes =
@@ -110,13 +110,27 @@ async fn what_is_sealed_of_rows_counts_for_as_many_as_have_room_in_it() {
     for (most, kept) in [(11, 0), (12, 1)] {
         let (dir, db) = new().await;
         let mut long = row("a");
-        long.tracked.outputs = Sealed(vec![7; 4_000].into());
+        long.tracked.outputs = Sealed::new(vec![7; 4_000]);
         db.commit(vec![Write::Rows(vec![long].into())]).await.unwrap();
         db.keep_rows(most);
         assert_eq!(db.scope(&zone()).await.unwrap().rows.len(), 1);
         tamper(&dir, "DELETE FROM inventory").await;
         assert_eq!(db.scope(&zone()).await.unwrap().rows.len(), kept, "{most}");
     }
+}
+
+#[tokio::test]
+async fn what_came_to_rows_while_somebody_had_them_counts_like_any_other() {
+    let (dir, db) = new().await;
+    db.keep_rows(6);
+    db.commit(vec![Write::Rows(vec![row("a")].into())]).await.unwrap();
+    let held = db.scope(&zone()).await.unwrap();
+    let more: Vec<Row> = ["b", "c", "d", "e", "f", "g"].map(row).into();
+    db.commit(vec![Write::Rows(more.into())]).await.unwrap();
+    assert_eq!(db.scope(&zone()).await.unwrap().rows.len(), 7);
+    assert_eq!(*held.rows, [row("a")]);
+    tamper(&dir, "DELETE FROM inventory").await;
+    assert_eq!(db.scope(&zone()).await.unwrap().rows.len(), 0, "there is no room for them");
 }
 
 #[tokio::test]
@@ -142,7 +156,7 @@ async fn rows_from_before_there_were_stamps_are_read_with_the_first_that_is_writ
 async fn rows_from_before_there_were_stamps_are_in_a_look_at_every_scope() {
     let (dir, db) = new().await;
     for number in 0..3 {
-        let row = Row { scope: scope_of(number), ..row("a") };
+        let row = Row { scope: scope_of(number).into(), ..row("a") };
         db.commit(vec![Write::Rows(vec![row].into())]).await.unwrap();
     }
     db.close().await;

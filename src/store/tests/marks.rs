@@ -72,7 +72,8 @@ async fn who_saw_that_a_suspension_is_over_ends_none_that_is_said_in_its_place()
 async fn what_is_moved_takes_what_a_suspension_left_in_doubt_along() {
     let (_dir, db) = new().await;
     let (other, new) = (Scope::new("pdns", "other.example"), Scope::new("pdns", "new.example"));
-    let both = [Row { scope: other.clone(), ..row("a") }, Row { scope: other.clone(), ..row("b") }];
+    let both =
+        [Row { scope: other.clone().into(), ..row("a") }, Row { scope: other.clone().into(), ..row("b") }];
     db.commit(vec![Write::Suspend(suspension("0", Some(NOW))), Write::Rows(both.to_vec().into())])
         .await
         .unwrap();

@@ -35,7 +35,7 @@ async fn what_is_known_of_an_entry_goes_along_and_can_be_opened() {
     let memory = db.scope(&here).await.unwrap();
     assert_eq!(
         memory.rows[0],
-        Row { scope: here.clone(), ..settled },
+        Row { scope: here.clone().into(), ..settled },
         "sealed values open under the new name"
     );
     assert_eq!((memory.conditions.len(), memory.consents.len()), (1, 1));
@@ -96,7 +96,7 @@ async fn a_write_without_an_answer_and_two_names_for_one_resource_are_refused() 
         assert!(error.message.contains("has no answer yet"), "{error}");
     }
     db.commit(vec![Write::End(vec![ending(1, "done")])]).await.unwrap();
-    let twin = Row { scope: Scope::new("dns", "example.com"), ..row("known") };
+    let twin = Row { scope: Scope::new("dns", "example.com").into(), ..row("known") };
     db.commit(vec![Write::Rows(vec![twin].into())]).await.unwrap();
     let error = db.rename(&[renamed(Named::Provider, "pdns", "dns")]).await.unwrap_err();
     assert!(error.message.contains("both names track the same"), "{error}");

@@ -17,7 +17,7 @@ fn written(number: usize, count: usize) -> Vec<Row> {
         if n == 0 {
             fresh.tracked.id = "".into();
         }
-        Row { scope: scope_of(number), state: RowState::Applied, ..fresh }
+        Row { scope: scope_of(number).into(), state: RowState::Applied, ..fresh }
     };
     (0..count).map(one).collect()
 }

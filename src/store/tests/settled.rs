@@ -287,7 +287,7 @@ async fn a_mark_does_not_go_along_to_another_name_and_what_it_said_does() {
     db.commit(vec![written(&ids(0..1))]).await.unwrap();
     // Under the new name something is marked as well, and has a newer stamp than what comes.
     let there = |id: &ResourceId| Row {
-        scope: Scope::new("dns", "example.com"),
+        scope: Scope::new("dns", "example.com").into(),
         state: RowState::Applied,
         ..row(&id.0.replace('h', "t"))
     };
@@ -296,7 +296,7 @@ async fn a_mark_does_not_go_along_to_another_name_and_what_it_said_does() {
         db.commit(vec![Write::Rows(there.clone().into())]).await.unwrap();
     }
     let names = there.iter().map(|row| row.tracked.id.clone()).collect();
-    db.commit(vec![Write::Settled(there[0].scope.clone(), names)]).await.unwrap();
+    db.commit(vec![Write::Settled(Scope::clone(&there[0].scope), names)]).await.unwrap();
     let rename = Rename { what: Named::Provider, from: "pdns".into(), to: "dns".into() };
     db.rename(&[rename]).await.unwrap();
     let parts = db.reader().parts(Parts::All).await.unwrap();
@@ -357,7 +357,7 @@ fn write(entry: &str, seed: (usize, usize)) -> Write {
                 _ => RowState::Applied,
             };
             let row = |id: ResourceId| Row {
-                scope: scope.clone(),
+                scope: scope.clone().into(),
                 state: state.clone(),
                 written_at: at,
                 ..row(&id.0)

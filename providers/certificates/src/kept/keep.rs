@@ -494,7 +494,7 @@ mod tests {
         fs::write(dir.path().join("certificates/web/issued.json"), "{\"key\": \"canary\"").unwrap();
         let error = keep.issued("web").unwrap_err();
         assert!(error.chain().contains("issued.json is broken") && !error.chain().contains("canary"));
-        assert!(error.hint.unwrap().contains("what is in place") && !error.kind.stalls());
+        assert!(error.hint.as_ref().unwrap().contains("what is in place") && !error.kind.stalls());
     }
 
     #[test]

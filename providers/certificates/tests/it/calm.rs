@@ -215,7 +215,7 @@ async fn what_is_remembered_ends_when_it_is_due_and_where_the_inventory_says_oth
     let authority = Authority::start();
     let mut calm = Calm::of(&authority);
     calm.settle().await;
-    let other = Sealed(b"{}".to_vec().into());
+    let other = Sealed::new(b"{}");
     let seen = calm.desk.look_as_a_pass(&other).await.unwrap().unwrap();
     assert_eq!(seen.outputs.0, calm.outputs.0, "a database of before has others");
     calm.is_well().await;

@@ -445,13 +445,13 @@ async fn a_first_certificate_is_tried_at_once_when_a_person_says_so_whatever_is_
         let authority = Authority::start();
         let mut desk = Desk::new(&authority);
         let refused = desk.renew_by(&Renewal::default()).await.unwrap_err();
-        assert!(refused.hint.unwrap().contains("asks for what was never asked for"));
+        assert!(refused.hint.as_ref().unwrap().contains("asks for what was never asked for"));
         wrong(&authority);
         desk.pass().await;
         let outcome = desk.pass().await;
         assert!(error(&outcome).chain().contains(said), "{outcome:?}");
         assert!(error(&outcome).hint.as_ref().unwrap().contains("reconciled renew Certificate/web"));
-        let hint = desk.renew_by(&way).await.unwrap_err().hint.unwrap();
+        let hint = desk.renew_by(&way).await.unwrap_err().into_told().hint.unwrap();
         assert!(hint.contains("reconciled renew Certificate/web"), "{hint}");
         desk.clock.advance(Duration::from_secs(1));
         authority.drop_names(false);

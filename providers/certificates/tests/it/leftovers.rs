@@ -98,7 +98,7 @@ async fn what_is_another_entrys_is_told_before_anything_is_begun() {
         }
         let error = desk.refusal().await.unwrap();
         let told = format!("{} is where certificate elsewhere/web is put", directory.display());
-        assert_eq!((error.kind, error.message), (ErrorKind::Invalid, told), "files: {has_files}");
+        assert_eq!((error.kind, error.message.clone()), (ErrorKind::Invalid, told), "files: {has_files}");
         let outcome = desk.pass().await;
         assert_eq!(outcome.error().unwrap().kind, ErrorKind::Invalid, "files: {has_files}");
     }

@@ -344,7 +344,7 @@ impl Desk {
         let tracked = Tracked::new(desired.id.clone(), desired.spec.hash().unwrap());
         let claims =
             vec![ClaimState { owner: "web".into(), key: "record".into(), synced: true, health: None }];
-        self.carry_out(Op::Continue { desired, tracked, observed: None, claims }).await
+        self.carry_out(Op::Continue { desired, tracked: tracked.into(), observed: None, claims }).await
     }
 
     /// What comes to be looked at by itself.
@@ -435,7 +435,8 @@ impl Desk {
                     health: None,
                 };
                 let claims = keys.iter().map(state).collect();
-                self.carry_out(Op::Continue { desired, tracked, observed: None, claims }).await
+                self.carry_out(Op::Continue { desired, tracked: tracked.into(), observed: None, claims })
+                    .await
             }
         };
         let claims: &[Claim] = match &outcome {

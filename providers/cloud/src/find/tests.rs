@@ -406,7 +406,7 @@ async fn a_folder_has_providers_in_both_layouts() {
     fs::create_dir_all(mirror.join("registry.example/team/toy")).unwrap();
     let error = find(&wanted).await.unwrap_err();
     assert!(error.message.contains("has no provider example.com/team/toy (any version)"), "{error}");
-    assert!(error.hint.unwrap().contains("source: registry.example/team/toy"));
+    assert!(error.hint.as_ref().unwrap().contains("source: registry.example/team/toy"));
 
     let unpacked = folder.join(format!("1.0.0/{os}_{arch}"));
     fs::create_dir_all(&unpacked).unwrap();

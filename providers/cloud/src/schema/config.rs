@@ -233,7 +233,7 @@ impl<'a> Reader<'a> {
                 match self.source.mark(&name) {
                     Ok(mark) => Some(canonical::secret(&name, &mark)),
                     Err(error) => {
-                        self.refuse(node.span, error.chain(), error.hint);
+                        self.refuse(node.span, error.chain(), error.into_told().hint);
                         None
                     }
                 }

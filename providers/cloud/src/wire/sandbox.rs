@@ -135,7 +135,7 @@ pub async fn serve(connection: std::os::unix::net::UnixStream) -> Result<(), Err
         Ok(begun) => begun,
         Err(error) => {
             let unsupported = error.kind == ErrorKind::Unsupported;
-            let answer = Answer::Failed { unsupported, message: error.chain(), hint: error.hint };
+            let answer = Answer::Failed { unsupported, message: error.chain(), hint: error.into_told().hint };
             return answered(&mut stream, &answer).await.map_err(|error| lost("answer", error));
         }
     };

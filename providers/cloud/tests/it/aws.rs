@@ -287,7 +287,7 @@ impl Cloud {
             desired: desired.clone(),
             delta: delta.into(),
             observed: observed.into(),
-            tracked: Some(tracked),
+            tracked: Some(tracked.into()),
         };
         self.done(desired, op).await
     }
@@ -333,7 +333,7 @@ impl Cloud {
             desired: Resource { spec: Spec::known(before.bytes.to_vec()), ..desired.clone() },
             delta: Delta::leaving().into(),
             observed: before.clone().into(),
-            tracked: Some(tracked.clone()),
+            tracked: Some(tracked.clone().into()),
         };
         self.done(desired, op).await;
         let after = self.undeclared(&desired.scope, tracked).await;
@@ -368,8 +368,10 @@ impl Cloud {
         }
         self.abandon(now, &tracked).await;
         let (observed, ..) = self.plan(now, Some(&tracked)).await;
-        let op =
-            Op::Delete { observed: observed.expect("it is there").into(), tracked: Some(tracked.clone()) };
+        let op = Op::Delete {
+            observed: observed.expect("it is there").into(),
+            tracked: Some(tracked.clone().into()),
+        };
         let outcome = self.carry_out(&now.scope, op).await;
         assert!(matches!(outcome, Outcome::Gone), "{}: {outcome:?}", now.id);
         assert!(self.plan(now, Some(&tracked)).await.0.is_none(), "{} is still there", now.id);

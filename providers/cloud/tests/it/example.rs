@@ -144,8 +144,12 @@ async fn a_note_lives(book: &Notebook) {
     let (observed, delta, words) = book.plan(&one, std::slice::from_ref(&tracked)).await;
     assert_eq!(words, "text");
     let (observed, delta) = (observed.expect("it is there"), delta.expect("a difference"));
-    let heal =
-        Op::Update { desired: one, delta: delta.into(), observed: observed.into(), tracked: Some(tracked) };
+    let heal = Op::Update {
+        desired: one,
+        delta: delta.into(),
+        observed: observed.into(),
+        tracked: Some(tracked.into()),
+    };
     let tracked = done(book.carry_out(heal).await);
     assert_eq!(book.note("one").as_deref(), Some("hello"));
 
@@ -157,14 +161,14 @@ async fn a_note_lives(book: &Notebook) {
         desired: two.clone(),
         delta: delta.into(),
         observed: observed.into(),
-        tracked: Some(tracked),
+        tracked: Some(tracked.into()),
     };
     let tracked = done(book.carry_out(replace).await);
     assert_eq!((book.note("one"), book.note("two").as_deref()), (None, Some("hello")));
 
     let (observed, ..) = book.plan(&two, std::slice::from_ref(&tracked)).await;
     let delete =
-        Op::Delete { observed: observed.expect("it is there").into(), tracked: Some(tracked.clone()) };
+        Op::Delete { observed: observed.expect("it is there").into(), tracked: Some(tracked.clone().into()) };
     assert!(matches!(book.carry_out(delete).await, Outcome::Gone));
     assert_eq!(book.note("two"), None);
     // What is gone is told so.

@@ -42,7 +42,7 @@ async fn credentials_that_expire_lose_nothing_and_new_ones_go_on() {
         desired: Desk::desired(&changed),
         delta: delta.into(),
         observed: observed.into(),
-        tracked: Some(tracked.clone()),
+        tracked: Some(tracked.clone().into()),
     };
     let outcome = carry_out(&desk, &desk.cx, op, None).await;
     assert!(word(&outcome).starts_with("failed: update toy_thing.a: ExpiredToken"), "{outcome:?}");
@@ -61,7 +61,7 @@ async fn credentials_that_expire_lose_nothing_and_new_ones_go_on() {
         desired: Desk::desired(&changed),
         delta: delta.into(),
         observed: observed.into(),
-        tracked: Some(tracked),
+        tracked: Some(tracked.into()),
     };
     let outcome = carry_out(&desk, &desk.cx, op, None).await;
     assert_eq!(word(&outcome), "done");
@@ -146,7 +146,7 @@ async fn what_reaches_the_cloud_waits_for_its_turn_and_nothing_else_does() {
         desired: Desk::desired(&changed),
         delta: delta.into(),
         observed: observed.into(),
-        tracked: Some(tracked),
+        tracked: Some(tracked.into()),
     };
     let Outcome::Done(tracked) = carry_out(&desk, &desk.cx, op, None).await else { panic!("an update") };
     assert_eq!(turns.since(), 1, "an update");
@@ -160,7 +160,7 @@ async fn what_reaches_the_cloud_waits_for_its_turn_and_nothing_else_does() {
         desired: Desk::desired(&moved),
         delta: delta.into(),
         observed: observed.into(),
-        tracked: Some(tracked),
+        tracked: Some(tracked.into()),
     };
     let Outcome::Done(tracked) = carry_out(&desk, &desk.cx, op, None).await else { panic!("a replacement") };
     assert_eq!(turns.since(), 2, "a deletion and a creation");
@@ -180,7 +180,7 @@ async fn what_reaches_the_cloud_waits_for_its_turn_and_nothing_else_does() {
     let told = desk.provider.observe(&desk.cx, &want).await.unwrap();
     assert_eq!((told.resources.len(), turns.since()), (1, 1), "data");
 
-    let op = Op::Delete { observed: seen.resources[0].clone().into(), tracked: Some(tracked) };
+    let op = Op::Delete { observed: seen.resources[0].clone().into(), tracked: Some(tracked.into()) };
     assert_eq!(word(&carry_out(&desk, &desk.cx, op, None).await), "gone");
     assert_eq!(turns.since(), 1, "a deletion");
 }
@@ -208,7 +208,7 @@ async fn who_wishes_to_stop_keeps_no_half_of_a_replacement_waiting_for_its_turn(
         desired: Desk::desired(&declared),
         delta: delta.into(),
         observed: observed.into(),
-        tracked: Some(tracked),
+        tracked: Some(tracked.into()),
     };
     let cx = Cx { pace: Pace::of(OneTurn::default()), ..desk.cx.clone() };
     let outcome = carry_out(&desk, &cx, op, Some(cx.stop.clone())).await;

@@ -19,7 +19,7 @@ fn kept(private: &Sealed) -> Json {
 fn tampered(mut tracked: Tracked, change: impl FnOnce(&mut Json)) -> Tracked {
     let mut kept = kept(&tracked.private);
     change(&mut kept);
-    tracked.private = Sealed(kept.to_string().into_bytes().into());
+    tracked.private = Sealed::new(kept.to_string());
     tracked
 }
 
@@ -46,7 +46,7 @@ async fn an_identity_comes_along_with_all_that_is_done_with_its_thing() {
         desired: Desk::desired(&declared),
         delta: delta.into(),
         observed: observed.into(),
-        tracked: Some(tracked),
+        tracked: Some(tracked.into()),
     };
     let changed = carry_out(&desk, &cx, op, None).await;
     assert_eq!(word(&changed), "done");
@@ -61,13 +61,13 @@ async fn an_identity_comes_along_with_all_that_is_done_with_its_thing() {
         desired: Desk::desired(&declared),
         delta: delta.into(),
         observed: observed.into(),
-        tracked: Some(tracked),
+        tracked: Some(tracked.into()),
     };
     let replaced = carry_out(&desk, &cx, op, None).await;
     assert_eq!(word(&replaced), "done");
     let Outcome::Done(tracked) = replaced else { panic!("{replaced:?}") };
     let (mut seen, _) = desk.look(&declared, std::slice::from_ref(&tracked)).await.unwrap();
-    let op = Op::Delete { observed: seen.resources.remove(0).into(), tracked: Some(tracked) };
+    let op = Op::Delete { observed: seen.resources.remove(0).into(), tracked: Some(tracked.into()) };
     assert_eq!(word(&carry_out(&desk, &cx, op, None).await), "gone");
 }
 
@@ -83,10 +83,14 @@ async fn a_thing_without_its_identity_is_refused_by_who_wants_it() {
     let mut observed = seen.resources.remove(0);
     let mut without = kept(&observed.private);
     without.as_object_mut().unwrap().remove("identity");
-    observed.private = Sealed(without.to_string().into_bytes().into());
-    let outcome =
-        carry_out(&desk, &desk.cx, Op::Delete { observed: observed.into(), tracked: Some(tracked) }, None)
-            .await;
+    observed.private = Sealed::new(without.to_string());
+    let outcome = carry_out(
+        &desk,
+        &desk.cx,
+        Op::Delete { observed: observed.into(), tracked: Some(tracked.into()) },
+        None,
+    )
+    .await;
     assert_eq!(word(&outcome), "failed: plan a toy_thing: the identity is lost");
 }
 

@@ -15,7 +15,7 @@ fn desk_with_things() -> Desk {
 
 async fn discover(desk: &Desk, query: &str) -> Result<Vec<Found>, String> {
     let found = desk.provider.discover(&desk.cx, query).await;
-    found.map_err(|error| format!("{}; {}", error.message, error.hint.unwrap_or_default()))
+    found.map_err(|error| format!("{}; {}", error.message, error.hint.as_deref().unwrap_or_default()))
 }
 
 async fn manifests(desk: &Desk, query: &str) -> (String, Vec<String>) {

@@ -183,7 +183,7 @@ async fn a_program_that_was_replaced_is_not_used_with_the_schemas_of_the_one_bef
             error.message.ends_with("of provider `toy` is another program now, with other schemas"),
             "{error}"
         );
-        assert!(error.hint.is_some_and(|hint| hint.contains("systemctl reload")));
+        assert!(error.hint.as_ref().is_some_and(|hint| hint.contains("systemctl reload")));
     }
 
     // As a reload does.
@@ -513,7 +513,7 @@ async fn an_answer_is_waited_for_as_long_as_the_entry_says() {
     let (desk, starts) = counted(|config| config.timeout = Duration::from_secs(3));
     let error = desk.look(&wedged("plan-wedge"), &[]).await.unwrap_err();
     assert_eq!(error.message, "plan a toy_thing: provider `toy` gave no answer: none came within 3s");
-    assert!(error.hint.is_some_and(|hint| hint.contains("`timeout`")));
+    assert!(error.hint.as_ref().is_some_and(|hint| hint.contains("`timeout`")));
     assert_eq!(started(&starts).len(), 1);
 }
 
@@ -532,7 +532,7 @@ async fn no_answer_is_not_the_answer_that_nothing_is_there() {
     assert!(error.message.ends_with("an answer of more than 64 MiB"), "{error}");
     for fault in ["plan-null", "plan-nowhere"] {
         let error = desk.look(&json!({ "config": { "name": "a", "fault": fault } }), &[]).await.unwrap_err();
-        assert!(error.hint.unwrap().contains("mistake of the provider"), "{}", error.message);
+        assert!(error.hint.as_ref().unwrap().contains("mistake of the provider"), "{}", error.message);
     }
 }
 

@@ -189,7 +189,7 @@ async fn who_is_not_there_or_talks_nonsense_is_told_with_what_to_do() {
     let error = start().await;
     assert_eq!(error.kind, ErrorKind::Unavailable);
     assert_eq!(error.message, format!("connect to {}", at.display()));
-    assert!(error.hint.unwrap().contains("systemctl enable --now reconciled-plugin.socket"));
+    assert!(error.hint.as_ref().unwrap().contains("systemctl enable --now reconciled-plugin.socket"));
     let listener = std::os::unix::net::UnixListener::bind(&at).unwrap();
     std::thread::spawn(move || {
         use std::io::Write;

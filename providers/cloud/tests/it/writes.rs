@@ -197,8 +197,12 @@ async fn a_successor_that_is_its_predecessor_is_not_deleted() {
         let (tracked, observed, delta) = planned(&desk, &declared).await;
         assert!(delta.replace);
         let desired = Desk::desired(&declared);
-        let op =
-            Op::Replace { desired, delta: delta.into(), observed: observed.into(), tracked: Some(tracked) };
+        let op = Op::Replace {
+            desired,
+            delta: delta.into(),
+            observed: observed.into(),
+            tracked: Some(tracked.into()),
+        };
         let cx = Cx { clock: Arc::new(StillClock::default()), ..desk.cx.clone() };
         carry_out(&desk, &cx, op, None).await
     };
@@ -222,7 +226,7 @@ async fn a_change_that_fails_loses_nothing() {
         desired: Desk::desired(&declared),
         delta: delta.into(),
         observed: observed.into(),
-        tracked: Some(tracked),
+        tracked: Some(tracked.into()),
     };
     let outcome = carry_out(&desk, &desk.cx.clone(), op, None).await;
     assert_eq!(word(&outcome), "failed: update toy_thing.a: it went wrong");
@@ -249,7 +253,7 @@ async fn what_has_to_go_still_has_to_after_a_deletion_in_part() {
     kept["state"] = state.into();
     kept["is_tainted"] = true.into();
     kept["triggers"] = json!(["before"]);
-    tracked.private = Sealed(kept.to_string().into_bytes().into());
+    tracked.private = Sealed::new(kept.to_string());
     let declared = json!({ "config": { "name": "a" }, "lifecycle": { "triggers": ["after"] } });
     let (tracked, observed, delta) = replan(&desk, &declared, tracked).await;
     assert!(delta.replace);
@@ -257,7 +261,7 @@ async fn what_has_to_go_still_has_to_after_a_deletion_in_part() {
         desired: Desk::desired(&declared),
         delta: delta.into(),
         observed: observed.into(),
-        tracked: Some(tracked),
+        tracked: Some(tracked.into()),
     };
     let outcome = carry_out(&desk, &desk.cx.clone(), op, None).await;
     assert_eq!(word(&outcome), "partial: replace toy_thing.a: only half of it is gone");
@@ -274,7 +278,7 @@ async fn a_plan_is_given_up_by_who_wishes_to_stop() {
     let declared = json!({ "config": { "name": "a" }, "import": "thing-1" });
     let (mut seen, _) = desk.look(&declared, &[]).await.unwrap();
     let tracked = Desk::tracked(&seen);
-    let op = Op::Delete { observed: seen.resources.remove(0).into(), tracked: Some(tracked) };
+    let op = Op::Delete { observed: seen.resources.remove(0).into(), tracked: Some(tracked.into()) };
     let notes = Notes::default();
     let action = Action { id: ActionId(1), token: "t".into(), op };
     let batch = Batch { scope: Desk::scope(), base: Version::Unknown, actions: vec![action] };
@@ -388,7 +392,7 @@ async fn what_is_abandoned_loses_our_mark_and_nothing_else() {
         let mut state: Json = serde_json::from_str(kept["state"].as_str().expect("JSON")).expect("a state");
         state["fault"] = json!(Some(fault).filter(|fault| !fault.is_empty()));
         kept["state"] = json!(state.to_string());
-        tracked.private = Sealed(kept.to_string().into());
+        tracked.private = Sealed::new(kept.to_string());
         // Somebody changed it since, and nobody declares it any more.
         (there["content"], there["size"]) = (json!("theirs"), json!(6));
         desk.put("thing-1", &there);
@@ -402,7 +406,7 @@ async fn what_is_abandoned_loses_our_mark_and_nothing_else() {
             desired,
             delta: Delta::leaving().into(),
             observed: observed.into(),
-            tracked: Some(tracked),
+            tracked: Some(tracked.into()),
         };
         let outcome = carry_out(&desk, &desk.cx, op, None).await;
         assert!(word(&outcome).starts_with(expect), "{fault}: {}", word(&outcome));

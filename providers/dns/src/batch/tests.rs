@@ -79,7 +79,7 @@ fn batch(actions: &[&str]) -> Batch {
     let op = |text: &str| {
         let name = |id: &str| -> ResourceId { id.replacen('/', ".example.com./", 1).as_str().into() };
         if let Some(id) = text.strip_prefix('-') {
-            let observed = Observed::new(name(id), b"300\nold".to_vec());
+            let observed = Observed::new(name(id), b"300\nold");
             return Op::Delete { observed: observed.into(), tracked: None };
         }
         let spec = match text.ends_with('?') {

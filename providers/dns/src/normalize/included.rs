@@ -153,7 +153,7 @@ fn read(cx: &Context<'_>, written: &Written, problems: &mut Vec<Problem>) -> Opt
         Err(error) => {
             let hint = "a path counts from the folder of the manifest, with `/` in front from the root of the \
                         repository; what lies outside of the source's `path` is not read";
-            problems.push(manifest.error(written.span, error.message).hint(hint));
+            problems.push(manifest.error(written.span, error.into_told().message).hint(hint));
             None
         }
     }

@@ -74,7 +74,7 @@ pub(super) fn declared<'l>(
                 }
                 Err(error) => {
                     let problem = cx.manifest.error(hosts.span, format!("hosts: {}", error.message));
-                    problems.push(problem.hint_if(error.hint));
+                    problems.push(problem.hint_if(error.into_told().hint));
                     out.unsettled.push((cx.scope.clone(), record::id(name.as_str(), kind.word())));
                     continue;
                 }

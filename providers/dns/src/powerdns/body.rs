@@ -102,13 +102,15 @@ impl Encoder<'_> {
         out
     }
 
-    /// Body of the POST that creates `zone` with its first records.
+    /// Body of the POST that creates `zone` with its first records, which are to need so much room.
     pub(crate) fn post<'i, 'b: 'i>(
         &self,
         zone: &str,
         items: impl Iterator<Item = &'i Item<'b>> + Clone,
+        room: usize,
     ) -> Vec<u8> {
-        let mut out = b"{\"name\":".to_vec();
+        let mut out = Vec::with_capacity(room);
+        out.extend_from_slice(b"{\"name\":");
         text(zone, &mut out);
         // `soa_edit_api` makes the serial a change token from the first change on.
         out.extend_from_slice(b",\"kind\":\"Native\",\"soa_edit_api\":\"DEFAULT\"");
@@ -175,9 +177,9 @@ mod tests {
     #[test]
     fn the_mark_of_another_instance_goes_only_where_the_record_is_taken_over() {
         let check_with = |marks: bool, owner: Option<&str>, seen: &str, is_taken: bool, expected: &str| {
-            let mut observed = Observed::new("www.example.com./A".into(), b"300\n192.0.2.1".to_vec());
+            let mut observed = Observed::new("www.example.com./A".into(), b"300\n192.0.2.1");
             observed.owner = owner.map_or(Owner::Ours, |other| Owner::Other(other.into()));
-            observed.private = reconciled_provider::Sealed(seen.to_owned().into());
+            observed.private = reconciled_provider::Sealed::new(seen);
             let desired = Resource {
                 id: observed.id.clone(),
                 scope: Arc::new(Scope::new("pdns", "example.com")),

@@ -196,7 +196,7 @@ impl Records<'_> {
             None => Owner::Unmarked,
         };
         if !others.is_empty() {
-            observed.private = Sealed(serde_json::to_vec(&others).unwrap_or_default().into());
+            observed.private = Sealed::new(serde_json::to_vec(&others).unwrap_or_default());
         }
         self.resources.push(observed);
     }

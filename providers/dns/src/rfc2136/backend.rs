@@ -118,13 +118,13 @@ mod tests {
         };
         let sets = [(desired.id.clone(), content)].into();
         backend.remember(&scope, Written { version: version.clone(), sets });
-        let resources = vec![Observed::new(seen.into(), b"300\n192.0.2.1".to_vec())];
+        let resources = vec![Observed::new(seen.into(), b"300\n192.0.2.1")];
         let seen = Observation { covered: Focus::All, complete: true, version, resources };
         let desired = [desired];
         let want = Want { scope: &scope, focus: &Focus::All, desired: &desired, tracked: &[], claims: &[] };
         let mut deltas = Deltas::default();
         backend.accuse(&want, &seen, &mut deltas);
-        deltas.remove(&desired[0].id).map(|delta| delta.unwrap_err().message)
+        deltas.remove(&desired[0].id).map(|delta| delta.unwrap_err().message.clone())
     }
 
     #[test]

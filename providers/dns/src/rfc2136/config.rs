@@ -86,7 +86,7 @@ mod tests {
         check("2001:db8::53", "2001:db8::53", 53);
         for text in ["", ":53", "a:b", "http://a", "127.0.0.1:0", "2001:db8::x:53"] {
             let error = Config::new(text).address().unwrap_err();
-            assert!(error.hint.unwrap().contains("ns1.example.com"), "{text}");
+            assert!(error.hint.as_ref().unwrap().contains("ns1.example.com"), "{text}");
         }
         assert!(Config { max_message: 70_000, ..Config::new("a") }.address().is_err());
     }

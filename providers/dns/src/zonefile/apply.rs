@@ -327,7 +327,7 @@ mod tests {
     use reconciled_provider::Observed;
 
     fn deletion(id: &str) -> Action {
-        let observed = Arc::new(Observed::new(id.into(), b"300\n192.0.2.1".to_vec()));
+        let observed = Arc::new(Observed::new(id.into(), b"300\n192.0.2.1"));
         Action { id: ActionId(1), token: "t".into(), op: Op::Delete { observed, tracked: None } }
     }
 

@@ -88,7 +88,7 @@ mod tests {
             Config { check, ..Config::new("/zones") }.validate()
         };
         assert!(with(&["named-checkzone", "{zone}", "{file}"]).is_ok());
-        assert!(with(&["named-checkzone", "{zones}"]).unwrap_err().hint.unwrap().contains("{zone}"));
+        assert!(with(&["named-checkzone", "{zones}"]).unwrap_err().hint.as_ref().unwrap().contains("{zone}"));
         assert!(with(&["{file}"]).is_err());
         assert!(Config::new("").validate().is_err());
     }

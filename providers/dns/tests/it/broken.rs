@@ -156,7 +156,7 @@ async fn a_server_that_is_down_is_unavailable_and_no_zone_is_absent() {
         provider.versions(&cx, &[]).await.unwrap_err(),
     ] {
         assert_eq!(error.kind, ErrorKind::Unavailable, "{error}");
-        assert!(error.hint.unwrap().contains("is the server running"), "{}", error.message);
+        assert!(error.hint.as_ref().unwrap().contains("is the server running"), "{}", error.message);
     }
     let named = provider_with("no-such-host.invalid", |_, _| {});
     let error = observe(&*named, &cx, ZONE).await.unwrap_err();

@@ -40,10 +40,17 @@ async fn carry(
     let op = match (desired, now) {
         (Some(desired), Some(observed)) => {
             let Some(delta) = provider.compare(&desired, &observed) else { return };
-            Op::Update { desired, delta: delta.into(), observed: observed.into(), tracked: tracked.clone() }
+            Op::Update {
+                desired,
+                delta: delta.into(),
+                observed: observed.into(),
+                tracked: tracked.clone().map(Box::new),
+            }
         }
         (Some(desired), None) => Op::Create { desired, delta: Default::default() },
-        (None, Some(observed)) => Op::Delete { observed: observed.into(), tracked: tracked.clone() },
+        (None, Some(observed)) => {
+            Op::Delete { observed: observed.into(), tracked: tracked.clone().map(Box::new) }
+        }
         (None, None) => return,
     };
     let work = batch(ZONE, &seen, vec![op]);

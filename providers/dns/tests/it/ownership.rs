@@ -322,7 +322,7 @@ async fn leave(provider: &dyn Provider, cx: &Cx, tracked: Tracked) {
     let left = provider.merge(&[], Some(&observed), Some(&tracked), &[]).unwrap().unwrap().resource;
     let desired = Resource { scope: Arc::new(world::scope(ZONE)), ..left };
     let delta = provider.compare(&desired, &observed).unwrap();
-    let (observed, tracked) = (observed.into(), Some(tracked));
+    let (observed, tracked) = (observed.into(), Some(tracked.into()));
     let op = Op::Update { desired, delta: delta.into(), observed, tracked };
     let notes = Notes::default();
     provider.apply(cx, &batch(ZONE, &seen, vec![op]), &notes).await.unwrap();

@@ -461,7 +461,7 @@ async fn the_wrong_key_is_permission_denied_and_a_wish_to_stop_is_heard() {
     let provider = server.provider();
     let error = observe(&*provider, &world::cx("wrong"), ZONE).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::PermissionDenied);
-    assert!(error.hint.unwrap().contains("apiKey") && !error.message.contains("wrong"));
+    assert!(error.hint.as_ref().unwrap().contains("apiKey") && !error.message.contains("wrong"));
 
     let cx = server.cx();
     let wanted = desired(&*provider, ZONE, &a_records(1));

@@ -312,7 +312,7 @@ async fn of_several_zones_of_one_name_the_entry_says_which_is_meant() {
         ids
     });
     let error = observe(&*provider(&fake), &cx(), ZONE).await.unwrap_err();
-    let hint = error.hint.unwrap();
+    let hint = error.hint.as_ref().unwrap();
     assert!(hint.contains("zoneIds") && hint.contains(&first) && hint.contains(&second), "{hint}");
 
     let of = |zone: &str, id: &str| {
@@ -346,8 +346,9 @@ async fn of_several_zones_of_one_name_the_entry_says_which_is_meant() {
 
 #[test]
 fn a_configuration_that_cannot_work_is_refused() {
-    let refused =
-        |config: Config| connect("r53", config, Credentials::default()).map(|_| ()).unwrap_err().message;
+    let refused = |config: Config| {
+        connect("r53", config, Credentials::default()).map(|_| ()).unwrap_err().message.clone()
+    };
     assert!(
         refused(Config { url: "http://me:canary@x".into(), ..Config::default() })
             .contains("belong in a secret")
@@ -377,7 +378,7 @@ async fn a_change_is_pending_until_every_name_server_has_it() {
             let observed = seen.get(&resource.id).cloned();
             Op::Continue {
                 desired: resource.clone(),
-                tracked,
+                tracked: tracked.into(),
                 observed: observed.map(Into::into),
                 claims: Vec::new(),
             }
@@ -417,7 +418,7 @@ async fn a_declaration_that_overtakes_a_pending_one_overwrites_nothing_that_came
         let observed = seen.get(&first.id).cloned();
         let op = Op::Continue {
             desired: next.clone(),
-            tracked,
+            tracked: tracked.into(),
             observed: observed.map(Into::into),
             claims: Vec::new(),
         };

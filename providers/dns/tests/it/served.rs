@@ -267,7 +267,7 @@ async fn without_servers_those_are_asked_that_the_zone_names() {
     });
     let error = lost.facts(&bind.cx(), &scope(ZONE)).await.unwrap_err();
     assert!(error.to_string().contains("looking for the name servers of example.com."), "{error}");
-    assert!(error.hint.unwrap().contains("verify: {servers:"), "what to do");
+    assert!(error.hint.as_ref().unwrap().contains("verify: {servers:"), "what to do");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -510,7 +510,7 @@ async fn a_manifest_that_no_webhook_can_serve_is_refused_at_its_place() {
 
 #[test]
 fn a_configuration_that_cannot_work_is_refused() {
-    let refused = |config: Config| connect("hook", config).map(|_| ()).unwrap_err().message;
+    let refused = |config: Config| connect("hook", config).map(|_| ()).unwrap_err().message.clone();
     assert!(refused(Config::new("http://me:canary@x")).contains("belong in a secret"));
     assert!(refused(Config { max_changes: 0, ..Config::new("http://x") }).contains("maxChanges"));
 }

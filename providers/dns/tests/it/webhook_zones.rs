@@ -34,7 +34,7 @@ async fn a_zone_that_the_filter_does_not_cover_is_an_error_and_no_empty_zone() {
     fake.with(|webhook| webhook.filter = json!({"include": ["example.org"], "exclude": ["x.example.org"]}));
     let error = observe(&*provider, &cx(""), ZONE).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Invalid);
-    assert!(error.hint.unwrap().contains("its domain filter is: example.org; not x.example.org"));
+    assert!(error.hint.as_ref().unwrap().contains("its domain filter is: example.org; not x.example.org"));
     assert!(provider.versions(&cx(""), &[scope(ZONE)]).await.unwrap().is_empty());
     let zone = "example.org";
     let wanted = desired(

@@ -78,7 +78,7 @@ async fn a_zone_is_missing_only_when_the_list_of_zones_says_so_too() {
     assert_eq!((absent.version, absent.complete), (Version::Absent, true));
     let html = "<html>no such page</html>";
     let elsewhere = read(vec![say(404, html), say(404, html)]).await.unwrap_err();
-    assert!(elsewhere.hint.unwrap().contains("check `url`"));
+    assert!(elsewhere.hint.as_ref().unwrap().contains("check `url`"));
     let listed = r#"[{"name": "example.com.", "serial": 5}]"#;
     let created = read(vec![say(404, "Not Found"), say(200, listed)]).await.unwrap_err();
     assert_eq!(created.kind, ErrorKind::Conflict);
@@ -89,7 +89,7 @@ async fn a_server_that_is_down_is_unavailable_and_the_hint_says_what_to_look_at(
     let url = format!("http://127.0.0.1:{NOBODY}");
     let error = observe(&*provider(&url), &cx("key"), ZONE).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Unavailable);
-    assert!(error.message.contains("no connection") && error.hint.unwrap().contains("running"));
+    assert!(error.message.contains("no connection") && error.hint.as_ref().unwrap().contains("running"));
 }
 
 fn seen() -> Observation {

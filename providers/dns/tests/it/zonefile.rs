@@ -146,7 +146,7 @@ async fn a_directory_that_is_gone_is_no_directory_without_zones() {
     let zones = Zones::with(|config, path| config.directory = path.join("missing"));
     let error = observe(zones.provider(), &cx(""), ZONE).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Unavailable);
-    assert!(error.hint.unwrap().contains("create the directory"));
+    assert!(error.hint.as_ref().unwrap().contains("create the directory"));
     assert!(zones.provider().versions(&cx(""), &[scope(ZONE)]).await.is_err());
     assert!(zones.provider().discover(&cx(""), "*").await.is_err());
 }
@@ -332,7 +332,11 @@ async fn a_directory_that_another_program_keeps_locked_is_an_error_that_names_it
     let error = result.unwrap_err();
     let directory = zones.directory.path().display().to_string();
     assert_eq!(error.kind, ErrorKind::Unavailable);
-    assert!(error.message.contains(&directory) && error.hint.unwrap().contains("fuser"), "{}", error.message);
+    assert!(
+        error.message.contains(&directory) && error.hint.as_ref().unwrap().contains("fuser"),
+        "{}",
+        error.message
+    );
     assert!(notes.started.lock().unwrap().is_empty());
     // Closed only, it would stay locked by a child that another test is just about to start.
     held.unlock().unwrap();

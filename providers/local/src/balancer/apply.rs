@@ -70,10 +70,10 @@ impl<'a> Change<'a> {
         let (planned, tracked) = match &action.op {
             Op::Create { .. } => (None, None),
             Op::Update { observed, tracked, .. } | Op::Replace { observed, tracked, .. } => {
-                (Memory::open(&observed.private), tracked.as_ref())
+                (Memory::open(&observed.private), tracked.as_deref())
             }
-            Op::Delete { observed, tracked } => (Memory::open(&observed.private), tracked.as_ref()),
-            Op::Continue { tracked, .. } => (None, Some(tracked)),
+            Op::Delete { observed, tracked } => (Memory::open(&observed.private), tracked.as_deref()),
+            Op::Continue { tracked, .. } => (None, Some(&**tracked)),
         };
         let is_mark = text(&seen).map(|text| mark(cx, &text));
         let declared = action.op.desired().and_then(|desired| Balancer::decode(desired.spec.bytes()?));

@@ -1,7 +1,6 @@
 //! What the inventory remembers of a balancer, and what a look hands to the change that follows it.
 
 use super::render::with_marked;
-use bytes::Bytes;
 use reconciled_provider::{Cx, Sealed, Tracked};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,7 +28,7 @@ impl Memory {
         serde_json::from_slice(&sealed.0).ok()
     }
     pub(super) fn seal(&self) -> Sealed {
-        Sealed(Bytes::from(serde_json::to_vec(self).unwrap_or_default()))
+        Sealed::new(serde_json::to_vec(self).unwrap_or_default())
     }
 }
 

@@ -188,7 +188,7 @@ fn check(config: &Config, spec: &BalancerSpec, refuse: &mut impl FnMut(Span, Str
         && !commands.contains_key(&*at.value)
     {
         let error = unknown_command(&at.value, commands.keys().map(|known| &**known));
-        refuse(at.span, error.message, &error.hint.unwrap_or_default());
+        refuse(at.span, error.message.clone(), error.hint.as_deref().unwrap_or_default());
     }
 }
 

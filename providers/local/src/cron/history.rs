@@ -8,7 +8,6 @@ use crate::{
     hands::{Manager, Run, ended},
     systemd::{HistoryLimits, Unit},
 };
-use bytes::Bytes;
 use reconciled_provider::{Error, Observation, Observed, ResourceId, Sealed, Tracked, Want};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, time::Duration};
@@ -47,7 +46,7 @@ impl History {
     }
 
     pub(crate) fn seal(&self) -> Sealed {
-        Sealed(Bytes::from(serde_json::to_vec(self).unwrap_or_default()))
+        Sealed::new(serde_json::to_vec(self).unwrap_or_default())
     }
 
     /// The same with a run that is over, and without those that are too many.

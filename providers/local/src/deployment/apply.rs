@@ -280,7 +280,7 @@ async fn take_away(
 ) -> Result<(), Fault> {
     let Op::Delete { tracked, observed } = &action.op else { return Ok(()) };
     let Some((name, None)) = parts(&action.op.id().0) else { return Ok(()) };
-    let memory = Memory::open(tracked.as_ref());
+    let memory = Memory::open(tracked.as_deref());
     let rows = Memory::read(&observed.private).rows;
     let mut all = numbers(None, &memory);
     all.extend(rows.iter().flatten());

@@ -66,7 +66,7 @@ pub(super) struct Served {
 
 impl Served {
     pub(super) fn seal(&self) -> Sealed {
-        Sealed(serde_json::to_vec(self).unwrap_or_default().into())
+        Sealed::new(serde_json::to_vec(self).unwrap_or_default())
     }
     /// The same, as it was handed on.
     pub(super) fn of(action: &Action) -> Served {

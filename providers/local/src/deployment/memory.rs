@@ -5,7 +5,6 @@ use super::{
     rollout::{Standing, Stands},
 };
 use crate::{balancer::Front, hands::Check};
-use bytes::Bytes;
 use reconciled_provider::{Cx, Sealed, Tracked};
 use serde::{Deserialize, Serialize};
 use std::{
@@ -315,7 +314,7 @@ impl Memory {
         serde_json::from_slice(&sealed.0).unwrap_or_default()
     }
     pub(crate) fn seal(&self) -> Sealed {
-        Sealed(Bytes::from(serde_json::to_vec(self).unwrap_or_default()))
+        Sealed::new(serde_json::to_vec(self).unwrap_or_default())
     }
     /// Why the declared revision is not brought in, if it was tried before.
     pub(crate) fn refusal(&self, desired: &Deployment) -> Option<&str> {

@@ -279,8 +279,8 @@ impl Reader<'_> {
                 let commands = self.config.commands.as_ref();
                 if let Some(commands) = commands.filter(|commands| !commands.contains_key(&**name)) {
                     let error = unknown_command(name, commands.keys().map(|known| &**known));
-                    let hint = error.hint.clone().unwrap_or_default();
-                    self.refuse(at.span, error.message, &hint);
+                    let hint = error.hint.as_deref().unwrap_or_default();
+                    self.refuse(at.span, error.message.clone(), hint);
                 }
                 Some(Check::Command(name.clone()))
             }

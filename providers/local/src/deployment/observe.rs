@@ -22,7 +22,6 @@ use crate::{
         refusals, restarted,
     },
 };
-use bytes::Bytes;
 use reconciled_provider::{
     Cx, Delta, Deltas, Error, FieldChange, Focus, Health, Observation, Observed, Resource, ResourceId,
     Sealed, Tracked, Unwell, Version, Want, diff_by_compare,
@@ -292,7 +291,7 @@ fn outputs(declared: &Deployment, memory: &Memory, group: &Group) -> Sealed {
         "running": running,
         "history": memory.past,
     });
-    Sealed(Bytes::from(value.to_string()))
+    Sealed::new(value.to_string())
 }
 
 /// Differences, and why a revision is not brought in.

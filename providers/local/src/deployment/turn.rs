@@ -64,9 +64,9 @@ impl<'a> Turn<'a> {
         let (resource, tracked) = match &action.op {
             Op::Create { desired, .. } => (desired, None),
             Op::Update { desired, tracked, .. } | Op::Replace { desired, tracked, .. } => {
-                (desired, tracked.as_ref())
+                (desired, tracked.as_deref())
             }
-            Op::Continue { desired, tracked, .. } => (desired, Some(tracked)),
+            Op::Continue { desired, tracked, .. } => (desired, Some(&**tracked)),
             Op::Delete { .. } => return None,
         };
         let (name, _) = parts(&action.op.id().0)?;

@@ -243,7 +243,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn refused(text: &str) -> String {
-        question(text.as_bytes()).unwrap_err().message
+        question(text.as_bytes()).unwrap_err().message.clone()
     }
 
     #[test]

@@ -321,7 +321,8 @@ mod tests {
     #[test]
     fn it_allows_what_it_names_and_nothing_else() {
         let allowed = read(WHOLE, 0o600).unwrap();
-        let path = |text: &str| allowed.path(&FilePath::parse(text).unwrap()).map_err(|error| error.message);
+        let path =
+            |text: &str| allowed.path(&FilePath::parse(text).unwrap()).map_err(|error| error.message.clone());
         assert_eq!(path("/etc/nginx/nginx.conf"), Ok(()));
         assert_eq!(path("/etc/systemd/system/web@1.service"), Ok(()));
         assert_eq!(path("/etc/systemd/system/web@1.service.d"), Ok(()));

@@ -20,7 +20,7 @@ use crate::{
 };
 use busy::Busy;
 use futures_util::{StreamExt, stream};
-use reconciled_provider::Error;
+use reconciled_provider::{Error, Told};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::{io, sync::Arc, time::Duration};
 use tokio::{
@@ -260,7 +260,8 @@ impl Helper {
         let mut seen = self.here.look(&some).await?.into_iter();
         let one = |path: &FilePath| match self.allowed.path(path) {
             Ok(()) => seen.next(),
-            Err(Error { kind, message, hint, .. }) => {
+            Err(error) => {
+                let Told { kind, message, hint, .. } = error.into_told();
                 let what = What::Refused(Refusal { kind, message, hint });
                 Some(Seen::only(path.clone(), what))
             }

@@ -147,10 +147,10 @@ impl<'a> Work<'a> {
             Op::Create { desired, .. } => (Some(desired), None, None),
             Op::Update { desired, observed, tracked, .. }
             | Op::Replace { desired, observed, tracked, .. } => {
-                (Some(desired), Some(&**observed), tracked.as_ref())
+                (Some(desired), Some(&**observed), tracked.as_deref())
             }
-            Op::Delete { observed, tracked } => (None, Some(&**observed), tracked.as_ref()),
-            Op::Continue { desired, tracked, .. } => (Some(desired), None, Some(tracked)),
+            Op::Delete { observed, tracked } => (None, Some(&**observed), tracked.as_deref()),
+            Op::Continue { desired, tracked, .. } => (Some(desired), None, Some(&**tracked)),
         };
         Work {
             action,

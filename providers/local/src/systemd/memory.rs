@@ -1,6 +1,5 @@
 //! What the inventory remembers of a unit: which files are ours, and with which ones it runs.
 
-use bytes::Bytes;
 use reconciled_provider::{Sealed, Tracked};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -42,7 +41,7 @@ fn is_none(times: &u32) -> bool {
 
 impl Memory {
     pub(crate) fn seal(&self) -> Sealed {
-        Sealed(Bytes::from(serde_json::to_vec(self).unwrap_or_default()))
+        Sealed::new(serde_json::to_vec(self).unwrap_or_default())
     }
     pub(crate) fn open(tracked: Option<&Tracked>) -> Option<Memory> {
         serde_json::from_slice(&tracked?.private.0).ok()

@@ -239,7 +239,7 @@ impl Desk {
                 let (desired, observed) = (resource.clone(), seen.get(&resource.id).cloned());
                 ops.push(Op::Continue {
                     desired,
-                    tracked,
+                    tracked: tracked.into(),
                     observed: observed.map(Into::into),
                     claims: Vec::new(),
                 });
@@ -253,7 +253,12 @@ impl Desk {
                         delta.fields.iter().map(|f| format!("{} {:?} {:?}", f.path, f.before, f.after)),
                     );
                     let (desired, delta) = (resource.clone(), delta.clone());
-                    ops.push(Op::Update { desired, delta: delta.into(), observed: observed.into(), tracked });
+                    ops.push(Op::Update {
+                        desired,
+                        delta: delta.into(),
+                        observed: observed.into(),
+                        tracked: tracked.map(Box::new),
+                    });
                 }
                 (Some(observed), None) => {
                     // Adopted, with what was seen; a row that is there stays as it is, as the engine has it.
@@ -272,7 +277,7 @@ impl Desk {
         for (id, row) in rows.iter().filter(|(id, _)| !desired.iter().any(|r| r.id == **id)) {
             match seen.get(id).cloned() {
                 Some(observed) => {
-                    ops.push(Op::Delete { observed: observed.into(), tracked: Some(row.clone()) })
+                    ops.push(Op::Delete { observed: observed.into(), tracked: Some(row.clone().into()) })
                 }
                 None => drop(self.tracked.lock().unwrap().remove(id)),
             }

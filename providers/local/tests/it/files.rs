@@ -174,7 +174,11 @@ async fn a_block_is_put_into_no_file_behind_a_link_and_the_error_says_where_that
     ] {
         let desired = desk.desired(&[&format!("{{path: {path}, block: b, content: x}}")]);
         let error = desk.deltas(&desired).await.into_values().next().unwrap().unwrap_err();
-        assert!(error.message.contains(message) && error.hint.unwrap().contains(hint), "{}", error.message);
+        assert!(
+            error.message.contains(message) && error.hint.as_ref().unwrap().contains(hint),
+            "{}",
+            error.message
+        );
     }
     assert_eq!(desk.read("/etc/real"), "a\n");
 }
@@ -294,7 +298,7 @@ async fn a_purged_directory_reports_what_nobody_declares() {
         let may_go = desk.provider.left_alone(&scope, &rules, observed, &seen).is_none();
         assert_eq!(may_go, &*observed.id.0 != "/etc/conf.d", "{}", observed.id);
     }
-    let outside = reconciled_provider::Observed::new("/etc/outside".into(), b"".to_vec());
+    let outside = reconciled_provider::Observed::new("/etc/outside".into(), b"");
     assert!(desk.provider.left_alone(&scope, &rules, &outside, &seen).is_some(), "only what is in it goes");
     assert!(
         desk.provider.left_alone(&scope, &[], &seen.resources[1], &seen).is_some(),

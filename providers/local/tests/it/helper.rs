@@ -94,7 +94,7 @@ impl Helper {
     /// The reason why a question is refused.
     async fn refuses(&self, question: &Value) -> String {
         match &self.asked(question).await[..] {
-            [Answer::Failed(why)] => Error::from(why.clone()).message,
+            [Answer::Failed(why)] => Error::from(why.clone()).message.clone(),
             answers => panic!("{question} is answered: {answers:?}"),
         }
     }

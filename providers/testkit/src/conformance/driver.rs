@@ -121,11 +121,11 @@ impl<'a> Process<'a> {
                 && let Some(claims) = &row.pending
             {
                 let claims = claims.iter().map(|claim| synced(id, claim)).collect();
-                let (tracked, observed) = (row.tracked.clone(), seen.get(id).cloned());
+                let (tracked, observed) = (row.tracked.clone().into(), seen.get(id).cloned());
                 ops.push(Op::Continue { desired, tracked, observed: observed.map(Into::into), claims });
                 continue;
             }
-            let tracked = row.map(|row| row.tracked.clone());
+            let tracked = row.map(|row| row.tracked.clone().into());
             match (seen.get(id).cloned(), deltas.get(id)) {
                 (_, Some(Err(error))) => return Err(error.clone().into()),
                 (None, Some(Ok(delta))) => ops.push(Op::Create { desired, delta: delta.clone().into() }),
@@ -160,7 +160,7 @@ impl<'a> Process<'a> {
                 .slot(id)
                 .is_some_and(|slot| slot.clashing().any(|other| slots.contains(&other)));
             let list = if makes_room { &mut first } else { &mut last };
-            list.push(Op::Delete { observed: observed.into(), tracked: Some(row.tracked.clone()) });
+            list.push(Op::Delete { observed: observed.into(), tracked: Some(row.tracked.clone().into()) });
         }
         let actions = first.into_iter().chain(ops).chain(last).map(|op| self.memory.action(op));
         Ok(Batch { scope: self.scope.clone(), base: seen.version.clone(), actions: actions.collect() })

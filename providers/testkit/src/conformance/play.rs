@@ -132,7 +132,7 @@ pub(super) fn exactly(seen: &Observation, desired: &[Resource], others: &[Resour
 
 /// Resources as if the remote had reported them.
 pub(super) fn found(scope: &Scope, resources: &[Resource]) -> Found {
-    let observed = |r: &Resource| Observed::new(r.id.clone(), r.spec.bytes().unwrap_or_default().to_vec());
+    let observed = |r: &Resource| Observed::new(r.id.clone(), r.spec.bytes().unwrap_or_default());
     let mut resources: Vec<Observed> = resources.iter().map(observed).collect();
     resources.sort_by(|a, b| a.id.cmp(&b.id));
     Found::new(scope.clone(), resources)

@@ -119,7 +119,7 @@ pub(super) async fn compare_finds_every_difference_and_no_other(play: &Play<'_>)
     let (initial, changed) =
         (play.desired(&process, Sample::Initial).await?, play.desired(&process, Sample::Changed).await?);
     for (before, after) in initial.iter().zip(&changed) {
-        let observed = Observed::new(before.id.clone(), before.spec.bytes().unwrap_or_default().to_vec());
+        let observed = Observed::new(before.id.clone(), before.spec.bytes().unwrap_or_default());
         let provider = &process.provider;
         ensure!(provider.compare(before, &observed).is_none(), "{} differs from itself", before.id);
         let delta = provider.compare(after, &observed);

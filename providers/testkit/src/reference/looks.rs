@@ -55,7 +55,7 @@ impl Observer for Reference {
         let renamed = self.renamed(&contents, want);
         let is_renamed = |object: &&Object| !renamed.iter().any(|(_, other)| other.remote == object.remote);
         let mut show = |id: &ResourceId, object: &Object| {
-            let mut observed = Observed::new(id.clone(), Bytes::copy_from_slice(object.content.as_bytes()));
+            let mut observed = Observed::new(id.clone(), object.content.as_bytes());
             observed.owner = self.owner(object);
             observed.remote = Some(object.remote.clone());
             resources.push(observed);
@@ -101,7 +101,7 @@ impl Observer for Reference {
                 let id = FieldChange { path: "id".into(), before: Shown::Absent, after: Shown::Unknown };
                 deltas.insert(desired.id.clone(), Ok(Delta { fields: vec![id], ..Delta::default() }));
             }
-            if want.tracked.iter().any(|t| t.id == desired.id && t.private.0 == HALF) {
+            if want.tracked.iter().any(|t| t.id == desired.id && *t.private.0 == *HALF) {
                 deltas.entry(desired.id.clone()).or_insert_with(|| Ok(Delta::default()));
             }
             if let Some(Ok(delta)) = deltas.get_mut(&desired.id) {
@@ -139,7 +139,7 @@ impl Observer for Reference {
         }
         let resources = contents.objects.iter().filter_map(|(id, list)| {
             let object = list.first()?;
-            Some(Observed::new(id.clone(), Bytes::copy_from_slice(object.content.as_bytes())))
+            Some(Observed::new(id.clone(), object.content.as_bytes()))
         });
         Ok(vec![Found::new(scope, resources.collect())])
     }
@@ -228,7 +228,7 @@ impl Observer for Reference {
             origin: declared.first().map_or(Origin { manifest: u32::MAX, line: 0 }, |r| r.origin),
             policy: declared.first().map_or(PolicyId(0), |r| r.policy),
         };
-        Ok(Some(Merged { resource, ours: Sealed(mine.join("\n").into()) }))
+        Ok(Some(Merged { resource, ours: Sealed::new(mine.join("\n")) }))
     }
 
     fn hints(&self) -> BoxStream<'static, Hint> {

@@ -33,6 +33,7 @@ enum Mistake {
     ComparesNothing,
     TakesEverything,
     PrintsItsKey,
+    ShowsItsKey,
     PanicsOnStrangers,
     KnowsEveryPart,
     ClaimsTokens,
@@ -117,6 +118,7 @@ impl Observer for Broken {
                 let wish = want.desired.iter().find(|r| r.id == o.id);
                 wish.is_none_or(|r| r.spec.hash() == Some(o.hash))
             }),
+            Mistake::ShowsItsKey => seen.resources.push(Observed::new("~".into(), "hunter2")),
             Mistake::ForgetsMarks => seen.resources.iter_mut().for_each(|o| o.owner = Owner::Unmarked),
             _ => {}
         }
@@ -260,7 +262,7 @@ impl Broken {
                     origin: Origin { manifest: 0, line: 1 },
                     policy: PolicyId::default(),
                 },
-                delta: Delta { planned: Sealed(Bytes::from("plan of draft")), ..Delta::default() }.into(),
+                delta: Delta { planned: Sealed::new("plan of draft"), ..Delta::default() }.into(),
             },
             false => Op::Delete { observed: Observed::new("draft".into(), "draft").into(), tracked: None },
         };
@@ -375,6 +377,7 @@ fn a_mistake_in_a_pure_function_is_found() {
     check(Role::Zone, Mistake::ComparesNothing, "compare_finds_every_difference_and_no_other");
     check(Role::Zone, Mistake::TakesEverything, "a_manifest_for_another_entry_is_left_alone");
     check(Role::Zone, Mistake::PrintsItsKey, "no_secret_is_printed");
+    check(Role::Zone, Mistake::ShowsItsKey, "no_secret_is_printed");
     check(Role::Zone, Mistake::PanicsOnStrangers, "naming_and_showing_never_fail");
     check(Role::Zone, Mistake::KnowsEveryPart, "naming_and_showing_never_fail");
 }

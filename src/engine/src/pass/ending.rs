@@ -7,12 +7,12 @@ use super::{Engine, ScopeReport, ScopeState, flapping};
 use crate::{
     error_policy::{self, CAP, Next},
     health,
-    journal::BatchJournal,
+    journal::{BatchJournal, Ended},
     plan::{Change, Reason, Step},
     store::{Condition, ConditionKind, Write},
     survey::{Reread, Seen, View},
 };
-use reconciled_provider::{ActionId, Error, ErrorKind, Outcome, ResourceId, Scope};
+use reconciled_provider::{ActionId, Error, ErrorKind, ResourceId, Scope};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::PoisonError,
@@ -34,7 +34,7 @@ pub(super) struct Noted {
 /// What was sent, and what came of it.
 pub(super) struct Carried<'a> {
     pub(super) steps: BTreeMap<ActionId, &'a Step>,
-    pub(super) ended: Vec<(ActionId, Outcome)>,
+    pub(super) ended: Vec<(ActionId, Ended)>,
     /// How the call as a whole ended.
     result: Result<(), Error>,
     /// A claim found no place.
@@ -135,7 +135,7 @@ impl Engine {
         let any_done = ended.iter().any(|(_, o)| o.error().is_none());
         let report = match worst {
             Some(error) => {
-                let is_making = |(id, outcome): &(ActionId, Outcome)| {
+                let is_making = |(id, outcome): &(ActionId, Ended)| {
                     let change = by_id.get(id).map(|step| &step.change);
                     let makes = matches!(change, Some(Change::Create | Change::Replace | Change::Continue));
                     makes && outcome.error().is_some()

@@ -15,10 +15,11 @@ mod futile;
 pub(super) use futile::Futile;
 
 use crate::{
+    journal::Ended,
     plan::{Change, Reason, Step},
     store::{Condition, RowState},
 };
-use reconciled_provider::{FieldChange, Hash, Outcome, ResourceId, Scope, Shown};
+use reconciled_provider::{FieldChange, Hash, ResourceId, Scope, Shown};
 use std::{collections::BTreeMap, time::Duration};
 
 /// Reason of what says that a resource is repaired no more.
@@ -72,8 +73,8 @@ impl Repairs {
 
 impl Flapping {
     /// Remembers a repair; anything else that was written is none.
-    pub(super) fn ended(&mut self, scope: &Scope, step: &Step, outcome: &Outcome, now: Duration) {
-        let has_written = matches!(outcome, Outcome::Done(_) | Outcome::Partial(..));
+    pub(super) fn ended(&mut self, scope: &Scope, step: &Step, outcome: &Ended, now: Duration) {
+        let has_written = matches!(outcome, Ended::Done | Ended::Partial(_));
         if !has_written || !is_repair(step) {
             return;
         }

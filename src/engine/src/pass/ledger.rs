@@ -1,8 +1,8 @@
 //! What was learnt of writes that somebody undoes, and of those that come to nothing: kept in memory, as [`super::flapping`] says.
 
 use super::flapping::{Flapping, Futile};
-use crate::{plan::Step, store::Condition};
-use reconciled_provider::{Outcome, Scope};
+use crate::{journal::Ended, plan::Step, store::Condition};
+use reconciled_provider::Scope;
 use std::time::Duration;
 
 /// Repairs by resource, and what comes to nothing.
@@ -14,7 +14,7 @@ pub(super) struct Ledger {
 
 impl Ledger {
     /// Remembers a repair, and what came about in part; anything else that was written is none.
-    pub(super) fn ended(&mut self, scope: &Scope, step: &Step, outcome: &Outcome, now: Duration) {
+    pub(super) fn ended(&mut self, scope: &Scope, step: &Step, outcome: &Ended, now: Duration) {
         self.futile.ended(scope, step, outcome);
         self.repairs.ended(scope, step, outcome, now);
     }

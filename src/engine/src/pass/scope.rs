@@ -12,15 +12,15 @@ use super::{
 };
 use crate::{
     desired::{Desired, Hidden},
-    journal::{BatchJournal, Place},
+    journal::{BatchJournal, Ended, Place},
     plan::{Change, Step},
     store::{ClaimRow, OpenIntent, ScopeMemory, Write, newest, newest_of},
     survey::{Reread, Room, Survey, View},
 };
 use futures_util::future::{Either, select};
 use reconciled_provider::{
-    Action, ActionId, Address, Batch, Claim, Cx, Error, ErrorKind, ManifestKey, Observer, Op, Outcome,
-    Resource, ResourceId, Scope,
+    Action, ActionId, Address, Batch, Claim, Cx, Error, ErrorKind, ManifestKey, Observer, Op, Resource,
+    ResourceId, Scope, Tracked,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -214,7 +214,7 @@ impl Engine {
         let carried = Carried::of(journal, result);
         noted.wakes.extend(self.read_again(&carried, fences).await);
         let claimed = carried.ended.iter().filter_map(|(_, outcome)| match outcome {
-            Outcome::Pending { claims, .. } => Some(claims),
+            Ended::Pending(claims) => Some(claims),
             _ => None,
         });
         let claimed = claimed.flatten().filter_map(|claim| place(claim, None, None).ok());
@@ -227,7 +227,7 @@ impl Engine {
         if fences.readers.is_empty() {
             return Vec::new();
         }
-        let had_effect = carried.ended.iter().filter(|(_, outcome)| !matches!(outcome, Outcome::Failed(_)));
+        let had_effect = carried.ended.iter().filter(|(_, outcome)| !matches!(outcome, Ended::Failed(_)));
         let written = had_effect.filter_map(|(id, _)| carried.steps.get(id));
         let rows = written.filter_map(|step| step.work.row.as_ref());
         let readers = rows.filter_map(|row| fences.readers.get(&row.manifest)).flatten();
@@ -387,12 +387,11 @@ fn not_known(scope: &Scope, by: &str) -> Error {
 
 fn op(step: &Step, memory: &ScopeMemory) -> Op {
     let work = &step.work;
-    let tracked = work.was.as_ref().map(|row| row.tracked.clone());
+    let tracked = work.was.as_ref().map(|row| Box::new(row.tracked.clone()));
     let delta = work.delta.clone();
     match (&step.change, work.desired.clone(), work.observed.clone()) {
         (Change::Continue, Some(desired), observed) => {
-            let tracked = tracked
-                .unwrap_or_else(|| reconciled_provider::Tracked::new(step.id.clone(), Default::default()));
+            let tracked = tracked.unwrap_or_else(|| Tracked::new(step.id.clone(), Default::default()).into());
             let mine = memory.claims_made.iter().filter(|c| c.owner == step.id);
             Op::Continue { desired, tracked, observed, claims: mine.map(ClaimRow::state).collect() }
         }

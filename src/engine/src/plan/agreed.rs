@@ -47,7 +47,7 @@ mod tests {
     }
 
     fn shown(planned: &'static str, fields: Vec<FieldChange>) -> Hash {
-        let planned = Sealed(planned.as_bytes().into());
+        let planned = Sealed::new(planned);
         as_shown(&seen(), Some(&Delta { fields, planned, ..Delta::default() }))
     }
 

@@ -20,7 +20,7 @@ use crate::{
 };
 use reconciled_provider::{
     Address, Deletion, Delta, EntryPolicy, Error, Focus, Identity, LeftAlone, Marking, Merged, Observed,
-    Origin, Owner, PolicyId, Resource, ResourceId, Spec,
+    Origin, Owner, PolicyId, Resource, ResourceId, Spec, Whole,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -145,7 +145,7 @@ fn abandon(planner: &Planner<'_>, row: &Row, observed: &Observed, out: &mut Scop
     found.work.desired = Some(Resource {
         id: row.tracked.id.clone(),
         scope: Arc::new(planner.input.scope.clone()),
-        spec: Spec::known(observed.bytes.to_vec()),
+        spec: Spec::known(observed.bytes.clone()),
         origin: Origin { manifest: u32::MAX, line: 0 },
         policy: PolicyId::default(),
     });
@@ -547,5 +547,6 @@ fn foreign_address(planner: &Planner<'_>, observed: &Observed) -> Address {
         return Address { part: Some(part), ..manifest.address.clone() };
     }
     let name: Arc<str> = if part.is_some() { input.scope.name.clone() } else { observed.id.0.clone() };
-    Address { namespace: None, kind: "Foreign".into(), group: None, name, part }
+    let whole = Whole { namespace: None, kind: "Foreign".into(), group: None, name };
+    Address { whole: whole.into(), part }
 }

@@ -27,9 +27,8 @@ impl Selection {
         address: &Address,
         labels: Option<&BTreeMap<Arc<str>, Arc<str>>>,
     ) -> bool {
-        let whole = |address: &Address| Address { part: None, ..address.clone() };
-        let address = whole(address);
-        let mut targets = self.targets.iter().map(|target| Pattern(whole(&target.0)));
+        let address = address.without_part();
+        let mut targets = self.targets.iter().map(|target| Pattern(target.0.without_part()));
         self.source.as_deref().is_none_or(|source| key.source() == source)
             && (self.targets.is_empty() || targets.any(|target| target.matches(&address, key.group())))
             && self.has_labels(labels)

@@ -34,23 +34,12 @@ pub(crate) fn of_scope(
         !suspension.is_over(now) && !matches!(suspension.extent, Extent::All | Extent::Provider(_))
     };
     let stopping: Vec<&Arc<Suspension>> = suspensions.iter().filter(stops).collect();
-    let is_stopped =
-        |key: &ManifestKey| stopping.iter().any(|s| s.means(scope, &address(key), Some(key), || None));
+    let is_stopped = |key: &ManifestKey| {
+        stopping.iter().any(|s| s.means(scope, &Address::of(key, None), Some(key), || None))
+    };
     silent.extend(left.iter().filter(|key| is_stopped(key)).map(|key| (*key).clone()));
     let has_left = left.iter().any(|key| !silent.contains(*key));
     Shared { silent, has_left, ..Shared::default() }
-}
-
-/// What a manifest that is gone was called.
-fn address(key: &ManifestKey) -> Address {
-    let namespace = Some(key.namespace()).filter(|name| !name.is_empty());
-    Address {
-        namespace: namespace.map(Arc::from),
-        kind: key.kind().into(),
-        group: None,
-        name: key.name().into(),
-        part: None,
-    }
 }
 
 /// Says what keeps values in what is shared.

@@ -63,17 +63,14 @@ impl Planner<'_> {
             && *file == manifest.file
             && *after == manifest.after
             && *key == manifest.key
-            && scope == input.scope
+            && **scope == *input.scope
             && self.is_named(address, desired, &manifest.address)
     }
 
     /// True where the row has the address that the resource has as a part of its manifest.
     fn is_named(&self, address: &Address, desired: &Resource, manifest: &Address) -> bool {
-        let Address { namespace, kind, group, name, part } = address;
-        *name == manifest.name
-            && *kind == manifest.kind
-            && *group == manifest.group
-            && *namespace == manifest.namespace
+        let Address { whole, part } = address;
+        *whole == manifest.whole
             && self.input.provider.is_part(self.input.scope, &desired.id, part.as_deref())
     }
 

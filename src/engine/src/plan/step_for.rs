@@ -230,9 +230,9 @@ impl Planner<'_> {
         }
         tracked.applied = desired.spec.hash().unwrap_or(tracked.applied);
         let after = manifest.and_then(|_| input.desired.after(desired));
-        tracked.after = after.map_or_else(|| Arc::from([]), Arc::clone);
+        tracked.after = after.cloned().unwrap_or_default();
         Row {
-            scope: input.scope.clone(),
+            scope: desired.scope.clone(),
             tracked,
             file: manifest.map_or_else(|| Arc::from(""), |m| m.file.clone()),
             template: desired.spec.template(),

@@ -37,7 +37,7 @@ pub(crate) fn without<'o>(
     for tracked in written.get(&seen.id).into_iter().flatten() {
         let Some(merged) = provider.merge(&[], Some(&left), Some(tracked), &[])? else { return Ok(None) };
         let Some(bytes) = merged.resource.spec.bytes() else { continue };
-        let Observed { bytes, hash, .. } = Observed::new(seen.id.clone(), bytes.to_vec());
+        let Observed { bytes, hash, .. } = Observed::new(seen.id.clone(), bytes);
         left = Cow::Owned(Observed { bytes, hash, ..seen.clone() });
     }
     Ok(Some(left))

@@ -145,7 +145,7 @@ mod tests {
             let spec = Spec::known(word.as_bytes().to_vec());
             let mut tracked = Tracked::new((*name).into(), spec.hash().unwrap());
             tracked.after = after(name);
-            tracked.outputs = Sealed(format!(r#"{{"id": "{name}"}}"#).into_bytes().into());
+            tracked.outputs = Sealed::new(format!(r#"{{"id": "{name}"}}"#));
             Row { tracked, template: spec.template(), ..Row::settled(scope(name), name, key(name)) }
         };
         let memory = |one: &(&str, &str)| {
@@ -180,7 +180,7 @@ mod tests {
     fn what_was_put_out_at_another_entry_counts_until_something_is_put_out_at_the_one_that_is_declared() {
         let row = |entry: &str, outputs: &str| {
             let mut tracked = Tracked::new("a".into(), Hash::default());
-            tracked.outputs = Sealed(outputs.as_bytes().to_vec().into());
+            tracked.outputs = Sealed::new(outputs);
             Row { tracked, ..Row::settled(Scope::new(entry, "a"), "a", key("a")) }
         };
         let check = |rows: &[Row], expect: Json| {
@@ -199,7 +199,7 @@ mod tests {
     fn whichever_order_rows_come_in_the_outputs_are_the_same() {
         let row = |entry: &str| {
             let mut tracked = Tracked::new("a".into(), Hash::default());
-            tracked.outputs = Sealed(format!(r#"{{"id": "at {entry}"}}"#).into_bytes().into());
+            tracked.outputs = Sealed::new(format!(r#"{{"id": "at {entry}"}}"#));
             Row { tracked, ..Row::settled(Scope::new(entry, "a"), "a", key("a")) }
         };
         // As text `aws-eu/a` comes before `aws/a`.

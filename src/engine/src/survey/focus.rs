@@ -74,7 +74,7 @@ pub(super) fn stand_in(
 ) {
     let asked: BTreeSet<&ResourceId> = asked.iter().collect();
     // Made once: there are as many of them as there are rows.
-    let nothing = Observed::new(ResourceId::from(""), bytes::Bytes::new());
+    let nothing = Observed::new(ResourceId::from(""), "");
     let known = rows.iter().filter(|row| !asked.contains(&row.tracked.id)).map(|row| Observed {
         id: row.tracked.id.clone(),
         hash: row.tracked.applied,

@@ -150,7 +150,7 @@ impl Moves {
         if row.manifest.source() == manifest.key.source() {
             (row.manifest, row.file) = (manifest.key.clone(), manifest.file.clone());
         }
-        row.scope = scope.clone();
+        row.scope = scope.clone().into();
         row.formerly.retain(|name| *name != manifest.address);
         if row.address != manifest.address {
             row.know_as(&row.address.clone());
@@ -427,7 +427,7 @@ impl Circles {
 
 /// The manifest that declares, or declared in the newest revision, what this row tracks.
 fn declares<'d>(desired: &'d Desired, row: &Row) -> Option<&'d ManifestMeta> {
-    let whole = Address { part: None, ..row.address.clone() };
+    let whole = row.address.without_part();
     let of_row = |m: &&ManifestMeta| m.key == row.manifest || m.address == whole;
     desired.manifests.iter().find(of_row)
 }

@@ -96,7 +96,7 @@ mod tests {
     }
 
     fn seen(version: Version, resources: usize) -> Arc<Observation> {
-        let resources = (0..resources).map(|n| Observed::new(n.to_string().as_str().into(), b"x".to_vec()));
+        let resources = (0..resources).map(|n| Observed::new(n.to_string().as_str().into(), b"x"));
         let resources = resources.collect();
         Arc::new(Observation { covered: Focus::All, complete: true, version, resources })
     }

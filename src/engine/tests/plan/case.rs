@@ -250,11 +250,11 @@ impl Case {
                     Some(other) => Owner::Other(other.into()),
                 };
                 if let Some(news) = line.get("news") {
-                    observed.private = Sealed(news.to_string().into());
+                    observed.private = Sealed::new(news);
                     observed.has_news = true;
                 }
                 if let Some(outputs) = line.get("outputs") {
-                    observed.outputs = Sealed(outputs.to_string().into());
+                    observed.outputs = Sealed::new(outputs);
                 }
                 self.place(scope).seen.resources.push(observed);
             }
@@ -564,7 +564,7 @@ impl Case {
         };
         let declared = self.desired.manifests.iter().find(|m| m.key == manifest);
         let mut tracked = Tracked::new(id.into(), hash(content));
-        tracked.private = Sealed(line.get("ours").unwrap_or("").to_string().into());
+        tracked.private = Sealed::new(line.get("ours").unwrap_or(""));
         tracked.after = match (line.get("after"), declared) {
             (Some(_), _) => line.list("after").map(|m| key("infra", m)).collect(),
             (None, Some(manifest)) => manifest.after.clone(),
@@ -579,7 +579,7 @@ impl Case {
         let is_applied = is_half || line.has("applied");
         let settled = if is_applied { RowState::Applied } else { RowState::Settled };
         Row {
-            scope: scope.clone(),
+            scope: scope.clone().into(),
             tracked,
             address: address(line.manifest(), Some(id)),
             manifest,

@@ -129,7 +129,7 @@ fn carry_out(case: &mut Case, step: &Step) {
             rows.extend(row.map(Arc::unwrap_or_clone));
             seen.retain(|o| o.id != step.id);
             let bytes = step.work.desired.as_ref().and_then(|d| d.spec.bytes()).unwrap_or_default();
-            let written = Observed::new(step.id.clone(), bytes.to_vec());
+            let written = Observed::new(step.id.clone(), bytes);
             seen.push(Observed { owner: Owner::Ours, ..written });
         }
     }

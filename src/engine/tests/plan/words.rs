@@ -41,8 +41,7 @@ pub(crate) fn key(source: &str, name: &str) -> ManifestKey {
 }
 
 pub(crate) fn address(name: &str, part: Option<&str>) -> Address {
-    let part = part.map(Arc::from);
-    Address { namespace: None, kind: "Thing".into(), group: None, name: name.into(), part }
+    Address { part: part.map(Arc::from), ..format!("Thing/{name}").parse().unwrap() }
 }
 
 pub(crate) fn hash(text: &str) -> Hash {

@@ -461,5 +461,5 @@ fn named(disk: &Disk, desired: &Desired, of: &str) -> BTreeSet<(Scope, ResourceI
         declared.any(|r| r.id == row.tracked.id && r.spec.template() == row.template)
     };
     let named = rows.filter(|row| !is_as_declared(row));
-    named.map(|row| (row.scope.clone(), row.tracked.id.clone())).collect()
+    named.map(|row| (Scope::clone(&row.scope), row.tracked.id.clone())).collect()
 }

@@ -137,7 +137,7 @@ impl Rigged {
                 Op::Update { desired, tracked: Some(row), .. } => {
                     let (id, now) = (&desired.id.0, cx.clock.now());
                     self.world.by_hand(&batch.scope, id, Some(HALF), Owner::Unmarked, now);
-                    Outcome::Partial(row.clone(), error)
+                    Outcome::Partial(Tracked::clone(row), error)
                 }
                 _ => Outcome::Failed(error),
             };
@@ -332,7 +332,7 @@ impl Provider for Rigged {
         let ids: Vec<ActionId> = batch.actions.iter().map(|action| action.id).collect();
         journal.started(&ids).await?;
         let outcome = |action: &Action| match (&action.op, is_stuck) {
-            (Op::Update { tracked: Some(tracked), .. }, false) => Outcome::Done(tracked.clone()),
+            (Op::Update { tracked: Some(tracked), .. }, false) => Outcome::Done(Tracked::clone(tracked)),
             _ => Outcome::Failed(error.clone()),
         };
         journal.finished(batch.actions.iter().map(|action| (action.id, outcome(action))).collect()).await?;
@@ -352,9 +352,9 @@ async fn full(batch: &Batch, journal: &dyn Journal) -> Result<(), Error> {
         let outcome = match &action.op {
             Op::Update { desired, tracked: Some(row), .. } => {
                 let mut begun = Tracked::new(desired.id.clone(), desired.spec.hash().unwrap_or_default());
-                begun.private = Sealed(Bytes::from_static(b"begun"));
+                begun.private = Sealed::new(b"begun");
                 journal.progress(action.id, begun).await?;
-                Outcome::Back(row.clone(), error)
+                Outcome::Back(Tracked::clone(row), error)
             }
             _ => Outcome::Failed(error),
         };

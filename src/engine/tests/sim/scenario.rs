@@ -171,7 +171,7 @@ fn manifest_key(name: &str) -> ManifestKey {
 }
 
 fn address(name: &str) -> Address {
-    Address { namespace: None, kind: "Thing".into(), group: None, name: name.into(), part: Some(name.into()) }
+    Address { part: Some(name.into()), ..format!("Thing/{name}").parse().unwrap() }
 }
 
 fn contents(items: &[(&str, &str)]) -> Contents {

@@ -125,7 +125,7 @@ fn escape_sequences_in_names_and_values_reach_no_terminal() {
     let mut survey = rich();
     let plan = plan_of(&mut survey);
     for step in &mut plan.steps {
-        step.address.name = evil.into();
+        Arc::make_mut(&mut step.address.whole).name = evil.into();
         step.place = Some((evil.into(), 1));
         step.reason = Reason::Commit(evil.into());
         step.fields = vec![FieldChange::text(evil, Some(evil.into()), Some(format!("{evil}\n{evil}")))];

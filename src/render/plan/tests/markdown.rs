@@ -76,7 +76,7 @@ fn the_markdown_of_a_plan_puts_scopes_behind_a_click() {
 #[test]
 fn names_cannot_write_markdown() {
     let mut change = create("a", "`````\n</details> @everyone");
-    change.address.name = "``` | <img src=x>".into();
+    Arc::make_mut(&mut change.address.whole).name = "``` | <img src=x>".into();
     let mut survey = survey(vec![change]);
     let scope = Scope::new("pdns", "<b>`*|@all*`</b>");
     survey.scopes.insert(scope.clone(), Ok(view(&scope, vec![create("b", "x")])));

@@ -24,7 +24,7 @@ fn a_name_server_of_the_zone_that_only_gets_another_ttl_is_not_removed() {
         unreachable!()
     };
     let before = b"60\n(ttl 3600) ns1.example.net.\n(ttl 3600) ns3.example.net.\nns2.example.net.";
-    let observed = Observed::new("example.com./NS".into(), before.to_vec());
+    let observed = Observed::new("example.com./NS".into(), before);
     let op = Op::Update { desired, delta, observed: observed.into(), tracked: None };
     let action = Action { id: ActionId(1), token: "t".into(), op };
     let changes = changes(&action, "example.com.", ("example.com.", "NS"), 1, false).unwrap();
@@ -39,7 +39,7 @@ fn a_name_server_of_the_zone_that_only_gets_another_ttl_is_not_removed() {
 fn name_servers_of_the_zone_that_all_stay_are_added_anew_unless_it_is_one() {
     let check = |before: &str, after: &[u8], added: &[&str]| {
         let Op::Create { desired, delta } = create("example.com./NS", after) else { unreachable!() };
-        let observed = Observed::new("example.com./NS".into(), before.as_bytes().to_vec());
+        let observed = Observed::new("example.com./NS".into(), before.as_bytes());
         let op = Op::Update { desired, delta, observed: observed.into(), tracked: None };
         let action = Action { id: ActionId(1), token: "t".into(), op };
         let changes = changes(&action, "example.com.", ("example.com.", "NS"), 1, false).unwrap();
@@ -65,7 +65,7 @@ fn before_a_cname_takes_the_place_of_other_data_all_at_its_name_goes_where_signa
         let Op::Create { desired, delta } = create("x.example.com./CNAME", b"300\na.example.net.") else {
             unreachable!()
         };
-        let observed = Observed::new(before.into(), b"300\nb.example.net.".to_vec());
+        let observed = Observed::new(before.into(), b"300\nb.example.net.");
         let observed = Arc::new(observed);
         let ops = match is_cname_there {
             true => vec![Op::Update { desired, delta, observed, tracked: None }],
@@ -100,7 +100,7 @@ fn where_sets_are_compared_a_cname_comes_only_where_nothing_else_is() {
         absent.map(Record::record_type).collect::<HashSet<_>>()
     };
     assert_eq!(needs(vec![cname()]), HashSet::from([RecordType::CNAME, RecordType::ANY]));
-    let address = Observed::new("x.example.com./A".into(), b"300\n192.0.2.1".to_vec());
+    let address = Observed::new("x.example.com./A".into(), b"300\n192.0.2.1");
     let swap = needs(vec![Op::Delete { observed: address.into(), tracked: None }, cname()]);
     let declarable = Type::all().filter_map(Type::number).map(RecordType::from);
     assert!(declarable.filter(|kind| *kind != RecordType::A).all(|kind| swap.contains(&kind)), "{swap:?}");
@@ -113,7 +113,7 @@ fn where_sets_are_compared_a_cname_comes_only_where_nothing_else_is() {
 
 #[test]
 fn what_somebody_put_where_a_cname_shall_come_does_not_go_with_what_was_there() {
-    let seen = |id: &str| Observed::new(id.into(), b"300\n192.0.2.1".to_vec());
+    let seen = |id: &str| Observed::new(id.into(), b"300\n192.0.2.1");
     let gone = Op::Delete { observed: seen("x.example.com./A").into(), tracked: None };
     let batch = planned(vec![gone, create("x.example.com./CNAME", b"300\na.example.net.")]);
     let units: Vec<Unit<'_, Changes>> = work(&batch, "example.com.", 1, false, 65_535).units.into();
@@ -131,7 +131,7 @@ fn what_somebody_put_where_a_cname_shall_come_does_not_go_with_what_was_there() 
 
 #[test]
 fn half_a_swap_is_held_back_and_what_else_is_at_the_name_of_a_refusal_is_not() {
-    let cname = Observed::new("x.example.com./CNAME".into(), b"300\na.example.net.".to_vec());
+    let cname = Observed::new("x.example.com./CNAME".into(), b"300\na.example.net.");
     let ops = vec![
         Op::Delete { observed: cname.into(), tracked: None },
         create("x.example.com./ALIAS", b"300\nb.example.net."),

@@ -74,7 +74,7 @@ async fn wrong_credentials_are_no_missing_zones() {
     let wrong = world::cx("wrong");
     let error = observe(&*provider, &wrong, ZONE).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::PermissionDenied);
-    assert!(error.hint.unwrap().contains("Zone:Read and DNS:Edit"));
+    assert!(error.hint.as_ref().unwrap().contains("Zone:Read and DNS:Edit"));
     assert!(provider.versions(&wrong, &[scope(ZONE)]).await.is_err());
     fake.fail("/zones", 0, Fault::Say(fake_cloudflare::error(400, 6_003, "Invalid request headers")));
     assert_eq!(observe(&*provider, &cx(), ZONE).await.unwrap_err().kind, ErrorKind::PermissionDenied);
@@ -206,5 +206,7 @@ async fn a_zone_that_two_accounts_have_is_no_guess() {
     let (fake, provider) = with_zone("free");
     fake.with(|cloudflare| cloudflare.add_zone(ZONE, "free"));
     let error = observe(&*provider, &cx(), ZONE).await.unwrap_err();
-    assert!(error.message.contains("several of that name") && error.hint.unwrap().contains("account"));
+    assert!(
+        error.message.contains("several of that name") && error.hint.as_ref().unwrap().contains("account")
+    );
 }

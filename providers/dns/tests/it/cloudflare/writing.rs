@@ -154,7 +154,7 @@ async fn without_an_account_a_missing_zone_is_asked_for_and_not_created() {
     let wanted = desired(&*provider, ZONE, &hosts(1));
     let (_, _, result) = apply(&*provider, &cx(), ZONE, &wanted, &[]).await;
     let error = result.unwrap_err();
-    assert!(error.message.contains("names no account") && error.hint.unwrap().contains("dashboard"));
+    assert!(error.message.contains("names no account") && error.hint.as_ref().unwrap().contains("dashboard"));
     assert!(fake.lines().iter().all(|line| line.starts_with("GET")));
 }
 

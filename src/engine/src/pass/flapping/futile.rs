@@ -6,10 +6,11 @@
 
 use super::{LIMIT, hash, ignoring};
 use crate::{
+    journal::Ended,
     plan::{Change, MADE_IN_PART, NOT_AS_PLANNED, Step},
     store::Condition,
 };
-use reconciled_provider::{ErrorKind, Hash, Outcome, ResourceId, Scope};
+use reconciled_provider::{ErrorKind, Hash, ResourceId, Scope};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// Writes that ended in part, by resource.
@@ -25,9 +26,9 @@ struct Attempts {
 }
 
 impl Futile {
-    pub(in crate::pass) fn ended(&mut self, scope: &Scope, step: &Step, outcome: &Outcome) {
+    pub(in crate::pass) fn ended(&mut self, scope: &Scope, step: &Step, outcome: &Ended) {
         match outcome {
-            Outcome::Partial(_, error) if counts(step, error.kind) => {
+            Ended::Partial(error) if counts(step, error.kind) => {
                 let attempts = self.0.entry(scope.clone()).or_default().entry(step.id.clone());
                 let desired = hash(step);
                 let said = Arc::from(error.chain());
@@ -35,7 +36,7 @@ impl Futile {
                 let before = if known.desired == desired { known.count } else { 0 };
                 *known = Attempts { desired, count: before + 1, said };
             }
-            Outcome::Done(_) => {
+            Ended::Done => {
                 if let Some(resources) = self.0.get_mut(scope) {
                     resources.remove(&step.id);
                 }

@@ -1,6 +1,6 @@
 //! Who may ask for a row, which rows are left over for them, and whether one may become what they declare.
 
-use super::names::{groupless, is_of_kind, means, of_manifest};
+use super::names::{groupless, is_of_kind, means};
 use crate::{
     desired::{Desired, ManifestMeta},
     store::{Row, ScopeMemory},
@@ -57,7 +57,7 @@ pub(super) fn asking<'d>(
     let left = moved.filter(|(s, row)| !wanted.contains(&((*s).clone(), row.tracked.id.clone())));
     let had: BTreeSet<(&Arc<str>, Address)> = left
         .flat_map(|(s, row)| {
-            row.formerly.iter().map(move |name| (&s.provider, groupless(&of_manifest(name))))
+            row.formerly.iter().map(move |name| (&s.provider, groupless(&name.without_part())))
         })
         .collect();
     for (scope, resources) in desired.scopes.iter().filter(|(scope, _)| assigns(&scope.provider)) {

@@ -8,7 +8,7 @@
 
 use super::{
     asking::{Asking, Unwanted, refusal, rivals},
-    names::{is_of_kind, means, names, of_manifest, was_called},
+    names::{is_of_kind, means, names, was_called},
 };
 use crate::{
     desired::{Desired, SourceState},
@@ -34,7 +34,7 @@ pub(super) fn once<'m>(
     };
     let has = |other: &Asking<'_>, name: &Address, s: &Scope, row: &Row| {
         may_be(other, row)
-            && names(&of_manifest(name), &other.manifest.address, &other.manifest.key)
+            && names(&name.without_part(), &other.manifest.address, &other.manifest.key)
             && concerns(desired, other, s, row)
     };
     let is_meant = |s: &Scope, row: &Row| match new.iter().filter(|other| says(other, row)).count() {

@@ -22,17 +22,12 @@ pub(super) fn names(from: &Address, address: &Address, manifest: &ManifestKey) -
     of_group && groupless(from) == groupless(address)
 }
 
-/// The address of the manifest: a row's has its part besides.
-pub(super) fn of_manifest(address: &Address) -> Address {
-    Address { part: None, ..address.clone() }
-}
-
 pub(super) fn groupless(address: &Address) -> Address {
-    Address { group: None, ..address.clone() }
+    address.in_group(None)
 }
 
 /// The address of a manifest, with the group that is meant where none is named.
 pub(super) fn whole(address: &Address, group: &str) -> Address {
     let group = address.group.clone().unwrap_or_else(|| group.into());
-    Address { group: Some(group), part: None, ..address.clone() }
+    address.in_group(Some(group)).without_part()
 }

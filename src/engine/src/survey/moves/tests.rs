@@ -42,7 +42,7 @@ fn check(from: &str, tracked: &[&str]) -> (Vec<String>, Vec<String>) {
 }
 
 fn memory(row: Row) -> (Scope, ScopeMemory) {
-    (row.scope.clone(), ScopeMemory { rows: vec![row].into(), ..ScopeMemory::default() })
+    (Scope::clone(&row.scope), ScopeMemory { rows: vec![row].into(), ..ScopeMemory::default() })
 }
 
 /// The same of these memories, where the source of `new` stands so.

@@ -120,7 +120,7 @@ fn unanswered(house: &House, op: &str, row: Row, after: &str) -> ActionId {
         reason: "".into(),
         consented: None,
     };
-    let (scope, at) = (row.scope, house.sim.now());
+    let (scope, at) = (Scope::clone(&row.scope), house.sim.now());
     let start = Write::Start { scope, intents: vec![intent], fence: Vec::new(), at };
     house.store.commit(vec![start]).now_or_never().unwrap().unwrap();
     action
@@ -135,8 +135,12 @@ fn what_a_replacement_finds_under_its_id_may_be_what_another_creation_made() {
     house.pass(HOUR);
     let row = house.disk.lock().unwrap().scopes[&a].rows[0].clone();
     let key = ManifestKey::new("s", "test", "Thing", "", "b");
-    let mut other =
-        Row { scope: b.clone(), manifest: key.clone(), address: Address::of(&key, None), ..row.clone() };
+    let mut other = Row {
+        scope: b.clone().into(),
+        manifest: key.clone(),
+        address: Address::of(&key, None),
+        ..row.clone()
+    };
     (other.tracked.id, other.tracked.remote) = ("b".into(), None);
     unanswered(&house, "replace", row, "!y");
     let creation = unanswered(&house, "create", other, "b");
@@ -168,7 +172,8 @@ fn what_a_creation_without_an_answer_may_have_changed_is_not_deleted() {
     house.pass(HOUR);
     let row = house.disk.lock().unwrap().scopes[&a].rows[0].clone();
     let key = ManifestKey::new("s", "test", "Thing", "", "b");
-    let mut other = Row { scope: b.clone(), manifest: key.clone(), address: Address::of(&key, None), ..row };
+    let mut other =
+        Row { scope: b.clone().into(), manifest: key.clone(), address: Address::of(&key, None), ..row };
     (other.tracked.id, other.tracked.remote) = ("b".into(), None);
     let creation = unanswered(&house, "create", other, "y");
     house.world.by_hand(&a, "a", Some("y"), Owner::Unmarked, house.sim.now());

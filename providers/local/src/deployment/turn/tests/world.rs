@@ -265,7 +265,7 @@ impl World {
                 (Some(tracked), observed) if is_pending => {
                     ops.push(Op::Continue {
                         desired,
-                        tracked,
+                        tracked: tracked.into(),
                         observed: observed.map(Into::into),
                         claims: Vec::new(),
                     });
@@ -276,7 +276,7 @@ impl World {
                         desired,
                         delta: Default::default(),
                         observed: observed.into(),
-                        tracked,
+                        tracked: tracked.map(Box::new),
                     });
                 }
                 _ => {}
@@ -284,7 +284,9 @@ impl World {
         }
         for (id, row) in rows.into_iter().filter(|(id, _)| !desired.iter().any(|one| one.id == *id)) {
             match seen.get(&id).cloned() {
-                Some(observed) => ops.push(Op::Delete { observed: observed.into(), tracked: Some(row) }),
+                Some(observed) => {
+                    ops.push(Op::Delete { observed: observed.into(), tracked: Some(row.into()) })
+                }
                 None => drop(self.rows.lock().unwrap().remove(&id)),
             }
         }
