@@ -10,7 +10,9 @@ mod work;
 
 pub(crate) use action::{observed, stands, wanted};
 pub(crate) use delivery::{Answer, Delivery, Sender, give_up};
-pub(crate) use unit::{Chunk, Item, Unit, about, are_many, changed, done, ids, items, named, remove, take};
+pub(crate) use unit::{
+    Chunk, Item, MANY, Unit, about, are_many, changed, done, ids, items, named, remove, take,
+};
 pub(crate) use work::{OfZone, Together, Work, settle, zone_done};
 
 #[cfg(test)]

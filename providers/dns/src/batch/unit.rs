@@ -77,6 +77,10 @@ pub(crate) fn take<'b, T>(
         }
         chunk.extend(queue.pop_front());
     }
+    if queue.is_empty() {
+        // There may have been thousands, and their room is not needed any more.
+        queue.shrink_to_fit();
+    }
     chunk
 }
 
@@ -92,8 +96,8 @@ pub(crate) fn ids<T>(chunk: &[Unit<'_, T>]) -> impl Iterator<Item = ActionId> {
     items(chunk).map(|item| item.action.id)
 }
 
-/// From so many actions on it is worth while to foresee how they end.
-const MANY: usize = 500;
+/// From so many actions on it is worth while to foresee how they end, and to know of a zone that it was made here.
+pub(crate) const MANY: usize = 500;
 
 /// True where it is worth while to foresee how the actions of a chunk end.
 pub(crate) fn are_many<T>(chunk: &[Unit<'_, T>]) -> bool {

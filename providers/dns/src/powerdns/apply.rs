@@ -12,14 +12,15 @@ use super::{
     body::{Encoder, Item},
     client::{Failure, zone_path},
     culprit::{Culprit, culprit},
+    made::Made,
     observe,
-    zone::serial_before,
+    zone::{parse_zone, serial_before},
 };
 use crate::{
     batch::{
         self, Answer, Chunk, Delivery, OfZone, Sender, Together, Unit, Work, give_up, ids, items, zone_done,
     },
-    name, record,
+    http, name, record,
 };
 use async_trait::async_trait;
 use futures_util::future::join;
@@ -36,6 +37,8 @@ pub(crate) async fn apply(
     batch: &Batch,
     journal: &dyn Journal,
 ) -> Result<(), Error> {
+    // Whatever was made before, this batch was not planned from that.
+    drop(backend.take_made(&batch.scope.name));
     let of_zone = OfZone::of(batch);
     let mut work = work(batch);
     let serial = fence(backend, cx, batch, of_zone.create.is_some()).await?;
@@ -50,7 +53,8 @@ pub(crate) async fn apply(
     let mut delivery = Delivery::new(patch, cx, journal, &doing);
     let mut queue = work.units;
     if let Some(create) = of_zone.create {
-        let zone = NewZone { backend, cx, journal, create, zone: &zone, name: &batch.scope.name };
+        let is_large = batch.actions.len() > batch::MANY;
+        let zone = NewZone { backend, cx, journal, create, zone: &zone, scope, is_large };
         zone.create(&mut delivery, &mut queue).await?;
     }
     delivery.all(queue).await?;
@@ -155,12 +159,12 @@ impl Patch<'_> {
         Ok(())
     }
 
-    /// Takes as many units from the queue as fit into one request, at least one.
-    fn chunk<'b>(&self, queue: &mut VecDeque<Unit<'b, ()>>, is_patch: bool) -> Chunk<'b, ()> {
+    /// Takes as many units from the queue as fit into one request, at least one; with the room that they need there.
+    fn chunk<'b>(&self, queue: &mut VecDeque<Unit<'b, ()>>, is_patch: bool) -> (Chunk<'b, ()>, usize) {
         // What stands around the list: a zone's name and name servers at most.
         let mut size = 4_096;
         let mut scratch = Vec::new();
-        batch::take(queue, |unit| {
+        let chunk = batch::take(queue, |unit| {
             scratch.clear();
             for item in unit {
                 self.encoder.item(item, is_patch, &mut scratch);
@@ -168,7 +172,8 @@ impl Patch<'_> {
             }
             size += scratch.len();
             size <= self.backend.limit()
-        })
+        });
+        (chunk, size)
     }
 
     /// Remembers what a failure tells of the size of bodies; true when this one was too large.
@@ -184,7 +189,7 @@ impl Patch<'_> {
 #[async_trait]
 impl Sender<()> for Patch<'_> {
     fn take<'b>(&self, queue: &mut VecDeque<Unit<'b, ()>>) -> Chunk<'b, ()> {
-        self.chunk(queue, true)
+        self.chunk(queue, true).0
     }
 
     async fn send(&mut self, chunk: &mut Chunk<'_, ()>) -> Result<Answer, Error> {
@@ -194,11 +199,18 @@ impl Sender<()> for Patch<'_> {
         }
         let body = self.encoder.patch(items(chunk));
         let size = body.len();
+        let made = self.backend.take_made(&self.scope.name).filter(|_| self.is_token);
         let call = self.backend.client.call(self.cx, Method::PATCH, self.path, Some(body), self.doing);
         let failure = match call.await {
             Ok(_) => {
                 self.sent = Some(true);
                 self.backend.took(size);
+                if let Some(mut made) = made
+                    && made.add(chunk)
+                {
+                    made.serial = self.encoder.serial.wrapping_add(1);
+                    self.backend.put_made(&self.scope.name, made);
+                }
                 return Ok(Answer::Done);
             }
             Err(failure) => failure,
@@ -237,7 +249,9 @@ struct NewZone<'a> {
     journal: &'a dyn Journal,
     create: &'a Action,
     zone: &'a str,
-    name: &'a str,
+    scope: &'a Scope,
+    /// To read it as a list takes long.
+    is_large: bool,
 }
 
 impl NewZone<'_> {
@@ -247,27 +261,31 @@ impl NewZone<'_> {
         delivery: &mut Delivery<'_, Patch<'_>>,
         queue: &mut VecDeque<Unit<'_, ()>>,
     ) -> Result<(), Error> {
-        let mut chunk = delivery.sender.chunk(queue, false);
+        let (mut chunk, room) = delivery.sender.chunk(queue, false);
         let begun: Vec<ActionId> = ids(&chunk).chain([self.create.id]).collect();
         // Neither has to wait for the other, and a zone may have many thousand sets.
-        let body = async { delivery.sender.encoder.post(self.zone, items(&chunk)) };
+        let body = async { delivery.sender.encoder.post(self.zone, items(&chunk), room) };
         let (started, mut body) = join(self.journal.started(&begun), body).await;
         started?;
         loop {
             let size = body.len();
-            // What is remembered of it is put together while the server works, for a no as well, which is rare.
+            // What is remembered of it is put together while the server works, for a no as well, which is rare. It is put together
+            // once more when the answer is there: until then the request takes the room.
             let foresee = async {
-                let mut outcomes = batch::done(&chunk).await;
-                outcomes.push((self.create.id, zone_done(self.create)));
                 if batch::are_many(&chunk) {
-                    self.journal.foreseen(&outcomes).await;
+                    self.journal.foreseen(&self.done(&chunk).await).await;
                 }
-                outcomes
             };
-            let (answer, outcomes) = join(self.post(body), foresee).await;
-            let Err(failure) = answer else {
-                delivery.sender.sent = Some(true);
-                return self.journal.finished(outcomes).await;
+            let (answer, ()) = join(self.post(body), foresee).await;
+            let failure = match answer {
+                Ok(answer) => {
+                    delivery.sender.sent = Some(true);
+                    self.remember(&answer, delivery.sender.encoder.serial, &chunk);
+                    let outcomes = self.done(&chunk).await;
+                    drop(chunk);
+                    return self.journal.finished(outcomes).await;
+                }
+                Err(failure) => failure,
             };
             let is_size = delivery.sender.learn(&failure, size);
             let is_refusal = failure.is_refusal();
@@ -282,7 +300,7 @@ impl NewZone<'_> {
                 if !named.is_empty() {
                     batch::remove(&mut chunk, &named);
                     self.journal.finished(named).await?;
-                    body = delivery.sender.encoder.post(self.zone, items(&chunk));
+                    body = delivery.sender.encoder.post(self.zone, items(&chunk), size);
                     continue;
                 }
             }
@@ -291,7 +309,7 @@ impl NewZone<'_> {
             }
             // Nobody is named, or the body is too large: the zone alone first, then its records, where the culprit can
             // be found by halves.
-            let body = delivery.sender.encoder.post(self.zone, [].iter());
+            let body = delivery.sender.encoder.post(self.zone, [].iter(), 0);
             if let Err(failure) = self.post(body).await {
                 let failed = ids(&chunk).map(|id| (id, Outcome::Failed(failure.error().clone())));
                 self.journal.finished(failed.collect()).await?;
@@ -303,10 +321,31 @@ impl NewZone<'_> {
         }
     }
 
-    async fn post(&self, body: Vec<u8>) -> Result<(), Failure> {
-        let doing = format!("create zone {}", self.name);
+    /// How all of it ends that took effect.
+    async fn done(&self, chunk: &[Unit<'_, ()>]) -> Vec<(ActionId, Outcome)> {
+        let mut outcomes = batch::done(chunk).await;
+        outcomes.push((self.create.id, zone_done(self.create)));
+        outcomes
+    }
+
+    /// Remembers of a large zone that it was made here.
+    fn remember(&self, answer: &http::Answer, before: u32, chunk: &[Unit<'_, ()>]) {
+        let scope = self.scope;
+        if self.is_large
+            && let Ok(zone) = parse_zone(&answer.body, scope, &self.backend.instance, false)
+            && let (Some(true), Some(raise)) = (zone.is_next_after(before), zone.raise)
+        {
+            let mut made = Made::new(zone.serial, raise, self.backend.config.marks);
+            if made.add(chunk) {
+                self.backend.put_made(&scope.name, made);
+            }
+        }
+    }
+
+    async fn post(&self, body: Vec<u8>) -> Result<http::Answer, Failure> {
+        let doing = format!("create zone {}", self.scope.name);
         let call = self.backend.client.call(self.cx, Method::POST, "/zones?rrsets=false", Some(body), &doing);
-        call.await.map(drop)
+        call.await
     }
 }
 
@@ -359,7 +398,7 @@ mod tests {
             Op::Create { desired, delta: Default::default() }
         };
         let waiting = || Spec::waiting(Hash::of(b"a"), Vec::new());
-        let cname = Observed::new("x.example.com./CNAME".into(), b"300\na.example.net.".to_vec());
+        let cname = Observed::new("x.example.com./CNAME".into(), b"300\na.example.net.");
         let ops = vec![
             Op::Delete { observed: cname.into(), tracked: None },
             create("x.example.com./A", waiting()),

@@ -1,9 +1,12 @@
 //! One server: what is known of it from one call to the next, such as how much it takes at once.
 
-use super::{client::Client, config::Config};
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
+use super::{client::Client, config::Config, made::Made};
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 use tokio::sync::Mutex;
 
@@ -23,9 +26,20 @@ pub(crate) struct Backend {
     /// Held by the batch that is being carried out. A server whose database takes one writer at a time, as SQLite does,
     /// answers 500 to the second of two.
     pub(super) turn: Mutex<()>,
+    /// Zones that were made here and not read since, by name.
+    pub(super) made: std::sync::Mutex<HashMap<Arc<str>, Made>>,
 }
 
 impl Backend {
+    /// Takes what is known of a zone that was made here: each batch, each of our requests and each read of all of it puts an end to
+    /// it.
+    pub(super) fn take_made(&self, zone: &str) -> Option<Made> {
+        self.made.lock().unwrap_or_else(PoisonError::into_inner).remove(zone)
+    }
+    /// Remembers of a zone that it was made here.
+    pub(super) fn put_made(&self, zone: &Arc<str>, made: Made) {
+        self.made.lock().unwrap_or_else(PoisonError::into_inner).insert(zone.clone(), made);
+    }
     /// Largest body to send.
     pub(super) fn limit(&self) -> usize {
         self.limit.load(Ordering::Relaxed)

@@ -171,6 +171,7 @@ mod tests {
             lost: 0.into(),
             config,
             turn: Default::default(),
+            made: Default::default(),
         }
     }
 

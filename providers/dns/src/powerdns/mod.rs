@@ -13,6 +13,7 @@ mod body;
 mod client;
 mod config;
 mod culprit;
+mod made;
 mod observe;
 mod zone;
 
@@ -51,8 +52,8 @@ pub fn connect(
     let lost = AtomicUsize::new(0);
     let options = config.options.of(instance);
     let (name, instance) = (entry.into(), instance.into());
-    let backend =
-        Backend { entry: name, instance, config, client, limit, most, lost, turn: Mutex::default() };
+    let (turn, made) = (Mutex::default(), Default::default());
+    let backend = Backend { entry: name, instance, config, client, limit, most, lost, turn, made };
     family::serve(entry, &INFO, &Served::ALL, backend, options)
 }
 

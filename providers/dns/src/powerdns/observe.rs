@@ -11,6 +11,7 @@
 use super::{
     backend::Backend,
     client::{Failure, zone_path},
+    made::Made,
     zone::{ZoneRead, parse_zone, token},
 };
 use crate::{http::Answer, name, record};
@@ -99,7 +100,15 @@ pub(crate) async fn observe(backend: &Backend, cx: &Cx, want: &Want<'_>) -> Resu
             return Ok(observation);
         }
     }
-    Ok(full(backend, cx, want.scope).await?.map_or_else(absent, |zone| Observation {
+    let zone = match backend.take_made(&want.scope.name) {
+        Some(made) => exported(backend, cx, want.scope, made).await,
+        None => None,
+    };
+    let zone = match zone {
+        Some(zone) => Some(zone),
+        None => full(backend, cx, want.scope).await?,
+    };
+    Ok(zone.map_or_else(absent, |zone| Observation {
         covered: Focus::All,
         complete: true,
         version: zone.version,
@@ -126,6 +135,16 @@ pub(crate) async fn full(backend: &Backend, cx: &Cx, scope: &Scope) -> Result<Op
         ));
     }
     Ok(zone)
+}
+
+/// Reads a zone that was made here and that nobody wrote to since, as text; none where that is not certain, or not answered.
+async fn exported(backend: &Backend, cx: &Cx, scope: &Scope, made: Made) -> Option<ZoneRead> {
+    let path = format!("{}/export", zone_path(&record::zone_name(scope)));
+    let doing = format!("read zone {}", scope.name);
+    let answer = backend.client.call(cx, Method::GET, &path, None, &doing).await.ok()?;
+    let (serial, raise) = (made.serial, Some(made.raise));
+    let resources = made.read(std::str::from_utf8(&answer.body).ok()?, scope)?;
+    Some(ZoneRead { serial, version: token(serial, &backend.instance), raise, resources })
 }
 
 /// Reads the zone without its records; none when there is no such zone.

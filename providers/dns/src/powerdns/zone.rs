@@ -186,20 +186,22 @@ impl Records<'_> {
         let mut observed = Observed::new(record::id(&name, &set.kind), collector.finish(set.ttl));
         let is_ours = |comment: &Comment<'_>| comment.is_mark() && comment.content == self.instance;
         let (ours, others): (Vec<_>, Vec<_>) = set.comments.into_iter().partition(is_ours);
-        let is_apex = *name == *self.zone;
         observed.owner = match others.iter().find(|comment| comment.is_mark()) {
             Some(mark) => Owner::Other((*mark.content).into()),
             None if !ours.is_empty() => Owner::Ours,
-            None if is_signer_type(&set.kind) || (is_apex && matches!(&*set.kind, "SOA" | "NS")) => {
-                Owner::System
-            }
-            None => Owner::Unmarked,
+            None => owner_unmarked(&name, &set.kind, &self.zone),
         };
         if !others.is_empty() {
             observed.private = Sealed::new(serde_json::to_vec(&others).unwrap_or_default());
         }
         self.resources.push(observed);
     }
+}
+
+/// Whose a set of `zone` is that nobody marked.
+pub(super) fn owner_unmarked(name: &str, kind: &str, zone: &str) -> Owner {
+    let is_of_server = is_signer_type(kind) || (name == zone && matches!(kind, "SOA" | "NS"));
+    if is_of_server { Owner::System } else { Owner::Unmarked }
 }
 
 struct ZoneSeed<'r, 'i>(&'r mut Records<'i>);

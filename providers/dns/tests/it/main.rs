@@ -15,6 +15,7 @@ mod fake_route53;
 mod fake_webhook;
 mod faults;
 mod in_place;
+mod made;
 mod moto;
 mod ownership;
 mod pdns;
