@@ -191,7 +191,8 @@ async fn an_hour_without_git_loses_nothing_and_the_next_commit_is_found() {
         let before = failed();
         // The interval and its tenth.
         clock.advance(Duration::from_secs(66));
-        until("a poll", || failed() > before).await;
+        // Who is on its way to its wait begins it after that.
+        in_time(&clock, "a poll", || failed() > before).await;
         // A poll is counted before it is shown.
         let source = || instance.follower.sources()["infra"].clone();
         let is_behind = || source().behind.is_some_and(|(error, _)| error.contains("infra"));
@@ -208,15 +209,14 @@ async fn an_hour_without_git_loses_nothing_and_the_next_commit_is_found() {
 
     fs::rename(place.at("gone"), place.at("infra")).unwrap();
     place.commit(&["www", "api"]);
-    clock.advance(Duration::from_secs(66));
-    until("the next commit", || place.zone().contains("api")).await;
+    in_time(&clock, "the next commit", || place.zone().contains("api")).await;
     until("it is known", || instance.follower.sources()["infra"].behind.is_none()).await;
     instance.stop();
     instance.ended().await;
 }
 
 /// Lets time pass, by steps, until something that waits for it has come about.
-async fn in_time(clock: &Hand, what: &str, is_so: impl Fn() -> bool) {
+pub(super) async fn in_time(clock: &Hand, what: &str, is_so: impl Fn() -> bool) {
     for _ in 0..2_400 {
         if is_so() {
             return;
