@@ -53,12 +53,14 @@ fn declare(scopes: usize, each: usize) -> Desired {
             after: [].into(),
             moved_from: None,
         });
-        let resource = |n: usize| Resource {
-            id: format!("host{n:06}.{}./A", scope.name).into(),
-            scope: scope.clone(),
-            spec: Spec::known(content(number, n).into_bytes()),
-            origin: Origin { manifest: number as u32, line: n as u32 + 1 },
-            policy,
+        let resource = |n: usize| {
+            Resource::new(
+                format!("host{n:06}.{}./A", scope.name).into(),
+                scope.clone(),
+                Spec::known(content(number, n).into_bytes()),
+                Origin { manifest: number as u32, line: n as u32 + 1 },
+                policy,
+            )
         };
         desired.scopes.insert((*scope).clone(), Arc::new((0..each).map(resource).collect()));
     }

@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 use reconciled::store::{Db, OpenOptions};
 use reconciled_engine::{
     Row, RowState, Store, Write,
-    store::{Ending, Intent},
+    store::{Ending, Intent, Known, Terms},
 };
 use reconciled_provider::{ActionId, Clock, Deletion, Drift, EntryPolicy, Hash, ManifestKey, Scope, Tracked};
 use std::{
@@ -28,28 +28,28 @@ impl Clock for Still {
 
 fn rows(scope: &Scope) -> Vec<Row> {
     let manifest = ManifestKey::new("infra", "dns", "Zone", "", "example.com");
-    (0..ROWS)
-        .map(|n| {
-            let id = format!("host{n:06}.example.com./A");
-            Row {
-                scope: scope.clone().into(),
-                manifest: manifest.clone(),
-                address: format!("Zone/example.com#host{n:06}/A").parse().expect("a valid address"),
-                tracked: Tracked::new(id.into(), Hash::of(&n.to_le_bytes())),
-                file: "zones/example.com.yaml".into(),
-                template: Hash::of(&n.to_le_bytes()),
-                normalizer: 1,
-                deletion: Deletion::Delete,
-                writes: EntryPolicy::Sync,
-                drift: Drift::Heal,
-                merge: false,
-                state: RowState::Applied,
-                written_at: Still.now(),
-                revision: "abc1234".into(),
-                formerly: Vec::new(),
-            }
-        })
-        .collect()
+    let terms = Arc::new(Terms {
+        scope: scope.clone().into(),
+        manifest,
+        file: "zones/example.com.yaml".into(),
+        normalizer: 1,
+        deletion: Deletion::Delete,
+        writes: EntryPolicy::Sync,
+        drift: Drift::Heal,
+        merge: false,
+        revision: "abc1234".into(),
+        formerly: Vec::new(),
+    });
+    let row = |n: usize| {
+        let known = Known {
+            terms: terms.clone(),
+            tracked: Tracked::new(format!("host{n:06}.example.com./A").into(), Hash::of(&n.to_le_bytes())),
+            address: format!("Zone/example.com#host{n:06}/A").parse().expect("a valid address"),
+            template: Hash::of(&n.to_le_bytes()),
+        };
+        Row::new(known, RowState::Applied, Still.now())
+    };
+    (0..ROWS).map(row).collect()
 }
 
 fn report(what: &str, count: usize, took: Duration) {

@@ -428,13 +428,13 @@ fn put_templates(normalized: &mut Normalized, templates: Normalized, manifest: &
         templates.resources.iter().map(|r| ((&*r.scope, &r.id), &r.spec)).collect();
     let mut moved = Vec::new();
     for resource in &mut normalized.resources {
-        let Some(template) = by_id.get(&(&*resource.scope, &resource.id)) else {
+        let Some(template) = by_id.get(&(&*resource.scope, &resource.id)).map(|spec| spec.template()) else {
             moved.push(resource.origin.line);
             continue;
         };
         match &mut resource.spec {
             Spec::Known { template: own, .. } | Spec::Waiting { template: own, .. } => {
-                *own = template.template();
+                *own = template;
             }
         }
     }

@@ -173,7 +173,7 @@ impl Observer for Fake {
         let policy = inputs.policy(manifest.policy.clone());
         let mut push = |id: String, span, spec, policy| {
             let origin = manifest.origin(span);
-            out.resources.push(Resource { id: id.into(), scope: scope.clone(), spec, origin, policy });
+            out.resources.push(Resource::new(id.into(), scope.clone(), spec, origin, policy));
         };
         if &*manifest.kind == "Thing" {
             push("scope".to_string(), manifest.span, Spec::known(b"scope".to_vec()), policy);

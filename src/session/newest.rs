@@ -147,12 +147,14 @@ mod tests {
         let sharing = |names: &[&str]| {
             let mut policies = Policies::default();
             let policy = policies.intern(Policy { merge: true, ..Policy::default() });
-            let resource = |manifest: usize| Resource {
-                id: id.clone(),
-                scope: Arc::new(scope.clone()),
-                spec: Spec::known(Vec::new()),
-                origin: Origin { manifest: manifest as u32, line: 1 },
-                policy,
+            let resource = |manifest: usize| {
+                Resource::new(
+                    id.clone(),
+                    Arc::new(scope.clone()),
+                    Spec::known(Vec::new()),
+                    Origin { manifest: manifest as u32, line: 1 },
+                    policy,
+                )
             };
             let resources: Vec<Resource> = (0..names.len()).map(resource).collect();
             Desired {

@@ -316,13 +316,13 @@ mod tests {
     #[test]
     fn a_bar_is_lifted_once_nothing_declares_its_identity() {
         let (zone, elsewhere) = (Scope::new("pdns", "a"), Scope::new("gone", "a"));
-        let declared = Resource {
-            id: "www".into(),
-            scope: zone.clone().into(),
-            spec: Spec::known(b"1".to_vec()),
-            origin: Origin { manifest: 0, line: 1 },
-            policy: PolicyId::default(),
-        };
+        let declared = Resource::new(
+            "www".into(),
+            zone.clone().into(),
+            Spec::known(b"1".to_vec()),
+            Origin { manifest: 0, line: 1 },
+            PolicyId::default(),
+        );
         let desired = Desired {
             scopes: [(zone.clone(), Arc::new(vec![declared]))].into_iter().collect(),
             ..Desired::default()

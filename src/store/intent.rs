@@ -8,7 +8,10 @@ use super::{
     seal::{Part, Seal},
 };
 use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
-use reconciled_engine::{Row, store::Intent};
+use reconciled_engine::{
+    Row,
+    store::{Intent, Known, Terms},
+};
 use reconciled_provider::{Deletion, Drift, EntryPolicy, Hash, ManifestKey, ResourceId, Scope, Tracked};
 use serde::{Deserialize, Serialize};
 use std::{borrow::Cow, sync::Arc};
@@ -210,12 +213,13 @@ impl<'a> StoredRow<'a> {
         })
     }
 
-    /// The row of `action`.
+    /// The row of `action`; `last` has the terms of the one before.
     pub(super) fn row(
         self,
-        scope: Scope,
+        scope: &Arc<Scope>,
         action: &StoredAction<'_>,
         common: Option<&AlikeRow<'_>>,
+        last: &mut Option<Arc<Terms>>,
         seal: Option<&Seal>,
     ) -> Result<Row> {
         let id = ResourceId::from(&*action.id);
@@ -223,7 +227,7 @@ impl<'a> StoredRow<'a> {
             let bytes = text.map(|text| HEXLOWER_PERMISSIVE.decode(text.as_bytes())).transpose();
             let bytes =
                 bytes.map_err(|_| StoreError::Unreadable("sealed value in the journal".to_string()))?;
-            unseal(seal, &scope, &id, part, bytes.as_deref())
+            unseal(seal, scope, &id, part, bytes.as_deref())
         };
         let unreadable = || StoreError::Unreadable(format!("row of {scope} {id}"));
         let alike = self.alike.as_ref().or(common).ok_or_else(unreadable)?;
@@ -235,22 +239,24 @@ impl<'a> StoredRow<'a> {
             after: alike.depends_on.iter().map(|key| ManifestKey(Arc::from(&**key))).collect(),
             id,
         };
-        Ok(Row {
-            tracked,
+        let terms = Terms {
+            scope: scope.clone(),
             manifest: ManifestKey(Arc::from(&*action.manifest)),
-            address: address(&action.address),
             file: Arc::from(&*alike.file),
-            template: self.template,
             normalizer: alike.normalizer,
             deletion: alike.deletion,
             writes: alike.writes,
             drift: alike.drift,
             merge: alike.merge,
-            state: parse_state(&alike.state, alike.recheck_at)?,
-            written_at: at(alike.written_at),
             revision: Arc::from(&*action.revision),
             formerly: alike.formerly.iter().map(|one| address(one)).collect(),
-            scope: scope.into(),
-        })
+        };
+        let known = Known {
+            terms: terms.shared(last),
+            tracked,
+            address: address(&action.address),
+            template: self.template,
+        };
+        Ok(Row::new(known, parse_state(&alike.state, alike.recheck_at)?, at(alike.written_at)))
     }
 }

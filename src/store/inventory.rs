@@ -12,7 +12,7 @@ use super::{
     seal::{Part, Seal},
 };
 use futures_util::future::join;
-use reconciled_engine::{Row, RowState};
+use reconciled_engine::{Row, RowState, store::Known};
 use reconciled_provider::{Hash, ManifestKey, ResourceId, Scope, Tracked};
 use sqlx::{AssertSqlSafe, SqliteConnection};
 use std::{
@@ -228,39 +228,16 @@ pub(super) type Wanted<'a> = &'a (dyn Fn() -> bool + Sync);
 
 type Query<'q> = sqlx::query::Query<'q, sqlx::Sqlite, sqlx::sqlite::SqliteArguments>;
 
-/// True where two rows differ in [`OWN`] at most. Every field is named, so that none is forgotten: the journal leaves out of
-/// each what all of a group have in common.
+/// True where two rows differ in [`OWN`] at most. Every field that may differ is named, so that none is forgotten: the journal
+/// leaves out of each what all of a group have in common.
 pub(super) fn is_alike(one: &Row, other: &Row) -> bool {
-    let Row {
-        scope,
-        tracked: Tracked { id: _, remote: _, private: _, applied: _, after, outputs: _ },
-        manifest,
-        address: _,
-        file,
-        template: _,
-        normalizer,
-        deletion,
-        writes,
-        drift,
-        merge,
-        state,
-        written_at,
-        revision,
-        formerly,
-    } = one;
-    *scope == other.scope
+    let Row { known, state, written_at } = one;
+    let Known { terms, tracked, address: _, template: _ } = &**known;
+    let Tracked { id: _, remote: _, private: _, applied: _, after, outputs: _ } = tracked;
+    *terms == other.terms
         && *after == other.tracked.after
-        && *manifest == other.manifest
-        && *file == other.file
-        && *normalizer == other.normalizer
-        && *deletion == other.deletion
-        && *writes == other.writes
-        && *drift == other.drift
-        && *merge == other.merge
         && *state == other.state
         && ms(*written_at) == ms(other.written_at)
-        && *revision == other.revision
-        && *formerly == other.formerly
 }
 
 /// Binds [`COMMON`].

@@ -17,6 +17,7 @@ use reconciled_provider::{ActionId, ManifestKey, Scope};
 use sqlx::{Row as _, SqliteConnection};
 use std::{
     collections::{BTreeSet, HashMap},
+    sync::Arc,
     time::Duration,
 };
 
@@ -293,13 +294,14 @@ pub(super) async fn open(
         let (actions, alike) = actions(group.try_get(2)?, group.try_get(5)?)?;
         let stored: Vec<StoredRow<'_>> = parse_json(group.try_get(3)?)?;
         let outcomes: Vec<Option<StoredOutcome>> = parse_json(group.try_get(4)?)?;
+        let (shared, mut terms) = (Arc::new(scope.clone()), None);
         for (index, (action, row)) in actions.into_iter().zip(stored).enumerate() {
             if outcomes.get(index).and_then(Option::as_ref).is_some_and(StoredOutcome::is_final) {
                 continue;
             }
             let intent = Intent {
                 action: ActionId(action.action),
-                row: row.row(scope.clone(), &action, alike.as_ref(), seal)?.into(),
+                row: row.row(&shared, &action, alike.as_ref(), &mut terms, seal)?.into(),
                 op: action.op.into(),
                 token: action.token.into(),
                 before: action.before,

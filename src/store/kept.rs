@@ -6,7 +6,7 @@
 
 use super::rows::{self, Names, at, ms};
 use reconciled_engine::{Row, RowState, Write};
-use reconciled_provider::{ResourceId, Scope};
+use reconciled_provider::{Address, ResourceId, Scope};
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
     mem,
@@ -35,7 +35,7 @@ struct Scopes {
 }
 
 /// Bytes of a row, about; what is sealed of one counts as so many more rows.
-const ROW: usize = 400;
+const ROW: usize = 320;
 
 /// What is kept of a scope, in rows; one more for the scope.
 fn weight(rows: &[Row]) -> usize {
@@ -301,8 +301,10 @@ fn store(row: &mut Row, names: &mut Names) {
         *recheck_at = at(ms(*recheck_at));
     }
     row.written_at = at(ms(row.written_at));
-    row.address = names.address(&row.address.to_string());
-    for one in &mut row.formerly {
-        *one = rows::address(&one.to_string());
+    let address = names.address(&row.address.to_string());
+    let formerly: Vec<Address> = row.formerly.iter().map(|one| rows::address(&one.to_string())).collect();
+    // Where it is as it reads back, it goes on sharing what it has with the step that wrote it.
+    if row.address != address || row.formerly != formerly {
+        (row.address, row.formerly) = (address, formerly);
     }
 }

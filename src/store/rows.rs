@@ -6,7 +6,10 @@ use super::{
     seal::{Part, Seal},
 };
 use data_encoding::HEXUPPER;
-use reconciled_engine::{Row, RowState};
+use reconciled_engine::{
+    Row, RowState,
+    store::{Known, Terms},
+};
 use reconciled_provider::{
     Address, Deletion, Drift, EntryPolicy, Hash, ManifestKey, Pattern, ResourceId, Scope, Sealed, Tracked,
     Whole,
@@ -139,26 +142,29 @@ pub(super) fn get(line: &Line<'_>, names: &mut Names, marks: &Marks, seal: Optio
         outputs,
         id,
     };
-    Ok(Row {
+    let terms = Terms {
         scope,
-        tracked,
         manifest: ManifestKey(names.manifest.arc(&line.manifest)),
-        address: names.address(&line.address),
         file: names.file.arc(&line.file),
-        template: line.template,
         normalizer: line.normalizer,
         deletion: line.deletion,
         writes: line.writes,
         drift: line.drift,
         merge: line.merged != 0,
-        state: match marks.settle(line) {
-            true => RowState::Settled,
-            false => parse_state(line.state, line.recheck_at)?,
-        },
-        written_at: at(line.written_at),
         revision: names.revision.arc(&line.revision),
         formerly: line.formerly.as_deref().map_or_else(|| Ok(Vec::new()), parse_addresses)?,
-    })
+    };
+    let known = Known {
+        terms: terms.shared(&mut names.terms),
+        tracked,
+        address: names.address(&line.address),
+        template: line.template,
+    };
+    let state = match marks.settle(line) {
+        true => RowState::Settled,
+        false => parse_state(line.state, line.recheck_at)?,
+    };
+    Ok(Row::new(known, state, at(line.written_at)))
 }
 
 /// Shares texts that repeat from row to row: 100,000 rows of a zone name one scope, one file, one manifest.
@@ -169,6 +175,7 @@ pub(super) struct Names {
     manifest: Last,
     file: Last,
     revision: Last,
+    terms: Option<Arc<Terms>>,
     no_edges: Arc<[ManifestKey]>,
 }
 

@@ -19,8 +19,7 @@ use reconciled_engine::{
     store::{Ailment, ClaimRow, Condition, ConditionKind, Consent, Ending, Event, Intent, OpenIntent},
 };
 use reconciled_provider::{
-    ActionId, Claim, Deletion, Drift, EntryPolicy, ErrorKind, Lives, Pattern, ResourceId, Sealed, Tracked,
-    Version,
+    ActionId, Claim, Deletion, Drift, EntryPolicy, ErrorKind, Lives, Pattern, ResourceId, Sealed, Version,
 };
 use sqlx::{AssertSqlSafe, Connection as _};
 use std::{fmt, fs, os::unix::fs::PermissionsExt as _, time::Duration};
@@ -62,42 +61,29 @@ fn key(name: &str) -> ManifestKey {
 }
 
 fn row(id: &str) -> Row {
-    Row {
-        scope: zone().into(),
-        tracked: Tracked::new(id.into(), Hash::of(id.as_bytes())),
-        manifest: key("example.com"),
-        address: format!("Zone/example.com#{id}").parse().unwrap(),
-        file: "zones/example.com.yaml".into(),
-        template: Hash::of(b"template"),
-        normalizer: 3,
-        deletion: Deletion::Delete,
-        writes: EntryPolicy::Sync,
-        drift: Drift::Heal,
-        merge: false,
-        state: RowState::Settled,
-        written_at: Duration::ZERO,
-        revision: "abc1234".into(),
-        formerly: Vec::new(),
-    }
+    Row::settled(zone(), id, key("example.com")).with(|row| {
+        row.tracked.applied = Hash::of(id.as_bytes());
+        row.address = format!("Zone/example.com#{id}").parse().unwrap();
+        row.file = "zones/example.com.yaml".into();
+        row.template = Hash::of(b"template");
+        row.normalizer = 3;
+        row.revision = "abc1234".into();
+    })
 }
 
 fn rich_row(id: &str) -> Row {
-    Row {
-        tracked: Tracked {
-            remote: Some("arn:1".into()),
-            private: Sealed::new(b"canary-private"),
-            outputs: Sealed::new(br#"{"arn":"canary-outputs"}"#),
-            after: [key("a"), key("b")].into(),
-            ..row(id).tracked
-        },
-        state: RowState::Pending { recheck_at: NOW },
-        merge: true,
-        deletion: Deletion::Protect,
-        writes: EntryPolicy::CreateOnly,
-        drift: Drift::Ignore,
-        formerly: vec!["Zone/former.example".parse().unwrap(), "Zone/first.example".parse().unwrap()],
-        ..row(id)
-    }
+    row(id).with(|row| {
+        row.tracked.remote = Some("arn:1".into());
+        row.tracked.private = Sealed::new(b"canary-private");
+        row.tracked.outputs = Sealed::new(br#"{"arn":"canary-outputs"}"#);
+        row.tracked.after = [key("a"), key("b")].into();
+        row.state = RowState::Pending { recheck_at: NOW };
+        row.merge = true;
+        row.deletion = Deletion::Protect;
+        row.writes = EntryPolicy::CreateOnly;
+        row.drift = Drift::Ignore;
+        row.formerly = vec!["Zone/former.example".parse().unwrap(), "Zone/first.example".parse().unwrap()];
+    })
 }
 
 fn intent(action: u64, row: Row) -> Intent {
@@ -260,8 +246,8 @@ async fn tamper(dir: &TempDir, sql: &str) {
 async fn dependants_follow_the_edges_of_their_rows() {
     let (_dir, db) = new().await;
     let after = |keys: &[&str]| {
-        let tracked = Tracked { after: keys.iter().map(|k| key(k)).collect(), ..row("x").tracked };
-        vec![Write::Rows(vec![Row { tracked, ..row("x") }].into())]
+        let row = row("x").with(|row| row.tracked.after = keys.iter().map(|k| key(k)).collect());
+        vec![Write::Rows(vec![row].into())]
     };
     let names = async |k: &str| db.dependants(&key(k)).await.unwrap().len();
     db.commit(after(&["a", "b"])).await.unwrap();
@@ -392,7 +378,7 @@ async fn the_other_words_read_back_as_they_were_written() {
         Write::Consent(zone(), "x".into(), adopt.clone()),
         Write::Consent(zone(), "y".into(), Consent::Barred),
         Write::Consent(zone(), "z".into(), Consent::LetGo),
-        Write::Rows(vec![Row { scope: certs.clone().into(), ..row("web") }].into()),
+        Write::Rows(vec![row("web").with(|row| row.scope = certs.clone().into())].into()),
         Write::Claims(certs.clone(), "web".into(), vec![here.clone(), there.clone()]),
         Write::Version(zone(), Some(known(b"1"))),
         Write::Version(certs.clone(), Some(absent.clone())),

@@ -58,5 +58,5 @@ pub use provider::{
 pub use reference::Reference;
 pub use secret::{Sealed, Secret, SecretMark, SecretRef, Secrets, secret_in, secret_output};
 pub use sorted::Sorted;
-pub use spec::{Resource, Spec};
+pub use spec::{Declared, Resource, Spec};
 pub use yaml::{At, Each, Node, SourceFile, Span};

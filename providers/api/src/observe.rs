@@ -156,7 +156,7 @@ pub struct Want<'a> {
 }
 
 /// What the inventory remembers of a resource.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tracked {
     /// Remote key.
     pub id: ResourceId,
@@ -249,7 +249,7 @@ pub struct Observed {
     /// Who marked it.
     pub owner: Owner,
     /// Health, where reading says so anyway.
-    pub health: Option<Health>,
+    pub health: Option<Box<Health>>,
     /// Outputs others may refer to, as a JSON object; they replace the remembered ones. Empty: this read does not
     /// tell. What of them is a secret stands in [`secret_output`](crate::secret_output).
     pub outputs: Sealed,

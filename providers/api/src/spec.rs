@@ -6,7 +6,10 @@ use crate::{
     name::{Hash, Origin, ResourceId, Scope},
     policy::PolicyId,
 };
-use std::sync::Arc;
+use std::{
+    ops::{Deref, DerefMut},
+    sync::Arc,
+};
 
 /// The desired content in canonical bytes: the form in which the remote will report it.
 ///
@@ -84,16 +87,61 @@ impl Spec {
 }
 
 /// One desired resource: what the remote changes in one step.
-#[derive(Clone, Debug, PartialEq)]
+///
+/// It has the fields of [`Declared`] as well. Of many thousand resources clones share these, until one of them is changed.
+///
+/// ```
+/// use reconciled_provider::{Origin, PolicyId, Resource, Scope, Spec};
+/// let (scope, origin) = (Scope::new("pdns", "example.com").into(), Origin { manifest: 0, line: 1 });
+/// let one = Resource::new("www".into(), scope, Spec::known(b"1".to_vec()), origin, PolicyId(0));
+/// let other = one.clone().with(|other| other.spec = Spec::known(b"2".to_vec()));
+/// assert_eq!(one.id, other.id);
+/// assert_ne!(one.spec, other.spec);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resource {
+    /// What is declared.
+    pub declared: Arc<Declared>,
+    /// Where it was declared.
+    pub origin: Origin,
+    /// How it may be treated.
+    pub policy: PolicyId,
+}
+
+/// What is declared of a resource.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Declared {
     /// Remote key within the scope.
     pub id: ResourceId,
     /// The scope it lives in.
     pub scope: Arc<Scope>,
     /// Desired content.
     pub spec: Spec,
-    /// Where it was declared.
-    pub origin: Origin,
-    /// How it may be treated.
-    pub policy: PolicyId,
+}
+
+impl Resource {
+    /// The resource `id` of `scope`, which shall be `spec`.
+    pub fn new(id: ResourceId, scope: Arc<Scope>, spec: Spec, origin: Origin, policy: PolicyId) -> Resource {
+        Resource { declared: Declared { id, scope, spec }.into(), origin, policy }
+    }
+
+    /// This resource with something changed.
+    #[must_use]
+    pub fn with(mut self, change: impl FnOnce(&mut Resource)) -> Resource {
+        change(&mut self);
+        self
+    }
+}
+
+impl Deref for Resource {
+    type Target = Declared;
+    fn deref(&self) -> &Declared {
+        &self.declared
+    }
+}
+
+impl DerefMut for Resource {
+    fn deref_mut(&mut self) -> &mut Declared {
+        Arc::make_mut(&mut self.declared)
+    }
 }

@@ -61,14 +61,10 @@ pub fn normalize(config: &Config, manifest: &Manifest, inputs: &dyn Inputs) -> N
         // Two in one directory would overwrite each other.
         let place = format!("the directory {}", wish.output.directory);
         out.on_host.push((scope.clone(), name.as_str().into(), place.into()));
-        out.resources.push(Resource {
-            id: name.as_str().into(),
-            scope,
-            // A secret that rotates is no commit: what a person wrote stays as it is.
-            spec: Spec::resolved(wish.encode(), Hash::of(&wish.without_marks().encode())),
-            origin: manifest.origin(manifest.span),
-            policy: inputs.policy(manifest.policy.clone()),
-        });
+        // A secret that rotates is no commit: what a person wrote stays as it is.
+        let spec = Spec::resolved(wish.encode(), Hash::of(&wish.without_marks().encode()));
+        let (origin, policy) = (manifest.origin(manifest.span), inputs.policy(manifest.policy.clone()));
+        out.resources.push(Resource::new(name.as_str().into(), scope, spec, origin, policy));
     }
     out
 }

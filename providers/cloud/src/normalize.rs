@@ -133,7 +133,7 @@ pub(crate) fn normalize(
     let by_default = || kind::default_deletion(&type_name, block, &manifest.policy.ignore);
     let deletion = manifest.policy.deletion.or_else(by_default);
     let policy = inputs.policy(Policy { deletion, ..manifest.policy.clone() });
-    out.resources.push(Resource { id, scope, spec, origin: manifest.origin(manifest.span), policy });
+    out.resources.push(Resource::new(id, scope, spec, manifest.origin(manifest.span), policy));
     out
 }
 

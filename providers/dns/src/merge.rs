@@ -110,7 +110,7 @@ pub fn merge(
     }
     let waiting: Vec<&Resource> = declared.iter().copied().filter(|r| r.spec.bytes().is_none()).collect();
     if let Some(first) = waiting.first() {
-        let resource = Resource { spec: united_wait(declared), ..(*first).clone() };
+        let resource = Resource::clone(first).with(|resource| resource.spec = united_wait(declared));
         return Ok(Some(Merged { resource, ours: Sealed::default() }));
     }
     let mut values: BTreeSet<String> = BTreeSet::new();
@@ -158,14 +158,11 @@ pub fn merge(
     let ours = remember(&bytes, seen, tracked);
     let spec = Spec::known(bytes);
     let first = declared.first();
-    let resource = Resource {
-        // Without a declaration only the caller knows the scope and whose claims these are.
-        scope: first.map_or_else(|| Arc::new(Scope::new("", "")), |r| r.scope.clone()),
-        origin: first.map_or(UNDECLARED, |r| r.origin),
-        policy: first.map_or(PolicyId::default(), |r| r.policy),
-        id,
-        spec,
-    };
+    // Without a declaration only the caller knows the scope and whose claims these are.
+    let scope = first.map_or_else(|| Arc::new(Scope::new("", "")), |first| first.scope.clone());
+    let (origin, policy) =
+        first.map_or((UNDECLARED, PolicyId::default()), |first| (first.origin, first.policy));
+    let resource = Resource::new(id, scope, spec, origin, policy);
     Ok(Some(Merged { resource, ours }))
 }
 
@@ -259,13 +256,13 @@ mod tests {
     const ID: &str = "example.com./TXT";
 
     fn declared(ttl: u32, values: &[&str]) -> Resource {
-        Resource {
-            id: ID.into(),
-            scope: Arc::new(Scope::new("pdns", "example.com")),
-            spec: Spec::known(record::encode(ttl, &mut values.to_vec())),
-            origin: Origin { manifest: 0, line: 1 },
-            policy: PolicyId::default(),
-        }
+        Resource::new(
+            ID.into(),
+            Arc::new(Scope::new("pdns", "example.com")),
+            Spec::known(record::encode(ttl, &mut values.to_vec())),
+            Origin { manifest: 0, line: 1 },
+            PolicyId::default(),
+        )
     }
 
     fn seen(values: &[&str]) -> Observed {
@@ -405,7 +402,7 @@ mod tests {
         let united = merge(&[&a, &b], None, None, &[]).unwrap().unwrap().resource;
         assert_eq!(united.spec.bytes().unwrap(), b"30\n\"a\"\n\"b\"");
         let id = ResourceId::from("www.example.com./CNAME");
-        let [a, b] = ["a.", "b."].map(|v| Resource { id: id.clone(), ..declared(60, &[v]) });
+        let [a, b] = ["a.", "b."].map(|v| declared(60, &[v]).with(|resource| resource.id = id.clone()));
         assert!(merge(&[&a, &b], None, None, &[]).unwrap_err().hint.as_ref().unwrap().contains("merge"));
     }
 

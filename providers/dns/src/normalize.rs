@@ -78,13 +78,13 @@ fn zone(manifest: &Manifest, inputs: &dyn Inputs, served: &Served) -> Normalized
     let scope = Arc::new(record::scope(inputs.entry(), &zone));
     // A zone outlives its manifest unless somebody says otherwise: with it would go what nobody declared.
     let deletion = manifest.policy.deletion.or(Some(Deletion::Abandon));
-    out.resources.push(Resource {
-        id: record::zone_id(&scope),
-        scope: scope.clone(),
-        spec: Spec::known(record::ZONE),
-        origin: manifest.origin(manifest.span),
-        policy: inputs.policy(Policy { deletion, ..manifest.policy.clone() }),
-    });
+    out.resources.push(Resource::new(
+        record::zone_id(&scope),
+        scope.clone(),
+        Spec::known(record::ZONE),
+        manifest.origin(manifest.span),
+        inputs.policy(Policy { deletion, ..manifest.policy.clone() }),
+    ));
     if spec.exclusive {
         out.exclusive.push((*scope).clone());
     }

@@ -294,13 +294,13 @@ mod tests {
     use std::sync::Arc;
 
     fn create(id: &str) -> Op {
-        let desired = Resource {
-            id: id.into(),
-            scope: Arc::new(Scope::new("host", "files")),
-            spec: Spec::known(Vec::new()),
-            origin: Origin { manifest: 0, line: 1 },
-            policy: PolicyId(0),
-        };
+        let desired = Resource::new(
+            id.into(),
+            Arc::new(Scope::new("host", "files")),
+            Spec::known(Vec::new()),
+            Origin { manifest: 0, line: 1 },
+            PolicyId(0),
+        );
         Op::Create { desired, delta: Default::default() }
     }
 

@@ -57,7 +57,7 @@ pub fn normalize(config: &Config, manifest: &Manifest, inputs: &dyn Inputs) -> N
     // Blocks share their file: it is the file that somebody else may write as well.
     let (path, _) = parts(&id);
     out.remotes.push((scope.clone(), path.into(), remote(path)));
-    out.resources.push(Resource { id, scope, spec, origin: manifest.origin(span), policy });
+    out.resources.push(Resource::new(id, scope, spec, manifest.origin(span), policy));
     out
 }
 

@@ -86,7 +86,7 @@ pub(crate) fn assess(told: Told<'_>) -> Assessment {
     let before: Known<'_> =
         memory.ailments.iter().map(|known| ((known.id.as_ref(), known.state), known)).collect();
     let mut all: BTreeMap<&ResourceId, &Health> = BTreeMap::new();
-    all.extend(seen.resources.iter().filter_map(|o| Some((&o.id, o.health.as_ref()?))));
+    all.extend(seen.resources.iter().filter_map(|o| Some((&o.id, o.health.as_deref()?))));
     let (answers, error) = match &asked {
         Asked::Now(Ok(answers)) => (&answers[..], None),
         Asked::Now(Err(error)) => (&[][..], Some(error)),
@@ -231,7 +231,7 @@ mod tests {
     fn row(id: &str) -> Row {
         let address = format!("Thing/a#{id}").parse().unwrap();
         let manifest = ManifestKey::new("s", "test", "Thing", "", "a");
-        Row { address, ..Row::settled(Scope::new("ref", "a"), id, manifest) }
+        Row::settled(Scope::new("ref", "a"), id, manifest).with(|row| row.address = address)
     }
 
     fn ill(id: Option<&str>, state: HealthState, since: u64) -> Ailment {
@@ -251,7 +251,7 @@ mod tests {
             ..ScopeMemory::default()
         };
         let resources = ["a", "b", "c"].map(|id| Observed {
-            health: seen.iter().find(|(i, _)| *i == id).map(|(_, health)| health.clone()),
+            health: seen.iter().find(|(i, _)| *i == id).map(|(_, health)| health.clone().into()),
             ..Observed::new(id.into(), "")
         });
         let seen = Observation {

@@ -141,7 +141,9 @@ impl BatchJournal<'_> {
         let private = if row.merge { row.tracked.private.clone() } else { tracked.private.clone() };
         let tracked =
             Tracked { private, applied, after: row.tracked.after.clone(), id: step.id.clone(), ..tracked };
-        Some(Row { tracked, state, written_at, ..Row::clone(row) })
+        let mut row = Row { known: row.known.clone(), state, written_at };
+        row.track(tracked);
+        Some(row)
     }
 
     fn outcome(
@@ -262,23 +264,11 @@ impl<'s> Words<'s> {
 
 /// A foreign resource that goes from an exclusive scope has no row; its intent still names what it was.
 fn placeholder(scope: &Scope, step: &Step) -> Row {
-    Row {
-        scope: scope.clone().into(),
-        tracked: Tracked::new(step.id.clone(), step.before.unwrap_or_default()),
-        manifest: ManifestKey::new("", "", "Foreign", "", &step.id.0),
-        address: step.address.clone(),
-        file: "".into(),
-        template: Default::default(),
-        normalizer: 0,
-        deletion: reconciled_provider::Deletion::Delete,
-        writes: reconciled_provider::EntryPolicy::Sync,
-        drift: reconciled_provider::Drift::Heal,
-        merge: false,
-        state: RowState::Settled,
-        written_at: Default::default(),
-        revision: "".into(),
-        formerly: Vec::new(),
-    }
+    let manifest = ManifestKey::new("", "", "Foreign", "", &step.id.0);
+    Row::settled(scope.clone(), &step.id.0, manifest).with(|row| {
+        row.tracked.applied = step.before.unwrap_or_default();
+        row.address = step.address.clone();
+    })
 }
 
 fn goes_well((_, outcome): &(ActionId, Outcome)) -> bool {

@@ -303,13 +303,13 @@ mod tests {
                 moved_from: None,
             });
             for (id, value) in *resources {
-                Arc::make_mut(desired.scopes.entry((*zone).clone()).or_default()).push(Resource {
-                    id: (*id).into(),
-                    scope: zone.clone(),
-                    spec: Spec::known(value.as_bytes().to_vec()),
-                    origin: Origin { manifest: index as u32, line: 1 },
-                    policy: PolicyId::default(),
-                });
+                Arc::make_mut(desired.scopes.entry((*zone).clone()).or_default()).push(Resource::new(
+                    (*id).into(),
+                    zone.clone(),
+                    Spec::known(value.as_bytes().to_vec()),
+                    Origin { manifest: index as u32, line: 1 },
+                    PolicyId::default(),
+                ));
             }
         }
         desired.scopes.values_mut().for_each(|list| Arc::make_mut(list).sort_by(|a, b| a.id.cmp(&b.id)));

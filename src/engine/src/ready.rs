@@ -142,7 +142,7 @@ mod tests {
         health::HealthState,
         store::Ailment,
     };
-    use reconciled_provider::{Origin, PolicyId, Resource, ResourceId, Sealed, Spec, Tracked};
+    use reconciled_provider::{Origin, PolicyId, Resource, ResourceId, Sealed, Spec};
     use serde_json::{Map, Value as Json};
     use std::{sync::Arc, time::Duration};
 
@@ -158,18 +158,17 @@ mod tests {
     fn check(health: Option<HealthState>) -> bool {
         let scope = Scope::new("ref", "one");
         let spec = Spec::known(b"x".to_vec());
-        let row = Row {
-            tracked: Tracked::new("a".into(), spec.hash().unwrap()),
-            template: spec.template(),
-            ..Row::settled(scope.clone(), "a", key("a"))
-        };
-        let resource = Resource {
-            scope: Arc::new(scope.clone()),
-            id: "a".into(),
+        let row = Row::settled(scope.clone(), "a", key("a")).with(|row| {
+            row.tracked.applied = spec.hash().unwrap();
+            row.template = spec.template();
+        });
+        let resource = Resource::new(
+            "a".into(),
+            Arc::new(scope.clone()),
             spec,
-            policy: PolicyId::default(),
-            origin: Origin { manifest: 0, line: 1 },
-        };
+            Origin { manifest: 0, line: 1 },
+            PolicyId::default(),
+        );
         let ailment = |state| Ailment {
             id: Some(ResourceId::from("a")),
             state,
@@ -226,19 +225,22 @@ mod tests {
         let names = ["a", "b", "c"];
         let scope = |name: &str| Scope::new("cloud", name);
         let after = |index: usize| index.checked_sub(1).map(|before| key(names[before]));
-        let resource = |index: usize| Resource {
-            scope: Arc::new(scope(names[index])),
-            id: names[index].into(),
-            spec: Spec::known(b"x".to_vec()),
-            policy: PolicyId::default(),
-            origin: Origin { manifest: index as u32, line: 1 },
+        let resource = |index: usize| {
+            Resource::new(
+                names[index].into(),
+                Arc::new(scope(names[index])),
+                Spec::known(b"x".to_vec()),
+                Origin { manifest: index as u32, line: 1 },
+                PolicyId::default(),
+            )
         };
         let memory = |name: &str| {
             let spec = Spec::known(b"x".to_vec());
-            let mut tracked = Tracked::new(name.into(), spec.hash().unwrap());
-            tracked.outputs = Sealed::new(format!(r#"{{"id": "the {name} of now"}}"#));
-            let row =
-                Row { tracked, template: spec.template(), ..Row::settled(scope(name), name, key(name)) };
+            let row = Row::settled(scope(name), name, key(name)).with(|row| {
+                row.tracked.applied = spec.hash().unwrap();
+                row.tracked.outputs = Sealed::new(format!(r#"{{"id": "the {name} of now"}}"#));
+                row.template = spec.template();
+            });
             (scope(name), ScopeMemory { rows: vec![row].into(), ..ScopeMemory::default() })
         };
         let check = |read: &str, ready: &[&str], there: &[&str]| {
@@ -265,12 +267,14 @@ mod tests {
         // `c` is read after `b`, which is read after `a`; `d` is made after `c`.
         let names = ["a", "b", "c", "d"];
         let after = |index: usize| index.checked_sub(1).map(|before| key(names[before]));
-        let resource = |index: usize| Resource {
-            scope: Arc::new(Scope::new("ref", names[index])),
-            id: names[index].into(),
-            spec: Spec::known(b"x".to_vec()),
-            policy: PolicyId::default(),
-            origin: Origin { manifest: index as u32, line: 1 },
+        let resource = |index: usize| {
+            Resource::new(
+                names[index].into(),
+                Arc::new(Scope::new("ref", names[index])),
+                Spec::known(b"x".to_vec()),
+                Origin { manifest: index as u32, line: 1 },
+                PolicyId::default(),
+            )
         };
         let manifests = names.iter().enumerate();
         let desired = Desired {

@@ -6,11 +6,13 @@
 mod ailment;
 mod condition;
 mod drifted;
+mod row;
 
 pub(crate) use ailment::LEFT_OUT;
 pub use ailment::{Ailment, HealthState};
 pub use condition::{Condition, ConditionKind};
 pub use drifted::{DriftEnd, DriftField, Drifted};
+pub use row::{Known, Row, RowState, Terms};
 
 use crate::{
     pin::Pin,
@@ -18,93 +20,9 @@ use crate::{
 };
 use async_trait::async_trait;
 use reconciled_provider::{
-    ActionId, Address, Claim, ClaimState, Deletion, Drift, EntryPolicy, Error, Hash, ManifestKey, ResourceId,
-    Scope, Tracked, Version,
+    ActionId, Address, Claim, ClaimState, Error, Hash, ManifestKey, ResourceId, Scope, Version,
 };
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
-
-/// One tracked resource: what this instance created or adopted, and what held when it was last applied.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Row {
-    /// The scope it lives in.
-    pub scope: Arc<Scope>,
-    /// What the provider gets back.
-    pub tracked: Tracked,
-    /// The manifest that declared it last; its source is the one that may prune it.
-    pub manifest: ManifestKey,
-    /// Address for people, with its part.
-    pub address: Address,
-    /// File of the manifest when it was last applied.
-    pub file: Arc<str>,
-    /// Hash of the declaration with references unresolved, as last applied.
-    pub template: Hash,
-    /// Normalizer version of the provider when it was last applied.
-    pub normalizer: u32,
-    /// Deletion mode as last applied: removing a manifest cannot remove its own protection.
-    pub deletion: Deletion,
-    /// What its manifest let be written, as last applied: what is taken out lets no more than that.
-    pub writes: EntryPolicy,
-    /// Drift mode as last applied.
-    pub drift: Drift,
-    /// Declared with `merge: true`: only the values in `tracked.private` are ours.
-    pub merge: bool,
-    /// What it is waiting for, if anything.
-    pub state: RowState,
-    /// When this instance last wrote it, since the epoch; zero if never. A read may show an older state until
-    /// the provider's consistency window after this has passed, also after a newer state was seen once.
-    pub written_at: Duration,
-    /// The revision that last changed it, as people call it.
-    pub revision: Arc<str>,
-    /// Other addresses that it had, the latest last: a commit that moved it may be taken back.
-    pub formerly: Vec<Address>,
-}
-
-impl Row {
-    /// Remembers that it has, or had, this address too.
-    pub(crate) fn know_as(&mut self, address: &Address) {
-        if !self.formerly.contains(address) {
-            self.formerly.push(address.clone());
-        }
-    }
-}
-
-#[cfg(test)]
-impl Row {
-    /// The row of a resource that is settled, of which nothing is told.
-    pub(crate) fn settled(scope: Scope, id: &str, manifest: ManifestKey) -> Row {
-        Row {
-            scope: scope.into(),
-            tracked: Tracked::new(id.into(), Hash::default()),
-            address: Address::of(&manifest, None),
-            manifest,
-            file: "a.yaml".into(),
-            template: Hash::default(),
-            normalizer: 0,
-            deletion: Deletion::Delete,
-            writes: EntryPolicy::Sync,
-            drift: Drift::Heal,
-            merge: false,
-            state: RowState::Settled,
-            written_at: Duration::ZERO,
-            revision: "".into(),
-            formerly: Vec::new(),
-        }
-    }
-}
-
-/// Where a tracked resource stands.
-#[derive(Clone, Debug, PartialEq)]
-pub enum RowState {
-    /// Written and not yet seen to be as written.
-    Applied,
-    /// Seen to be as written, after a write or by adoption.
-    Settled,
-    /// The remote is on its way; look again at this time (since the epoch).
-    Pending {
-        /// When to take the next step.
-        recheck_at: Duration,
-    },
-}
 
 /// One action of a journaled group, as intended.
 #[derive(Clone, Debug, PartialEq)]

@@ -2,15 +2,14 @@
 
 use super::{Document, Options};
 use reconciled_engine::{
-    Desired, Row, RowState, SourceState,
+    Desired, Row, SourceState,
     plan::{self, Reason, ScopePlan, Step, Work, guard::Verdict},
     store,
     survey::{Domain, Survey, View},
 };
 use reconciled_provider::{
-    Address, Deletion, Drift, EntryPolicy, Error, FieldChange, Focus, Hash, ManifestKey, Observation,
-    Observed, Observer, Origin, PolicyId, Reference as Ref, Resource, Scope, SourceFile, Span, Spec, Tracked,
-    Version,
+    Address, Error, FieldChange, Focus, Hash, ManifestKey, Observation, Observed, Observer, Origin, PolicyId,
+    Reference as Ref, Resource, Scope, SourceFile, Span, Spec, Version,
 };
 use reconciled_testkit::{Calm, Reference, Role, World};
 use std::{sync::Arc, time::Duration};
@@ -40,37 +39,29 @@ pub(crate) fn spec(content: &str) -> Spec {
 }
 
 pub(crate) fn row(id: &str) -> Row {
-    Row {
-        scope: Scope::new("pdns", "example.com").into(),
-        tracked: Tracked::new(id.into(), Hash::default()),
-        manifest: ManifestKey::new("infra", "dns", "Zone", "", "example.com"),
-        address: address(id),
-        file: "zones/example.com.yaml".into(),
-        template: Hash::default(),
-        normalizer: 1,
-        deletion: Deletion::Delete,
-        writes: EntryPolicy::Sync,
-        drift: Drift::Heal,
-        merge: false,
-        state: RowState::Settled,
-        written_at: Duration::ZERO,
-        revision: "abc1234".into(),
-        formerly: Vec::new(),
-    }
+    let manifest = ManifestKey::new("infra", "dns", "Zone", "", "example.com");
+    Row::settled(Scope::new("pdns", "example.com"), id, manifest).with(|row| {
+        row.address = address(id);
+        row.file = "zones/example.com.yaml".into();
+        row.normalizer = 1;
+        row.revision = "abc1234".into();
+    })
 }
 
 /// A step of `id` from one content to another.
 pub(crate) fn step(change: plan::Change, id: &str, before: Option<&str>, after: Option<Spec>) -> Step {
     let observed = before.map(|b| Observed::new(id.into(), b.as_bytes()));
-    let desired = after.map(|spec| Resource {
-        id: id.into(),
-        scope: Arc::new(Scope::new("pdns", "example.com")),
-        spec,
-        origin: Origin { manifest: 0, line: 12 },
-        policy: PolicyId(0),
+    let desired = after.map(|spec| {
+        Resource::new(
+            id.into(),
+            Arc::new(Scope::new("pdns", "example.com")),
+            spec,
+            Origin { manifest: 0, line: 12 },
+            PolicyId(0),
+        )
     });
     let was = (change != plan::Change::Create && change != plan::Change::Adopt)
-        .then(|| Row { template: before.map(|b| spec(b).template()).unwrap_or_default(), ..row(id) });
+        .then(|| row(id).with(|row| row.template = before.map(|b| spec(b).template()).unwrap_or_default()));
     Step {
         id: id.into(),
         address: address(id),

@@ -11,11 +11,12 @@ use crate::store::{
 const MANY: usize = 600;
 
 fn many(revision: &str) -> Vec<Row> {
-    let row = |number| Row {
-        state: RowState::Applied,
-        written_at: NOW,
-        revision: revision.into(),
-        ..row(&format!("www{number:03}/A"))
+    let row = |number| {
+        row(&format!("www{number:03}/A")).with(|row| {
+            row.state = RowState::Applied;
+            row.written_at = NOW;
+            row.revision = revision.into();
+        })
     };
     (0..MANY).map(row).collect()
 }
@@ -139,7 +140,7 @@ async fn what_did_not_come_as_foreseen_is_written_as_it_came() {
 
     // What comes before rows may be about them.
     foreseen(&mut desk).await;
-    let gone = Write::Gone(zone(), many("foreseen").into_iter().map(|row| row.tracked.id).collect());
+    let gone = Write::Gone(zone(), many("foreseen").iter().map(|row| row.tracked.id.clone()).collect());
     desk.commit(vec![gone, Write::Rows(many("foreseen").into())]).await;
     assert_eq!(rows(&desk.dir).await, many("foreseen"));
 

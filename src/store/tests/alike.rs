@@ -15,15 +15,18 @@ async fn stored(dir: &TempDir) -> Vec<(String, String, Option<String>)> {
 #[tokio::test]
 async fn what_a_group_has_in_common_is_there_once_and_what_differs_is_each_ones_own() {
     let (dir, db) = new().await;
-    let other = Row { file: "zones/other.yaml".into(), manifest: key("other"), ..row("d") };
+    let other = row("d").with(|row| {
+        row.file = "zones/other.yaml".into();
+        row.manifest = key("other");
+    });
     let groups = [
-        vec![intent(1, row("a")), intent(2, Row { template: Hash::of(b"own"), ..row("b") })],
+        vec![intent(1, row("a")), intent(2, row("b").with(|row| row.template = Hash::of(b"own")))],
         vec![
             intent(3, rich_row("c")),
             Intent { reason: "".into(), op: "update".into(), ..intent(4, other) },
             Intent {
                 consented: Some(Hash::of(b"plan")),
-                ..intent(5, Row { revision: "".into(), ..row("e") })
+                ..intent(5, row("e").with(|row| row.revision = "".into()))
             },
         ],
     ];
@@ -90,11 +93,12 @@ async fn intents_of_the_schema_before_are_answered_after_an_upgrade() {
     let db = Db::open_writer(dir.path(), existing()).await.unwrap();
     let open = db.scope(&zone()).await.unwrap().open;
     let state = RowState::Pending { recheck_at: Duration::from_secs(5) };
-    let tracked = Tracked { after: [key("b")].into(), ..row("a").tracked };
-    assert_eq!(
-        open.iter().map(|open| &open.intent).collect::<Vec<_>>(),
-        [&intent(7, Row { state, tracked, ..row("a") })]
-    );
+    let expect = row("a").with(|row| {
+        row.state = state;
+        row.tracked.after = [key("b")].into();
+    });
+    let found: Vec<Intent> = open.into_iter().map(|open| open.intent).collect();
+    assert_eq!(found, [intent(7, expect)]);
     db.commit(vec![Write::End(vec![ending(7, "done")])]).await.unwrap();
     assert!(db.scope(&zone()).await.unwrap().open.is_empty());
 }

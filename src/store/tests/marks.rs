@@ -7,7 +7,7 @@ async fn ids_that_look_like_sql_or_glob_are_only_texts() {
     let (_dir, db) = new().await;
     let odd = ["'; DROP TABLE inventory; --", "*.example.com./A", "ä\u{10ffff}\"\\", "%", "[\"x\"]"];
     let mut rows: Vec<Row> =
-        odd.iter().map(|id| Row { address: "Zone/a".parse().unwrap(), ..row(id) }).collect();
+        odd.iter().map(|id| row(id).with(|row| row.address = "Zone/a".parse().unwrap())).collect();
     rows.sort_by(|a, b| a.tracked.id.cmp(&b.tracked.id));
     db.commit(vec![
         Write::Rows(rows.clone().into()),
@@ -72,8 +72,10 @@ async fn who_saw_that_a_suspension_is_over_ends_none_that_is_said_in_its_place()
 async fn what_is_moved_takes_what_a_suspension_left_in_doubt_along() {
     let (_dir, db) = new().await;
     let (other, new) = (Scope::new("pdns", "other.example"), Scope::new("pdns", "new.example"));
-    let both =
-        [Row { scope: other.clone().into(), ..row("a") }, Row { scope: other.clone().into(), ..row("b") }];
+    let both = [
+        row("a").with(|row| row.scope = other.clone().into()),
+        row("b").with(|row| row.scope = other.clone().into()),
+    ];
     db.commit(vec![Write::Suspend(suspension("0", Some(NOW))), Write::Rows(both.to_vec().into())])
         .await
         .unwrap();

@@ -35,7 +35,7 @@ async fn what_is_known_of_an_entry_goes_along_and_can_be_opened() {
     let memory = db.scope(&here).await.unwrap();
     assert_eq!(
         memory.rows[0],
-        Row { scope: here.clone().into(), ..settled },
+        settled.with(|row| row.scope = here.clone().into()),
         "sealed values open under the new name"
     );
     assert_eq!((memory.conditions.len(), memory.consents.len()), (1, 1));
@@ -55,8 +55,11 @@ async fn what_is_known_of_an_entry_goes_along_and_can_be_opened() {
 #[tokio::test]
 async fn what_is_known_of_a_source_goes_along() {
     let (_dir, db) = new().await;
-    let outputs = rich_row("a").tracked.outputs;
-    let row = Row { tracked: Tracked { after: [key("b")].into(), outputs, ..row("a").tracked }, ..row("a") };
+    let outputs = rich_row("a").tracked.outputs.clone();
+    let row = row("a").with(|row| {
+        row.tracked.after = [key("b")].into();
+        row.tracked.outputs = outputs;
+    });
     db.commit(vec![in_force("c1", &[("example.com", "1")]), Write::Rows(vec![row].into())]).await.unwrap();
     db.rename(&[renamed(Named::Source, "infra", "main")]).await.unwrap();
     let new = |name: &str| ManifestKey::new("main", "dns", "Zone", "", name);
@@ -74,11 +77,10 @@ async fn what_comes_after_a_source_that_was_renamed_is_read_again_where_it_is_of
     let (_dir, db) = new().await;
     db.keep_rows(100);
     let of = |source: &str| ManifestKey::new(source, "dns", "Zone", "", "b");
-    let row = Row {
-        manifest: ManifestKey::new("other", "dns", "Zone", "", "a"),
-        tracked: Tracked { after: [of("infra")].into(), ..row("a").tracked },
-        ..row("a")
-    };
+    let row = row("a").with(|row| {
+        row.manifest = ManifestKey::new("other", "dns", "Zone", "", "a");
+        row.tracked.after = [of("infra")].into();
+    });
     db.commit(vec![Write::Rows(vec![row].into())]).await.unwrap();
     assert_eq!(*db.all().await.unwrap()[&zone()].rows[0].tracked.after, [of("infra")]);
     db.rename(&[renamed(Named::Source, "infra", "main")]).await.unwrap();
@@ -96,7 +98,7 @@ async fn a_write_without_an_answer_and_two_names_for_one_resource_are_refused() 
         assert!(error.message.contains("has no answer yet"), "{error}");
     }
     db.commit(vec![Write::End(vec![ending(1, "done")])]).await.unwrap();
-    let twin = Row { scope: Scope::new("dns", "example.com").into(), ..row("known") };
+    let twin = row("known").with(|row| row.scope = Scope::new("dns", "example.com").into());
     db.commit(vec![Write::Rows(vec![twin].into())]).await.unwrap();
     let error = db.rename(&[renamed(Named::Provider, "pdns", "dns")]).await.unwrap_err();
     assert!(error.message.contains("both names track the same"), "{error}");

@@ -17,7 +17,10 @@ fn written(number: usize, count: usize) -> Vec<Row> {
         if n == 0 {
             fresh.tracked.id = "".into();
         }
-        Row { scope: scope_of(number).into(), state: RowState::Applied, ..fresh }
+        fresh.with(|row| {
+            row.scope = scope_of(number).into();
+            row.state = RowState::Applied;
+        })
     };
     (0..count).map(one).collect()
 }
@@ -27,11 +30,15 @@ async fn rows_read_back_as_they_were_written_and_stay_after_a_restart() {
     let (dir, db) = new().await;
     let mut rows: Vec<Row> = (0..300).map(|n| row(&format!("h{n:03}/A"))).collect();
     rows.push(rich_row("z/A"));
-    rows.push(Row { state: RowState::Applied, written_at: NOW, drift: Drift::Warn, ..row("zz/A") });
+    rows.push(row("zz/A").with(|row| {
+        row.state = RowState::Applied;
+        row.written_at = NOW;
+        row.drift = Drift::Warn;
+    }));
     db.commit(vec![Write::Rows(rows.clone().into())]).await.unwrap();
     assert_eq!(*db.scope(&zone()).await.unwrap().rows, rows);
     let other = rich_row("z/A");
-    let other = Row { tracked: Tracked { private: Sealed::default(), ..other.tracked }, ..other };
+    let other = other.with(|row| row.tracked.private = Sealed::default());
     db.commit(vec![Write::Rows(vec![other.clone()].into()), Write::Settled(zone(), vec!["zz/A".into()])])
         .await
         .unwrap();

@@ -213,7 +213,7 @@ async fn nothing_is_marked_of_which_a_row_is_not_named_pending_or_not_there() {
 #[tokio::test]
 async fn who_is_marked_as_settled_and_put_as_settled_stays_so_since_then() {
     let (dir, db, _) = whole(MARKED).await;
-    let moved = Row { file: "elsewhere.yaml".into(), ..row("h001/A") };
+    let moved = row("h001/A").with(|row| row.file = "elsewhere.yaml".into());
     db.commit(vec![Write::Rows(vec![moved.clone(), row("new")].into())]).await.unwrap();
     assert_eq!(part(&db, "h001/A").await, settled(0, 0));
     assert_eq!(part(&db, "new").await, ("settled".into(), Some(60), None));
@@ -286,10 +286,11 @@ async fn a_mark_does_not_go_along_to_another_name_and_what_it_said_does() {
     let (dir, db, _) = whole(MARKED).await;
     db.commit(vec![written(&ids(0..1))]).await.unwrap();
     // Under the new name something is marked as well, and has a newer stamp than what comes.
-    let there = |id: &ResourceId| Row {
-        scope: Scope::new("dns", "example.com").into(),
-        state: RowState::Applied,
-        ..row(&id.0.replace('h', "t"))
+    let there = |id: &ResourceId| {
+        row(&id.0.replace('h', "t")).with(|row| {
+            row.scope = Scope::new("dns", "example.com").into();
+            row.state = RowState::Applied;
+        })
     };
     let there: Vec<Row> = ids(0..MARKED).iter().map(there).collect();
     for _ in 0..9 {
@@ -356,11 +357,12 @@ fn write(entry: &str, seed: (usize, usize)) -> Write {
                 1 => RowState::Settled,
                 _ => RowState::Applied,
             };
-            let row = |id: ResourceId| Row {
-                scope: scope.clone().into(),
-                state: state.clone(),
-                written_at: at,
-                ..row(&id.0)
+            let row = |id: ResourceId| {
+                row(&id.0).with(|row| {
+                    row.scope = scope.clone().into();
+                    row.state = state.clone();
+                    row.written_at = at;
+                })
             };
             Write::Rows(some().into_iter().map(row).collect::<Vec<_>>().into())
         }

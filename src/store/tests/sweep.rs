@@ -47,7 +47,7 @@ async fn a_scope_that_is_gone_leaves_nothing_behind_and_one_that_is_tracked_keep
 async fn what_was_claimed_goes_with_the_last_word_of_who_claimed_it() {
     let (dir, db) = new().await;
     let certs = Scope::new("cert", "web");
-    let tracked = |id: &str| Row { scope: certs.clone().into(), ..row(id) };
+    let tracked = |id: &str| row(id).with(|row| row.scope = certs.clone().into());
     let claims = |id: &str| {
         let claim = ClaimRow { owner: id.into(), ..claim("a", &zone(), &certs) };
         Write::Claims(certs.clone(), id.into(), vec![claim])

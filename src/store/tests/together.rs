@@ -21,7 +21,10 @@ fn row_of(scope: &Scope, seed: impl fmt::Debug) -> Row {
     let id = ["a", "b", "c"][dice(("id", &seed), 3)];
     let known = if dice(("rich", &seed), 2) == 0 { rich_row(id) } else { row(id) };
     let state = if dice(("state", &seed), 2) == 0 { RowState::Applied } else { known.state.clone() };
-    Row { scope: scope.clone().into(), state, ..known }
+    known.with(|row| {
+        row.scope = scope.clone().into();
+        row.state = state;
+    })
 }
 
 /// Some write of a scope; `seed` decides which.

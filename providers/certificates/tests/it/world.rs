@@ -185,13 +185,13 @@ impl Desk {
     }
 
     fn desired(&self) -> Resource {
-        Resource {
-            id: "web".into(),
-            scope: Arc::new(Scope::new("cert", "web")),
-            spec: Spec::known(self.wish.encode()),
-            origin: Origin { manifest: 0, line: 1 },
-            policy: PolicyId::default(),
-        }
+        Resource::new(
+            "web".into(),
+            Arc::new(Scope::new("cert", "web")),
+            Spec::known(self.wish.encode()),
+            Origin { manifest: 0, line: 1 },
+            PolicyId::default(),
+        )
     }
 
     /// What is there.
@@ -355,7 +355,10 @@ impl Desk {
     /// Looks at the certificate `name`, which is declared as `web` is, or not at all.
     pub(crate) async fn look(&self, name: &str, is_declared: bool) -> Option<Observed> {
         let scope = Scope::new("cert", name);
-        let desired = Resource { id: name.into(), scope: Arc::new(scope.clone()), ..self.desired() };
+        let desired = self.desired().with(|resource| {
+            resource.id = name.into();
+            resource.scope = Arc::new(scope.clone());
+        });
         let desired = if is_declared { vec![desired] } else { Vec::new() };
         let want = Want { scope: &scope, focus: &Focus::All, desired: &desired, tracked: &[], claims: &[] };
         self.provider.observe(&self.cx, &want).await.unwrap().resources.pop()
@@ -364,7 +367,10 @@ impl Desk {
     /// A pass over the certificate `name`, which is declared as `web` is.
     pub(crate) async fn pass_of(&self, name: &str) -> Outcome {
         let scope = Scope::new("cert", name);
-        let desired = Resource { id: name.into(), scope: Arc::new(scope.clone()), ..self.desired() };
+        let desired = self.desired().with(|resource| {
+            resource.id = name.into();
+            resource.scope = Arc::new(scope.clone());
+        });
         self.carry_out_in(scope, Op::Create { desired, delta: Default::default() }).await
     }
 

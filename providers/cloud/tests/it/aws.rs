@@ -231,13 +231,13 @@ impl Cloud {
 
     fn desired(type_name: &str, config: &Json) -> Resource {
         let bytes = json!({ "config": config }).to_string().into_bytes();
-        Resource {
-            id: format!("{type_name}.it").as_str().into(),
-            scope: Scope::new("aws", type_name).into(),
-            spec: Spec::resolved(bytes.clone(), Hash::of(&bytes)),
-            origin: Origin { manifest: 0, line: 1 },
-            policy: PolicyId(0),
-        }
+        Resource::new(
+            format!("{type_name}.it").as_str().into(),
+            Scope::new("aws", type_name).into(),
+            Spec::resolved(bytes.clone(), Hash::of(&bytes)),
+            Origin { manifest: 0, line: 1 },
+            PolicyId(0),
+        )
     }
 
     /// What is there, what would change, and the names of that.
@@ -330,7 +330,7 @@ impl Cloud {
         };
         assert!(!is_queue || tags().await.contains(Mark::KEY));
         let op = Op::Update {
-            desired: Resource { spec: Spec::known(before.bytes.to_vec()), ..desired.clone() },
+            desired: desired.clone().with(|resource| resource.spec = Spec::known(before.bytes.to_vec())),
             delta: Delta::leaving().into(),
             observed: before.clone().into(),
             tracked: Some(tracked.clone().into()),

@@ -40,13 +40,13 @@ impl Notebook {
 
     fn desired(title: &str, text: &str) -> Resource {
         let bytes = json!({ "config": { "title": title, "text": text } }).to_string().into_bytes();
-        Resource {
-            id: "note_note.n".into(),
-            scope: Notebook::scope().into(),
-            spec: Spec::resolved(bytes.clone(), Hash::of(&bytes)),
-            origin: Origin { manifest: 0, line: 1 },
-            policy: PolicyId(0),
-        }
+        Resource::new(
+            "note_note.n".into(),
+            Notebook::scope().into(),
+            Spec::resolved(bytes.clone(), Hash::of(&bytes)),
+            Origin { manifest: 0, line: 1 },
+            PolicyId(0),
+        )
     }
 
     /// What is there, and what would change, in words.

@@ -5,7 +5,7 @@ use crate::{
     writes::{carry_out, create, planned, remembered, replan, word},
 };
 use async_trait::async_trait;
-use reconciled_provider::{Cx, ErrorKind, Focus, Op, Outcome, Pace, Resource, Scope, SecretRef, Turns, Want};
+use reconciled_provider::{Cx, ErrorKind, Focus, Op, Outcome, Pace, Scope, SecretRef, Turns, Want};
 use reconciled_testkit::{
     PATIENCE,
     context::{TableSecrets, cx_with},
@@ -170,11 +170,10 @@ async fn what_reaches_the_cloud_waits_for_its_turn_and_nothing_else_does() {
     let (seen, _) = desk.look(&import, &[]).await.unwrap();
     assert_eq!((seen.resources.len(), turns.since()), (1, 2), "found by its id, and read");
     let scope = Scope::new("toy", "Data/b");
-    let data = Resource {
-        id: "data.toy_thing.b".into(),
-        scope: scope.clone().into(),
-        ..Desk::desired(&json!({ "config": { "name": "b" } }))
-    };
+    let data = Desk::desired(&json!({ "config": { "name": "b" } })).with(|resource| {
+        resource.id = "data.toy_thing.b".into();
+        resource.scope = scope.clone().into();
+    });
     let desired = [data];
     let want = Want { scope: &scope, focus: &Focus::All, desired: &desired, tracked: &[], claims: &[] };
     let told = desk.provider.observe(&desk.cx, &want).await.unwrap();

@@ -65,13 +65,13 @@ impl Desk {
 
     pub(crate) fn desired(declared: &Json) -> Resource {
         let bytes = declared.to_string().into_bytes();
-        Resource {
-            id: "toy_thing.a".into(),
-            scope: Desk::scope().into(),
-            spec: Spec::resolved(bytes.clone(), Hash::of(&bytes)),
-            origin: Origin { manifest: 0, line: 1 },
-            policy: PolicyId(0),
-        }
+        Resource::new(
+            "toy_thing.a".into(),
+            Desk::scope().into(),
+            Spec::resolved(bytes.clone(), Hash::of(&bytes)),
+            Origin { manifest: 0, line: 1 },
+            PolicyId(0),
+        )
     }
 
     pub(crate) async fn look(

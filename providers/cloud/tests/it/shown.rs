@@ -1,7 +1,7 @@
 //! What is shown of values: secrets are hidden wherever they stand, and what is not known yet is told part by part.
 
 use crate::provider::{Desk, SECRET};
-use reconciled_provider::{Focus, Hash, ManifestKey, Observation, Reference, Resource, Shown, Spec, Want};
+use reconciled_provider::{Focus, Hash, ManifestKey, Observation, Reference, Shown, Spec, Want};
 use serde_json::{Value as Json, json};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -106,7 +106,7 @@ async fn what_is_not_known_yet_within_a_value_is_told_and_no_mark_of_ours_is() {
     let bytes = declared.to_string().into_bytes();
     let on = [Reference { target: ManifestKey::new("infra", "toy", "Thing", "", "b"), path: "id".into() }];
     let spec = Spec::Waiting { template: Hash::of(&bytes), on: on.into(), so_far: bytes.clone().into() };
-    let desired = [Resource { spec, ..Desk::desired(&declared) }];
+    let desired = [Desk::desired(&declared).with(|resource| resource.spec = spec)];
     let scope = Desk::scope();
     let want = Want { scope: &scope, focus: &Focus::All, desired: &desired, tracked: &[], claims: &[] };
     let seen = desk.provider.observe(&desk.cx, &want).await.expect("a look");

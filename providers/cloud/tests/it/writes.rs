@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use reconciled_cloud::{Mark, open};
 use reconciled_provider::{
     Action, ActionId, Batch, Clock, Cx, Delta, Error, ErrorKind, Focus, Journal, Observed, Op, Outcome,
-    Owner, Resource, Sealed, Shown, Spec, Stop, Tracked, Version, Want,
+    Owner, Sealed, Shown, Spec, Stop, Tracked, Version, Want,
 };
 use serde_json::{Value as Json, json};
 use std::{
@@ -401,7 +401,7 @@ async fn what_is_abandoned_loses_our_mark_and_nothing_else() {
         let observed = desk.provider.observe(&desk.cx, &want).await.expect("a look").resources.remove(0);
         assert_eq!(observed.owner, Owner::Ours);
         let spec = Spec::known(observed.bytes.to_vec());
-        let desired = Resource { spec, ..Desk::desired(&found) };
+        let desired = Desk::desired(&found).with(|resource| resource.spec = spec);
         let op = Op::Update {
             desired,
             delta: Delta::leaving().into(),

@@ -87,7 +87,7 @@ fn batch(actions: &[&str]) -> Batch {
             false => Spec::known(b"300\nnew".to_vec()),
         };
         let (id, origin) = (name(text.trim_end_matches('?')), Origin { manifest: 0, line: 1 });
-        let desired = Resource { id, scope: scope.clone(), spec, origin, policy: PolicyId::default() };
+        let desired = Resource::new(id, scope.clone(), spec, origin, PolicyId::default());
         Op::Create { desired, delta: Default::default() }
     };
     let action =

@@ -35,12 +35,14 @@ mod tests {
     /// How many cautions a zone with these declared and seen has.
     fn cautions(declared: &[&str], seen: &[&str]) -> usize {
         let scope = Scope::new("pdns", "example.com");
-        let resource = |id: &&str| Resource {
-            id: ResourceId::from(*id),
-            scope: Arc::new(scope.clone()),
-            spec: Spec::known(record::ZONE),
-            origin: Origin { manifest: 0, line: 1 },
-            policy: PolicyId::default(),
+        let resource = |id: &&str| {
+            Resource::new(
+                ResourceId::from(*id),
+                Arc::new(scope.clone()),
+                Spec::known(record::ZONE),
+                Origin { manifest: 0, line: 1 },
+                PolicyId::default(),
+            )
         };
         let desired: Vec<Resource> = declared.iter().map(resource).collect();
         let want = Want { scope: &scope, focus: &Focus::All, desired: &desired, tracked: &[], claims: &[] };

@@ -101,12 +101,14 @@ mod tests {
     /// What of `declared` is cautioned of, and where the cause is, in a zone that has `seen`.
     fn cautioned(declared: &[&str], tracked: &[&str], seen: &[(&str, &str)]) -> Vec<String> {
         let scope = Scope::new("pdns", "example.com");
-        let resource = |id: &&str| Resource {
-            id: ResourceId::from(*id),
-            scope: Arc::new(scope.clone()),
-            spec: Spec::known(b"300\nx".to_vec()),
-            origin: Origin { manifest: 0, line: 1 },
-            policy: PolicyId::default(),
+        let resource = |id: &&str| {
+            Resource::new(
+                ResourceId::from(*id),
+                Arc::new(scope.clone()),
+                Spec::known(b"300\nx".to_vec()),
+                Origin { manifest: 0, line: 1 },
+                PolicyId::default(),
+            )
         };
         let desired: Vec<Resource> = declared.iter().map(resource).collect();
         let tracked: Vec<Tracked> =

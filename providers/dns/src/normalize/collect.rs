@@ -100,7 +100,7 @@ impl<'a> Collected<'a> {
         let origin = self.cx.manifest.origin(Span { line, column: 1 });
         self.seen.insert(id.clone(), self.declared.len());
         self.declared.push(declared);
-        self.resources.push(Resource { id, scope: self.cx.scope.clone(), spec, origin, policy });
+        self.resources.push(Resource::new(id, self.cx.scope.clone(), spec, origin, policy));
         Some(self.resources.len() - 1)
     }
 
@@ -114,7 +114,7 @@ impl<'a> Collected<'a> {
         out.resources.reserve(self.resources.len());
         for (index, (declared, resource)) in self.declared.iter().zip(self.resources).enumerate() {
             if refused.contains(&index) {
-                out.unsettled.push((resource.scope, resource.id));
+                out.unsettled.push((resource.scope.clone(), resource.id.clone()));
                 continue;
             }
             if declared.site.through.is_some() {

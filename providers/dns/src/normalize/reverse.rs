@@ -124,7 +124,7 @@ impl Reverse {
             }
             let origin = cx.manifest.origin(pointer.span);
             let Pointer { scope, policy, .. } = pointer;
-            out.resources.push(Resource { id, scope, spec, origin, policy });
+            out.resources.push(Resource::new(id, scope, spec, origin, policy));
         }
     }
 }

@@ -203,13 +203,8 @@ fn operation(txt: &ResourceId, edit: &Edit, marks: &Marks, scope: &Scope) -> Opt
     let extra = before.as_ref().map_or("", |set| set.extra);
     let bytes = record::encode_with(ttl, extra, &mut next.into_iter().collect::<Vec<_>>());
     let delta = observed.and_then(|observed| record::compare(&bytes, &observed.bytes)).unwrap_or_default();
-    let desired = Resource {
-        id: txt.clone(),
-        scope: Arc::new(scope.clone()),
-        spec: Spec::known(bytes),
-        origin: BESIDE,
-        policy: PolicyId::default(),
-    };
+    let desired =
+        Resource::new(txt.clone(), Arc::new(scope.clone()), Spec::known(bytes), BESIDE, PolicyId::default());
     Some(match observed {
         Some(observed) => {
             Op::Update { desired, delta: delta.into(), observed: observed.clone().into(), tracked: None }

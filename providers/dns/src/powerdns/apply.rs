@@ -394,7 +394,7 @@ mod tests {
         let create = |id: &str, spec: Spec| {
             let origin = Origin { manifest: 0, line: 1 };
             let scope = Arc::new(scope.clone());
-            let desired = Resource { id: id.into(), scope, spec, origin, policy: PolicyId::default() };
+            let desired = Resource::new(id.into(), scope, spec, origin, PolicyId::default());
             Op::Create { desired, delta: Default::default() }
         };
         let waiting = || Spec::waiting(Hash::of(b"a"), Vec::new());

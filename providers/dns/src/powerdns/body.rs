@@ -181,13 +181,13 @@ mod tests {
             let mut observed = Observed::new("www.example.com./A".into(), b"300\n192.0.2.1");
             observed.owner = owner.map_or(Owner::Ours, |other| Owner::Other(other.into()));
             observed.private = reconciled_provider::Sealed::new(seen);
-            let desired = Resource {
-                id: observed.id.clone(),
-                scope: Arc::new(Scope::new("pdns", "example.com")),
-                spec: Spec::known(b"300\n192.0.2.1\n192.0.2.2".to_vec()),
-                policy: PolicyId::default(),
-                origin: Origin { manifest: 0, line: 1 },
-            };
+            let desired = Resource::new(
+                observed.id.clone(),
+                Arc::new(Scope::new("pdns", "example.com")),
+                Spec::known(b"300\n192.0.2.1\n192.0.2.2".to_vec()),
+                Origin { manifest: 0, line: 1 },
+                PolicyId::default(),
+            );
             let mut delta = Delta::default();
             if is_taken {
                 delta.fields.push(FieldChange::text(OWNER_FIELD, Some("dns2".into()), None));
@@ -233,13 +233,9 @@ mod tests {
             let scope = Scope::new("pdns", "example.com");
             let name = if kind == Type::Soa { "example.com." } else { "www.example.com." };
             let bytes = record::encode(ttl, &mut vec![value]);
-            let desired = Resource {
-                id: record::id(name, kind.word()),
-                scope: Arc::new(scope.clone()),
-                spec: Spec::known(bytes.clone()),
-                policy: PolicyId::default(),
-                origin: Origin { manifest: 0, line: 1 },
-            };
+            let (id, spec) = (record::id(name, kind.word()), Spec::known(bytes.clone()));
+            let origin = Origin { manifest: 0, line: 1 };
+            let desired = Resource::new(id, Arc::new(scope.clone()), spec, origin, PolicyId::default());
             let op = Op::Create { desired, delta: Default::default() };
             let action = Action { id: ActionId(1), token: "t".into(), op };
             let (backend, mut sent) = (backend(), Vec::new());

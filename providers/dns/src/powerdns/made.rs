@@ -15,11 +15,8 @@ use crate::{
     ownership::MarkAfter,
     record::{self, Collector},
 };
-use reconciled_provider::{Hash, Observed, Op, Owner, ResourceId, Scope, Spec};
+use reconciled_provider::{Declared, Hash, Observed, Op, Owner, ResourceId, Scope, Spec};
 use std::sync::Arc;
-
-/// What was written of an RRset: its id, its content and the hash of that.
-type Set = (ResourceId, Arc<[u8]>, Hash);
 
 /// A zone that was made here, as the last of our requests left it.
 #[derive(Debug)]
@@ -28,8 +25,8 @@ pub(super) struct Made {
     pub(super) serial: u32,
     /// How far a change raises that.
     pub(super) raise: Raise,
-    /// What was written, with content and hash.
-    sets: Vec<Set>,
+    /// What was written.
+    sets: Vec<Arc<Declared>>,
     /// What was written bears our mark.
     is_marked: bool,
 }
@@ -44,8 +41,10 @@ impl Made {
         self.sets.reserve_exact(items(written).count());
         items(written).all(|item| {
             let Op::Create { desired, .. } = &item.action.op else { return false };
-            let Spec::Known { bytes, hash, .. } = &desired.spec else { return false };
-            self.sets.push((desired.id.clone(), bytes.clone(), *hash));
+            if desired.spec.bytes().is_none() {
+                return false;
+            }
+            self.sets.push(desired.declared.clone());
             MarkAfter::of(item.action) == MarkAfter::Ours
         })
     }
@@ -54,7 +53,7 @@ impl Made {
     /// it is not as we left it, or not to be understood.
     pub(super) fn read(mut self, text: &str, scope: &Scope) -> Option<Vec<Observed>> {
         let zone = record::zone_name(scope);
-        self.sets.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+        self.sets.sort_unstable_by(|a, b| a.id.cmp(&b.id));
         let mut resources = Vec::with_capacity(self.sets.len() + 3);
         resources.push(Observed::new(record::zone_id(scope), record::ZONE));
         let (mut collector, mut serial, mut written) = (Collector::default(), None, 0);
@@ -89,10 +88,12 @@ impl Made {
         (is_as_left && !is_told_twice).then_some(resources)
     }
 
-    /// What was written as `id`, where that is `bytes` still. They are sorted.
-    fn written(&self, id: &ResourceId, bytes: &[u8]) -> Option<&Set> {
-        let at = self.sets.binary_search_by(|set| set.0.cmp(id)).ok()?;
-        self.sets.get(at).filter(|(_, written, _)| **written == *bytes)
+    /// What was written as `id`, with its content and the hash of that, where that is `bytes` still. They are sorted.
+    fn written(&self, id: &ResourceId, bytes: &[u8]) -> Option<(&ResourceId, &Arc<[u8]>, &Hash)> {
+        let at = self.sets.binary_search_by(|set| set.id.cmp(id)).ok()?;
+        let set = self.sets.get(at)?;
+        let Spec::Known { bytes: written, hash, .. } = &set.spec else { return None };
+        (**written == *bytes).then_some((&set.id, written, hash))
     }
 }
 

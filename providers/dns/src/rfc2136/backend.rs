@@ -109,13 +109,13 @@ mod tests {
         let (scope, version) = (Scope::new("knot", "example.com"), Version::At("2".into()));
         let spec = Spec::known(b"300\na.example.net.".to_vec());
         let content = spec.hash()?;
-        let desired = Resource {
-            id: "x.example.com./CNAME".into(),
-            scope: Arc::new(scope.clone()),
+        let desired = Resource::new(
+            "x.example.com./CNAME".into(),
+            Arc::new(scope.clone()),
             spec,
-            policy: PolicyId::default(),
-            origin: Origin { manifest: 0, line: 1 },
-        };
+            Origin { manifest: 0, line: 1 },
+            PolicyId::default(),
+        );
         let sets = [(desired.id.clone(), content)].into();
         backend.remember(&scope, Written { version: version.clone(), sets });
         let resources = vec![Observed::new(seen.into(), b"300\n192.0.2.1")];

@@ -289,12 +289,14 @@ mod tests {
 
     fn resources(count: usize) -> Vec<Resource> {
         let scope = Arc::new(Scope::new("test", "example.com"));
-        let one = |n: usize| Resource {
-            id: record::id(&format!("h{n:05}.example.com."), "A"),
-            scope: scope.clone(),
-            spec: Spec::known(b"300\n192.0.2.1".to_vec()),
-            origin: Origin { manifest: 0, line: 0 },
-            policy: PolicyId::default(),
+        let one = |n: usize| {
+            Resource::new(
+                record::id(&format!("h{n:05}.example.com."), "A"),
+                scope.clone(),
+                Spec::known(b"300\n192.0.2.1".to_vec()),
+                Origin { manifest: 0, line: 0 },
+                PolicyId::default(),
+            )
         };
         (0..count).map(one).collect()
     }

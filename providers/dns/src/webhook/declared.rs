@@ -58,12 +58,14 @@ mod tests {
 
     fn of(names: &[&str]) -> Vec<Resource> {
         let scope = Arc::new(Scope::new("w", "inner.test"));
-        let one = |name: &&str| Resource {
-            scope: scope.clone(),
-            id: (*name).into(),
-            spec: Spec::known(b"x".to_vec()),
-            policy: PolicyId::default(),
-            origin: Origin { manifest: 0, line: 1 },
+        let one = |name: &&str| {
+            Resource::new(
+                (*name).into(),
+                scope.clone(),
+                Spec::known(b"x".to_vec()),
+                Origin { manifest: 0, line: 1 },
+                PolicyId::default(),
+            )
         };
         names.iter().map(one).collect()
     }

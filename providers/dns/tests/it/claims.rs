@@ -5,7 +5,7 @@ use crate::{
     world::{self, Notes, batch, observe, observe_for},
 };
 use reconciled_dns::ownership::TxtMarks;
-use reconciled_provider::{Claim, Lives, Op, Outcome, Owner, Provider, Resource, ResourceId, Scope, Tracked};
+use reconciled_provider::{Claim, Lives, Op, Outcome, Owner, Provider, ResourceId, Scope, Tracked};
 use std::{collections::BTreeSet, sync::Arc};
 
 const ZONE: &str = "example.com";
@@ -35,7 +35,10 @@ async fn carry(
             None => (world::scope(ZONE), at.into()),
         };
         assert_eq!((&scope, &*id.0), (&Scope::new("test", ZONE), at));
-        Resource { id, scope: Arc::new(scope), ..merged.resource }
+        merged.resource.with(|resource| {
+            resource.id = id;
+            resource.scope = Arc::new(scope);
+        })
     });
     let op = match (desired, now) {
         (Some(desired), Some(observed)) => {

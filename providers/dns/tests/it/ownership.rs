@@ -320,7 +320,7 @@ async fn leave(provider: &dyn Provider, cx: &Cx, tracked: Tracked) {
     let seen = observe(provider, cx, ZONE).await.unwrap();
     let observed = seen.get(&tracked.id).unwrap().clone();
     let left = provider.merge(&[], Some(&observed), Some(&tracked), &[]).unwrap().unwrap().resource;
-    let desired = Resource { scope: Arc::new(world::scope(ZONE)), ..left };
+    let desired = left.with(|resource| resource.scope = Arc::new(world::scope(ZONE)));
     let delta = provider.compare(&desired, &observed).unwrap();
     let (observed, tracked) = (observed.into(), Some(tracked.into()));
     let op = Op::Update { desired, delta: delta.into(), observed, tracked };

@@ -110,13 +110,13 @@ pub(crate) fn normalize(config: &Config, manifest: &Manifest, inputs: &dyn Input
     out.ignored.push((Scope::new(inputs.entry(), FILES), left_rule(&spec.path.value).into()));
     let scope = Arc::new(Scope::new(inputs.entry(), DEPLOYMENTS));
     out.remotes.push((scope.clone(), spec.path.value.as_str().into(), remote(&spec.path.value)));
-    out.resources.push(Resource {
-        id: ResourceId::from(spec.path.value),
+    out.resources.push(Resource::new(
+        ResourceId::from(spec.path.value),
         scope,
-        spec: known_or_waiting(balancer.encode(), &unknown(&manifest.spec)),
-        origin: manifest.origin(manifest.span),
-        policy: inputs.policy(manifest.policy.clone()),
-    });
+        known_or_waiting(balancer.encode(), &unknown(&manifest.spec)),
+        manifest.origin(manifest.span),
+        inputs.policy(manifest.policy.clone()),
+    ));
     out
 }
 

@@ -71,13 +71,13 @@ pub(crate) fn normalize(config: &Config, manifest: &Manifest, inputs: &dyn Input
     let policy = inputs.policy(manifest.policy.clone());
     let mut resource = |id: String, declared: Declared| {
         out.remotes.push((scope.clone(), id.as_str().into(), systemd::remote(&id)));
-        out.resources.push(Resource {
-            id: ResourceId::from(id),
-            scope: scope.clone(),
-            spec: known_or_waiting(declared.encode(), &waits_for),
-            origin: manifest.origin(manifest.span),
+        out.resources.push(Resource::new(
+            ResourceId::from(id),
+            scope.clone(),
+            known_or_waiting(declared.encode(), &waits_for),
+            manifest.origin(manifest.span),
             policy,
-        });
+        ));
     };
     let instance =
         Instance { state: RunState::Running, enabled, checks: deployment.checks.clone(), closed: None };

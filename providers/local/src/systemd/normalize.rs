@@ -51,13 +51,13 @@ pub(crate) fn normalize(config: &Config, manifest: &Manifest, inputs: &dyn Input
     };
     let scope = Arc::new(Scope::new(inputs.entry(), SYSTEMD));
     out.remotes.push((scope.clone(), name.into(), remote(name)));
-    out.resources.push(Resource {
-        id: name.into(),
+    out.resources.push(Resource::new(
+        name.into(),
         scope,
-        spec: known_or_waiting(unit.encode(), &unknown(&manifest.spec)),
-        origin: manifest.origin(manifest.span),
-        policy: inputs.policy(manifest.policy.clone()),
-    });
+        known_or_waiting(unit.encode(), &unknown(&manifest.spec)),
+        manifest.origin(manifest.span),
+        inputs.policy(manifest.policy.clone()),
+    ));
     out
 }
 

@@ -6,7 +6,7 @@ use super::{
     play::{Play, content, exactly},
     subject::{INSTANCE, Sample},
 };
-use reconciled_provider::{Focus, Marking, Owner, Resource, Tracked};
+use reconciled_provider::{Focus, Marking, Owner, Resource, Spec, Tracked};
 use std::slice;
 
 pub(super) async fn foreign_resources_are_left_alone(play: &Play<'_>) -> Check {
@@ -88,13 +88,13 @@ pub(super) async fn values_of_others_stay_when_ours_leave(play: &Play<'_>) -> Ch
     let hash = both.resource.spec.hash();
     ensure!(hash != declared.spec.hash(), "merging {id} loses the values of others");
     ensure!(hash != theirs.as_ref().map(|o| o.hash), "merging {id} loses our values");
-    let with = |merged: Resource| {
-        let merged = Resource { spec: merged.spec, ..declared.clone() };
+    let with = |spec: &Spec| {
+        let merged = declared.clone().with(|merged| merged.spec = spec.clone());
         let mut all: Vec<Resource> = initial.iter().cloned().chain([merged]).collect();
         all.sort_by(|a, b| a.id.cmp(&b.id));
         all
     };
-    process.converge(&with(both.resource.clone())).await?;
+    process.converge(&with(&both.resource.spec)).await?;
     let seen = look().await?;
     let tracked = Tracked { private: both.ours, ..Tracked::new(id.clone(), hash.unwrap_or_default()) };
     let again = provider.merge(&[declared], seen.as_ref(), Some(&tracked), &[])?;
@@ -106,7 +106,7 @@ pub(super) async fn values_of_others_stay_when_ours_leave(play: &Play<'_>) -> Ch
         ensure!(false, "our values of {id} left and theirs went with them");
         return Ok(());
     };
-    process.converge(&with(left.resource)).await?;
+    process.converge(&with(&left.resource.spec)).await?;
     let (left, theirs) = (look().await?.map(|o| o.bytes), theirs.map(|o| o.bytes));
     ensure!(left == theirs, "without our values {id} is {left:?} and was {theirs:?}");
 

@@ -84,7 +84,8 @@ pub(super) async fn an_update_leaves_what_is_ignored_as_it_is(play: &Play<'_>) -
         let Ok(kept) = process.provider.keep(&declared, by_hand, std::slice::from_ref(&path)) else {
             continue;
         };
-        let kept = Resource { spec: Spec::resolved(kept, declared.spec.template()), ..declared.clone() };
+        let kept =
+            declared.clone().with(|resource| resource.spec = Spec::resolved(kept, declared.spec.template()));
         let told = fields(&kept, by_hand);
         for field in &told {
             ensure!(whole.contains(field), "{victim}: keep makes a difference of its own: {field:?}");

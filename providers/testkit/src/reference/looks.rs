@@ -20,12 +20,14 @@ impl Observer for Reference {
         let policy = inputs.policy(manifest.policy.clone());
         let resources = spec.into_iter().flat_map(|spec| {
             let scope = Arc::new(Scope::new(self.entry.clone(), spec.scope));
-            spec.items.into_iter().map(move |(key, content)| Resource {
-                id: key.into(),
-                scope: scope.clone(),
-                spec: Spec::known(content.into_bytes()),
-                origin: manifest.origin(manifest.span),
-                policy,
+            spec.items.into_iter().map(move |(key, content)| {
+                Resource::new(
+                    key.into(),
+                    scope.clone(),
+                    Spec::known(content.into_bytes()),
+                    manifest.origin(manifest.span),
+                    policy,
+                )
             })
         });
         Normalized { resources: resources.collect(), problems, ..Normalized::default() }
@@ -219,15 +221,15 @@ impl Observer for Reference {
         }
         let content = all.into_iter().collect::<Vec<_>>().join("\n");
         let id = declared.first().map(|r| r.id.clone()).or_else(|| seen.map(|o| o.id.clone()));
-        let resource = Resource {
-            id: id.unwrap_or_else(|| "".into()),
-            scope: declared
+        let resource = Resource::new(
+            id.unwrap_or_else(|| "".into()),
+            declared
                 .first()
                 .map_or_else(|| Arc::new(Scope::new(self.entry.clone(), "claims")), |r| r.scope.clone()),
-            spec: Spec::known(content.into_bytes()),
-            origin: declared.first().map_or(Origin { manifest: u32::MAX, line: 0 }, |r| r.origin),
-            policy: declared.first().map_or(PolicyId(0), |r| r.policy),
-        };
+            Spec::known(content.into_bytes()),
+            declared.first().map_or(Origin { manifest: u32::MAX, line: 0 }, |r| r.origin),
+            declared.first().map_or(PolicyId(0), |r| r.policy),
+        );
         Ok(Some(Merged { resource, ours: Sealed::new(mine.join("\n")) }))
     }
 

@@ -255,13 +255,13 @@ impl Broken {
     async fn draft(&self, cx: &Cx, scope: &Scope, is_made: bool) -> Result<(), Error> {
         let op = match is_made {
             true => Op::Create {
-                desired: Resource {
-                    id: "draft".into(),
-                    scope: Arc::new(scope.clone()),
-                    spec: Spec::known(b"draft".to_vec()),
-                    origin: Origin { manifest: 0, line: 1 },
-                    policy: PolicyId::default(),
-                },
+                desired: Resource::new(
+                    "draft".into(),
+                    Arc::new(scope.clone()),
+                    Spec::known(b"draft".to_vec()),
+                    Origin { manifest: 0, line: 1 },
+                    PolicyId::default(),
+                ),
                 delta: Delta { planned: Sealed::new("plan of draft"), ..Delta::default() }.into(),
             },
             false => Op::Delete { observed: Observed::new("draft".into(), "draft").into(), tracked: None },

@@ -111,7 +111,7 @@ impl Observer for Notebook {
                 continue;
             }
             let (origin, spec) = (manifest.origin(manifest.span), Spec::known(text.into_bytes()));
-            out.resources.push(Resource { id: name.into(), scope: scope.clone(), spec, origin, policy });
+            out.resources.push(Resource::new(name.into(), scope.clone(), spec, origin, policy));
         }
         out
     }

@@ -184,13 +184,13 @@ mod tests {
                 let pinned = Pinned { label: "then".into(), newest: Some(index as u32), after };
                 desired.pinned.insert((scope.clone(), id.clone()), pinned);
             }
-            let resource = Resource {
+            let resource = Resource::new(
                 id,
-                scope: Arc::new(scope.clone()),
+                Arc::new(scope.clone()),
                 spec,
-                policy: PolicyId::default(),
-                origin: Origin { manifest: index as u32, line: 1 },
-            };
+                Origin { manifest: index as u32, line: 1 },
+                PolicyId::default(),
+            );
             desired.manifests.push(manifest(name, &keys(after)));
             desired.scopes.insert(scope, Arc::new(vec![resource]));
         }

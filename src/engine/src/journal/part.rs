@@ -1,7 +1,7 @@
 //! What the row says of a write that came about in part, or not at all.
 
 use crate::{plan::Step, store::Row};
-use reconciled_provider::{Hash, Tracked};
+use reconciled_provider::Hash;
 
 /// Stands for what is there once another value was written in part: no resource is this text.
 const IN_PART: &[u8] = b"(in part)";
@@ -13,8 +13,10 @@ pub(super) fn half(step: &Step, row: Row) -> Row {
     let was = step.work.was.as_ref();
     let applied = was.map_or_else(Hash::default, |was| applied(was, &row));
     let template = was.map(|w| w.template).filter(|template| *template == row.template);
-    let tracked = Tracked { applied, ..row.tracked };
-    Row { tracked, template: template.unwrap_or_default(), ..row }
+    row.with(|row| {
+        row.tracked.applied = applied;
+        row.template = template.unwrap_or_default();
+    })
 }
 
 /// What counts as applied of what was `was`, and of which `row` was written in part.
@@ -31,9 +33,10 @@ fn applied(was: &Row, row: &Row) -> Hash {
 /// Where nothing was written, the row stands and is as old as it was.
 pub(super) fn back(step: &Step, row: Row) -> Row {
     let Some(was) = &step.work.was else { return half(step, row) };
-    let tracked = Tracked { applied: was.tracked.applied, ..row.tracked };
-    let (template, state, written_at) = (was.template, was.state.clone(), was.written_at);
-    Row { tracked, template, state, written_at, ..row }
+    row.with(|row| {
+        (row.state, row.written_at) = (was.state.clone(), was.written_at);
+        (row.tracked.applied, row.template) = (was.tracked.applied, was.template);
+    })
 }
 
 #[cfg(test)]
@@ -50,8 +53,10 @@ mod tests {
         let manifest = ManifestKey::new("s", "toy", "Thing", "", "a");
         // Without content it was never applied as a whole.
         let applied = if content.is_empty() { Hash::default() } else { hash(content) };
-        let tracked = Tracked::new("a".into(), applied);
-        Row { tracked, template: hash(template), ..Row::settled(Scope::new("toy", "a"), "a", manifest) }
+        Row::settled(Scope::new("toy", "a"), "a", manifest).with(|row| {
+            row.tracked.applied = applied;
+            row.template = hash(template);
+        })
     }
 
     /// What the rows say once a write of the second, each a template with its content, came about in part, and once it was undone.

@@ -11,7 +11,7 @@ use crate::{
     store::{Ailment, Consent, Ending, Event, MovedAway, OpenIntent, Row, RowState, Write},
     survey::View,
 };
-use reconciled_provider::{ActionId, Address, Owner, ResourceId, Scope};
+use reconciled_provider::{ActionId, Address, Owner, ResourceId, Scope, Tracked};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -94,8 +94,9 @@ impl<'a> Book<'a> {
                 // Where it was refreshed, that row has all of it: the manifest that declares it now, and its policy.
                 let is_refreshed = view.plan.refreshed.iter().any(|row| row.tracked.id == step.id);
                 if let (Some(was), Some(row), false) = (&step.work.was, &step.work.row, is_refreshed) {
-                    let (address, formerly) = (row.address.clone(), row.formerly.clone());
-                    self.rows.push(Row { address, formerly, ..Row::clone(was) });
+                    self.rows.push(Row::clone(was).with(|moved| {
+                        (moved.address, moved.formerly) = (row.address.clone(), row.formerly.clone());
+                    }));
                 }
             }
             _ => return,
@@ -204,14 +205,12 @@ fn is_ours(view: &View, id: &ResourceId) -> bool {
 /// The row of what is taken over.
 fn adopted(step: &Step) -> Option<Row> {
     let (row, observed) = (step.work.row.as_ref()?, step.work.observed.as_ref()?);
-    let mut row = Row::clone(row);
-    row.tracked.remote = observed.remote.clone();
-    if !row.merge {
-        row.tracked.private = observed.private.clone();
-    }
-    row.tracked.outputs = observed.outputs.clone();
-    row.state = RowState::Settled;
-    Some(row)
+    let private = if row.merge { row.tracked.private.clone() } else { observed.private.clone() };
+    let (remote, outputs) = (observed.remote.clone(), observed.outputs.clone());
+    Some(Row::clone(row).with(|adopted| {
+        adopted.state = RowState::Settled;
+        adopted.track(Tracked { remote, private, outputs, ..row.tracked.clone() });
+    }))
 }
 
 /// Intents without an outcome of which the observation shows what became of the call.

@@ -32,7 +32,21 @@ pub const POLICY_FORBIDS: &str = "PolicyForbids";
 /// Where to find what is in error.
 pub(super) const FILES_IN_ERROR: &str = "`status` names the files with errors";
 
-/// What keeps a step from being taken now.
+/// A manifest of which something shall be deleted, and who needs that.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Dependant {
+    /// The manifest.
+    pub on: ManifestKey,
+    /// One that depends on it.
+    pub by: ManifestKey,
+    /// What that one waits for by now: it may be what has no room beside this.
+    pub awaits: Option<ManifestKey>,
+    /// That one is to depend on it, and it declares other things by now, perhaps the same one at another entry, which are not
+    /// ready yet.
+    pub is_declared: bool,
+}
+
+/// What keeps a step from being taken now: small, since each of many thousand has room for it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Blocked {
     /// Outputs of these manifests are not known yet.
@@ -47,17 +61,7 @@ pub enum Blocked {
     /// This manifest is not ready yet.
     Dependency(ManifestKey),
     /// What shall be deleted is of a manifest that another one depends on.
-    Dependant {
-        /// The manifest.
-        on: ManifestKey,
-        /// One that depends on it.
-        by: ManifestKey,
-        /// What that one waits for by now: it may be what has no room beside this.
-        awaits: Option<ManifestKey>,
-        /// That one is to depend on it, and it declares other things by now, perhaps the same one at another entry, which are not
-        /// ready yet.
-        is_declared: bool,
-    },
+    Dependant(Box<Dependant>),
     /// This manifest was not written since, and stands on what the one before was.
     StandsOnFormer(ManifestKey),
     /// What this manifest was before is still there, and stands on what the one before was.

@@ -37,7 +37,7 @@ fn leave(
         Ok(kept) if kept == bytes => None,
         Ok(kept) => {
             let spec = Spec::resolved(kept, declared.spec.template());
-            Some(Ok(Resource { spec, ..declared.clone() }))
+            Some(Ok(declared.clone().with(|resource| resource.spec = spec)))
         }
         Err(error) => Some(Err(error)),
     }

@@ -37,7 +37,7 @@ mod suspended;
 pub(crate) mod unanswered;
 
 pub use agreed::as_shown;
-pub use blocked::{Blocked, CREATE_UNKNOWN, DRIFTED, POLICY_FORBIDS};
+pub use blocked::{Blocked, CREATE_UNKNOWN, DRIFTED, Dependant, POLICY_FORBIDS};
 pub(crate) use blocked::{MADE_IN_PART, NOT_AS_PLANNED, STILL_HIDES};
 pub use claimed::CLAIMS;
 pub use condition::{BY_ADOPT, STILL_THERE};

@@ -5,7 +5,7 @@
 //! look at what goes or moves on in the same plan: there the order of steps suffices. Nor at other scopes: what these still need is
 //! known before ([`crate::ready::Facts`]).
 
-use super::{Blocked, Change, ScopePlan, Step, order, planner::Planner};
+use super::{Blocked, Change, Dependant, ScopePlan, Step, order, planner::Planner};
 use crate::store::Row;
 use reconciled_provider::{ManifestKey, Resource, ResourceId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,7 +30,8 @@ fn keep_once(planner: &Planner<'_>, out: &mut ScopePlan) -> bool {
         let Some(on) = step.work.was.as_ref().map(|row| row.manifest.clone()) else { continue };
         let Some(by) = needed.get(&on) else { continue };
         let awaits = planner.awaited(by, &on);
-        let blocked = Blocked::Dependant { on, by: ManifestKey::clone(by), awaits, is_declared: false };
+        let dependant = Dependant { on, by: ManifestKey::clone(by), awaits, is_declared: false };
+        let blocked = Blocked::Dependant(dependant.into());
         out.conditions.push(blocked.condition(step));
         step.blocked = Some(blocked);
         is_kept = true;

@@ -6,7 +6,7 @@
 use super::{CLAIMS, ScopeInput, claimed, unanswered::Written};
 use crate::{
     desired::ManifestMeta,
-    store::{Condition, Consent, OpenIntent, Row},
+    store::{Condition, Consent, OpenIntent, Row, Terms},
 };
 use reconciled_provider::{Address, Focus, Hash, ManifestKey, Observed, Resource, ResourceId, Slot, Sorted};
 use std::{
@@ -38,6 +38,8 @@ pub(super) struct Planner<'a> {
     pub(super) is_plain: bool,
     /// Rows whose resource is declared, as far as the table got.
     pub(super) declared_rows: Cell<usize>,
+    /// The terms of the row that was made last.
+    pub(super) terms: Cell<Option<Arc<Terms>>>,
 }
 
 impl<'a> Planner<'a> {
@@ -56,6 +58,7 @@ impl<'a> Planner<'a> {
             slots: OnceCell::new(),
             is_plain: is_plain(input),
             declared_rows: Cell::new(0),
+            terms: Cell::default(),
         }
     }
 

@@ -4,7 +4,7 @@
 //! a row of that very source. Everything else leaves the resource as it is.
 
 use super::{
-    Blocked, CLAIMS, CREATE_UNKNOWN, Change, Elsewhere, Reason, ScopePlan, Step, Work,
+    Blocked, CLAIMS, CREATE_UNKNOWN, Change, Dependant, Elsewhere, Reason, ScopePlan, Step, Work,
     blocked::WAITING_FOR_MOVE,
     exclusive,
     guard_words::{FOREIGN_DELETE, PROTECTED},
@@ -142,13 +142,13 @@ fn abandon(planner: &Planner<'_>, row: &Row, observed: &Observed, out: &mut Scop
     found.work.delta = Delta::leaving().into();
     found.fields = found.work.delta.fields.clone();
     found.work.row = None;
-    found.work.desired = Some(Resource {
-        id: row.tracked.id.clone(),
-        scope: Arc::new(planner.input.scope.clone()),
-        spec: Spec::known(observed.bytes.clone()),
-        origin: Origin { manifest: u32::MAX, line: 0 },
-        policy: PolicyId::default(),
-    });
+    found.work.desired = Some(Resource::new(
+        row.tracked.id.clone(),
+        Arc::new(planner.input.scope.clone()),
+        Spec::known(observed.bytes.clone()),
+        Origin { manifest: u32::MAX, line: 0 },
+        PolicyId::default(),
+    ));
     if planner.input.policy < EntryPolicy::UpsertOnly {
         let blocked = Blocked::EntryPolicy(planner.input.policy);
         out.conditions.push(blocked.condition(&found));
@@ -226,7 +226,8 @@ fn still_needed(planner: &Planner<'_>, row: &Row) -> Option<Blocked> {
     let depends = planner.declared(by).is_some_and(|manifest| manifest.after.contains(on));
     let is_declared = depends && planner.declared(on).is_some();
     let awaits = planner.awaited(by, on);
-    Some(Blocked::Dependant { on: on.clone(), by: by.clone(), awaits, is_declared })
+    let dependant = Dependant { on: on.clone(), by: by.clone(), awaits, is_declared };
+    Some(Blocked::Dependant(dependant.into()))
 }
 
 /// Where it is declared and not settled yet, or not seen, so that its name would mean nothing without what is here. What takes its

@@ -329,7 +329,7 @@ impl Planner<'_> {
         out: &mut ScopePlan,
     ) {
         out.in_sync += 1;
-        let mut now = self.row_for(desired, Some(row), address);
+        let mut now = self.row_for(desired, Some(row), address, Some(&row.revision));
         if !observed.outputs.is_empty() {
             // An output may change although nothing else does (an address that is leased): others refer to it.
             now.tracked.outputs = observed.outputs.clone();
@@ -340,7 +340,7 @@ impl Planner<'_> {
             now.tracked.private = observed.private.clone();
             now.tracked.remote = observed.remote.clone();
         }
-        let settled = Row { state: RowState::Settled, revision: row.revision.clone(), ..now };
+        let settled = Row { state: RowState::Settled, ..now };
         if settled == *row {
             return;
         }

@@ -6,7 +6,7 @@
 use super::{Exclusive, ScopePlan, planner::Planner};
 use crate::{
     desired::ManifestMeta,
-    store::{Row, RowState},
+    store::{Known, Row, RowState, Terms},
 };
 use reconciled_provider::{Address, Deletion, Hash, Observed, Owner, Resource, Spec, Tracked};
 
@@ -29,24 +29,21 @@ impl Planner<'_> {
 
     /// True where the row is as [`Planner::row_for`] would make it, whatever its state.
     fn is_kept_in(&self, row: &Row, desired: &Resource, content: Hash, manifest: &ManifestMeta) -> bool {
-        let Row {
+        // When it was written, its revision and its former names are its own, whatever is declared.
+        let Row { known, state, written_at: _ } = row;
+        let Known { terms, tracked, address, template } = &**known;
+        let Terms {
             scope,
-            tracked,
             manifest: key,
-            address,
             file,
-            template,
             normalizer,
             deletion,
             writes,
             drift,
             merge,
-            state,
-            // These are the row's own, whatever is declared.
-            written_at: _,
             revision: _,
             formerly: _,
-        } = row;
+        } = &**terms;
         // What is private is another only of what is shared, and outputs only where some were seen.
         let Tracked { id: _, remote: _, private: _, applied, after, outputs: _ } = tracked;
         let input = self.input;

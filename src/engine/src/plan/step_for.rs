@@ -7,7 +7,7 @@ use super::{
     Blocked, CLAIMS, Change, MADE_IN_PART, NOT_AS_PLANNED, Reason, ScopePlan, Step, Work, claimed,
     condition::failed_to_plan, guard_words::PROTECTED, planner::Planner, reason, step::unplanned,
 };
-use crate::store::{Condition, Row, RowState};
+use crate::store::{Condition, Known, Row, RowState, Terms};
 use reconciled_provider::{
     Address, Deletion, Drift, EntryPolicy, Error, Hash, ManifestKey, Observed, Reference, Resource,
     ResourceId, Spec, Tracked,
@@ -187,7 +187,7 @@ impl Planner<'_> {
             work: Work {
                 desired: Some(desired.clone()),
                 observed: observed.cloned().map(Arc::new),
-                row: Some(self.row_for(desired, row, address.clone()).into()),
+                row: Some(self.row_for(desired, row, address.clone(), None).into()),
                 was: row.cloned().map(Arc::new),
                 delta: unplanned(),
             },
@@ -210,8 +210,14 @@ impl Planner<'_> {
         own.or_else(|| source()?.drift).unwrap_or(Drift::Heal)
     }
 
-    /// The row as it shall be once `desired` is applied.
-    pub(super) fn row_for(&self, desired: &Resource, row: Option<&Row>, address: Address) -> Row {
+    /// The row as it shall be once `desired` is applied. Where nothing is written it keeps its `revision`.
+    pub(super) fn row_for(
+        &self,
+        desired: &Resource,
+        row: Option<&Row>,
+        address: Address,
+        revision: Option<&Arc<str>>,
+    ) -> Row {
         let input = self.input;
         let policy = input.desired.policies.get(desired.policy);
         let manifest = self.manifest(desired);
@@ -231,26 +237,28 @@ impl Planner<'_> {
         tracked.applied = desired.spec.hash().unwrap_or(tracked.applied);
         let after = manifest.and_then(|_| input.desired.after(desired));
         tracked.after = after.cloned().unwrap_or_default();
-        Row {
+        let terms = Terms {
             scope: desired.scope.clone(),
-            tracked,
             file: manifest.map_or_else(|| Arc::from(""), |m| m.file.clone()),
-            template: desired.spec.template(),
             normalizer: input.provider.info().normalizer,
             deletion: policy.deletion.unwrap_or(Deletion::Delete),
             writes: policy.writes,
             drift: self.drift_mode(desired),
             merge: policy.merge || ours.is_some(),
-            state: row.map_or(RowState::Settled, |r| r.state.clone()),
-            written_at: row.map_or(Duration::ZERO, |r| r.written_at),
-            revision: match reason::rollback(input, &desired.id) {
+            revision: revision.cloned().unwrap_or_else(|| match reason::rollback(input, &desired.id) {
                 Some(Reason::Rollback(label)) => label,
                 _ => source.map_or_else(|| Arc::from(""), |s| s.label.clone()),
-            },
+            }),
             formerly: row.map(|row| other_names(row, &address)).unwrap_or_default(),
             manifest: key,
-            address,
-        }
+        };
+        let mut last = self.terms.take();
+        let terms = terms.shared(&mut last);
+        self.terms.set(last);
+        let known = Known { terms, tracked, template: desired.spec.template(), address };
+        let (state, written_at) =
+            row.map_or((RowState::Settled, Duration::ZERO), |row| (row.state.clone(), row.written_at));
+        Row::new(known, state, written_at)
     }
 }
 

@@ -124,7 +124,7 @@ pub(super) fn moved<'d>(
 mod tests {
     use super::*;
     use crate::desired::ManifestMeta;
-    use reconciled_provider::{Origin, PolicyId, Resource, Sealed, Spec, Tracked};
+    use reconciled_provider::{Origin, PolicyId, Resource, Sealed, Spec};
     use std::sync::Arc;
 
     fn key(name: &str) -> ManifestKey {
@@ -143,23 +143,25 @@ mod tests {
         let scope = |name: &str| Scope::new("cloud", name);
         let row = |(name, word): &(&str, &str)| {
             let spec = Spec::known(word.as_bytes().to_vec());
-            let mut tracked = Tracked::new((*name).into(), spec.hash().unwrap());
-            tracked.after = after(name);
-            tracked.outputs = Sealed::new(format!(r#"{{"id": "{name}"}}"#));
-            Row { tracked, template: spec.template(), ..Row::settled(scope(name), name, key(name)) }
+            Row::settled(scope(name), name, key(name)).with(|row| {
+                row.tracked.applied = spec.hash().unwrap();
+                row.tracked.after = after(name);
+                row.tracked.outputs = Sealed::new(format!(r#"{{"id": "{name}"}}"#));
+                row.template = spec.template();
+            })
         };
         let memory = |one: &(&str, &str)| {
             let memory = ScopeMemory { rows: vec![row(one)].into(), ..ScopeMemory::default() };
             (scope(one.0), memory)
         };
         let resource = |(index, (name, word)): (usize, &(&str, &str))| {
-            let resource = Resource {
-                scope: Arc::new(scope(name)),
-                id: (*name).into(),
-                spec: Spec::known(word.as_bytes().to_vec()),
-                policy: PolicyId::default(),
-                origin: Origin { manifest: index as u32, line: 1 },
-            };
+            let resource = Resource::new(
+                (*name).into(),
+                Arc::new(scope(name)),
+                Spec::known(word.as_bytes().to_vec()),
+                Origin { manifest: index as u32, line: 1 },
+                PolicyId::default(),
+            );
             (scope(name), Arc::new(vec![resource]))
         };
         let manifest = |(name, _): &(&str, &str)| ManifestMeta::of_test(key(name), after(name));
@@ -179,9 +181,8 @@ mod tests {
     #[test]
     fn what_was_put_out_at_another_entry_counts_until_something_is_put_out_at_the_one_that_is_declared() {
         let row = |entry: &str, outputs: &str| {
-            let mut tracked = Tracked::new("a".into(), Hash::default());
-            tracked.outputs = Sealed::new(outputs);
-            Row { tracked, ..Row::settled(Scope::new(entry, "a"), "a", key("a")) }
+            let row = Row::settled(Scope::new(entry, "a"), "a", key("a"));
+            row.with(|row| row.tracked.outputs = Sealed::new(outputs))
         };
         let check = |rows: &[Row], expect: Json| {
             let outputs = outputs_of(rows, |scope| &*scope.provider == "declared");
@@ -198,9 +199,8 @@ mod tests {
     #[test]
     fn whichever_order_rows_come_in_the_outputs_are_the_same() {
         let row = |entry: &str| {
-            let mut tracked = Tracked::new("a".into(), Hash::default());
-            tracked.outputs = Sealed::new(format!(r#"{{"id": "at {entry}"}}"#));
-            Row { tracked, ..Row::settled(Scope::new(entry, "a"), "a", key("a")) }
+            let row = Row::settled(Scope::new(entry, "a"), "a", key("a"));
+            row.with(|row| row.tracked.outputs = Sealed::new(format!(r#"{{"id": "at {entry}"}}"#)))
         };
         // As text `aws-eu/a` comes before `aws/a`.
         for order in [["aws", "aws-eu"], ["aws-eu", "aws"]] {

@@ -6,7 +6,7 @@
 use crate::{
     desired::{Desired, SourceState},
     plan::{Change, Reason, ScopePlan, Step},
-    store::Hold,
+    store::{Hold, Terms},
 };
 use reconciled_provider::Scope;
 use std::{collections::BTreeMap, sync::Arc};
@@ -56,7 +56,7 @@ impl Commits {
 
     /// Says in a plan which commits it is of.
     pub(super) fn put(&self, desired: &Desired, plan: &mut ScopePlan) {
-        let scope = &plan.scope;
+        let (scope, mut terms) = (&plan.scope, None);
         for step in plan.steps.iter_mut().filter(|step| step.is_guarded()) {
             let Reason::Commit(in_force) = &step.reason else { continue };
             let Some((name, _)) = source(desired, scope, step) else { continue };
@@ -65,7 +65,9 @@ impl Commits {
             if step.change != Change::Delete
                 && let Some(row) = &mut step.work.row
             {
-                Arc::make_mut(row).revision = label.clone();
+                let row = Arc::make_mut(row);
+                let relabelled = Terms { revision: label.clone(), ..Terms::clone(&row.terms) };
+                row.terms = relabelled.shared(&mut terms);
             }
             step.reason = Reason::Commit(label.clone());
         }

@@ -61,24 +61,20 @@ impl Merger<'_> {
             }
             match self.unite(group, &first.id, rows, seen, &written, &made, &mut out.shared)? {
                 Some(Merged { resource, ours }) => {
-                    out.add(declared_as(resource.spec, shared_template(group)), ours, first)
+                    let spec = declared_as(resource.spec.clone(), shared_template(group));
+                    let (id, scope) = (first.id.clone(), first.scope.clone());
+                    out.add(Resource::new(id, scope, spec, first.origin, first.policy), ours);
                 }
                 None => out.resources.push(first.clone()),
             }
         }
         for (id, made) in claims {
             let united = self.unite(&[], id, rows, seen, &written, &made, &mut out.shared)?;
-            let Some(Merged { resource: Resource { spec, .. }, ours }) = united else { continue };
+            let Some(Merged { resource, ours }) = united else { continue };
             let origin = Origin { manifest: u32::MAX, line: 0 };
-            let place = Resource {
-                id: id.clone(),
-                scope: self.scope.clone(),
-                spec: spec.clone(),
-                origin,
-                policy: PolicyId(0),
-            };
+            let spec = resource.spec.clone();
             out.shared.claimed.insert(id.clone());
-            out.add(spec, ours, &place);
+            out.add(Resource::new(id.clone(), self.scope.clone(), spec, origin, PolicyId(0)), ours);
         }
         if !out.shared.claimed.is_empty() {
             out.resources.sort_by(|a, b| a.id.cmp(&b.id));
@@ -141,9 +137,9 @@ impl Effective {
         self.resources.binary_search_by(|wanted| wanted.id.cmp(id)).is_ok()
     }
 
-    fn add(&mut self, spec: Spec, ours: Sealed, place: &Resource) {
-        self.shared.ours.insert(place.id.clone(), ours);
-        self.resources.push(Resource { spec, ..place.clone() });
+    fn add(&mut self, resource: Resource, ours: Sealed) {
+        self.shared.ours.insert(resource.id.clone(), ours);
+        self.resources.push(resource);
     }
 }
 

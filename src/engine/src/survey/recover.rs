@@ -6,7 +6,7 @@
 //! list.
 
 use crate::store::{Consent, OpenIntent, Row, RowState, ScopeMemory};
-use reconciled_provider::{Hash, Observation, Owner, ResourceId};
+use reconciled_provider::{Hash, Observation, Owner, ResourceId, Tracked};
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 /// Has the rows say what unanswered intents did: what they made and is found as intended is ours, unless a person said
@@ -45,16 +45,14 @@ pub(super) fn recover(
         };
         let stays = &*open.intent.op != "delete" && !open.intent.leaves();
         if ours && !left.contains(id) && stays {
-            let mut row = Row::clone(row);
             // What still bears a mark of somebody else was not taken over as a whole.
             let is_half = known.is_none() && matches!(observed.owner, Owner::Other(_));
-            row.tracked.applied = if is_half { Hash::default() } else { observed.hash };
-            row.tracked.remote = observed.remote.clone();
-            if !row.merge {
-                row.tracked.private = observed.private.clone();
-            }
-            row.state = RowState::Applied;
-            row.written_at = now;
+            let applied = if is_half { Hash::default() } else { observed.hash };
+            let private = if row.merge { row.tracked.private.clone() } else { observed.private.clone() };
+            let tracked =
+                Tracked { applied, private, remote: observed.remote.clone(), ..row.tracked.clone() };
+            let mut row = Row { state: RowState::Applied, written_at: now, ..Row::clone(row) };
+            row.track(tracked);
             found.push(row);
         }
     }

@@ -54,7 +54,9 @@ use reconciled_engine::{
         guard::{self, GuardLimits, Unread, Verdict},
         kept, plan, written,
     },
-    store::{Ailment, ClaimRow, Condition, Consent, Intent, MovedAway, OpenIntent, ScopeMemory},
+    store::{
+        Ailment, ClaimRow, Condition, Consent, Intent, Known, MovedAway, OpenIntent, ScopeMemory, Terms,
+    },
     suspension::{Extent, Heals, Passes, StoppedBy, Suspension},
 };
 use reconciled_provider::{
@@ -522,7 +524,7 @@ impl Case {
 
     fn resource(&self, scope: &Scope, id: &str, spec: Spec, manifest: u32, policy: PolicyId) -> Resource {
         let origin = Origin { manifest, line: 1 };
-        Resource { id: id.into(), scope: Arc::new(scope.clone()), spec, origin, policy }
+        Resource::new(id.into(), Arc::new(scope.clone()), spec, origin, policy)
     }
 
     fn declare(&mut self, scope: &Scope, line: &Line<'_>) {
@@ -578,22 +580,24 @@ impl Case {
         }
         let is_applied = is_half || line.has("applied");
         let settled = if is_applied { RowState::Applied } else { RowState::Settled };
-        Row {
+        let terms = Terms {
             scope: scope.clone().into(),
-            tracked,
-            address: address(line.manifest(), Some(id)),
             manifest,
             file: line.get("file").unwrap_or("f.yaml").into(),
-            template: if is_half { Hash::default() } else { hash(line.get("template").unwrap_or(content)) },
             normalizer: line.number("normalizer").unwrap_or(1) as u32,
             deletion: line.get("deletion").map_or(Deletion::Delete, deletion),
             writes: line.get("policy").map_or(EntryPolicy::Sync, policy),
             drift: line.get("drift").map_or(Drift::Heal, drift),
             merge: line.has("merge"),
-            state: pending.unwrap_or(settled),
-            written_at: line.seconds("written").unwrap_or_default(),
             revision: "abc0000".into(),
             formerly: Vec::new(),
-        }
+        };
+        let known = Known {
+            terms: terms.into(),
+            tracked,
+            address: address(line.manifest(), Some(id)),
+            template: if is_half { Hash::default() } else { hash(line.get("template").unwrap_or(content)) },
+        };
+        Row::new(known, pending.unwrap_or(settled), line.seconds("written").unwrap_or_default())
     }
 }

@@ -153,13 +153,13 @@ impl Build {
                         .map(|(_, from)| address(from)),
                 }),
             }
-            Arc::make_mut(desired.scopes.entry(place.clone()).or_default()).push(Resource {
-                id: key.into(),
-                scope: Arc::new(place),
-                spec: Spec::known(content.as_bytes().to_vec()),
-                origin: Origin { manifest: index as u32, line: line as u32 + 1 },
+            Arc::make_mut(desired.scopes.entry(place.clone()).or_default()).push(Resource::new(
+                key.into(),
+                Arc::new(place),
+                Spec::known(content.as_bytes().to_vec()),
+                Origin { manifest: index as u32, line: line as u32 + 1 },
                 policy,
-            });
+            ));
         }
         desired.scopes.values_mut().for_each(|list| Arc::make_mut(list).sort_by(|a, b| a.id.cmp(&b.id)));
         Arc::new(desired)

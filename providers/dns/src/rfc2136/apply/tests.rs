@@ -7,7 +7,7 @@ fn create(id: &str, content: &[u8]) -> Op {
     let scope = Arc::new(Scope::new("bind", "example.com"));
     let origin = Origin { manifest: 0, line: 1 };
     let spec = Spec::known(content.to_vec());
-    let desired = Resource { id: id.into(), scope, spec, origin, policy: PolicyId::default() };
+    let desired = Resource::new(id.into(), scope, spec, origin, PolicyId::default());
     Op::Create { desired, delta: Default::default() }
 }
 

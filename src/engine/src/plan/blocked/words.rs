@@ -4,7 +4,8 @@
 //! whether anything keeps the step.
 
 use super::{
-    Blocked, CREATE_UNKNOWN, DRIFTED, FILES_IN_ERROR, POLICY_FORBIDS, STILL_HIDES, WAITING_FOR_MOVE,
+    Blocked, CREATE_UNKNOWN, DRIFTED, Dependant, FILES_IN_ERROR, POLICY_FORBIDS, STILL_HIDES,
+    WAITING_FOR_MOVE,
 };
 use crate::{
     plan::{Change, Elsewhere, Step},
@@ -36,29 +37,7 @@ impl Blocked {
                 let message = format!("waits until {} is ready", name(key));
                 Condition::waiting("WaitingForDependency", message).hint(why(key))
             }
-            Blocked::Dependant { on, by, awaits: None, is_declared: false } => {
-                let (on, by_name) = (name(on), name(by));
-                let message = format!("is deleted once nothing depends on {on} any more, as {by_name} does");
-                Condition::waiting(STILL_NEEDED, message).hint(why(by))
-            }
-            Blocked::Dependant { on, by, awaits: Some(awaited), is_declared: false } => {
-                let (on, by_name, awaited) = (name(on), name(by), name(awaited));
-                let message = format!(
-                    "is deleted once nothing depends on {on} any more, as {by_name} does, which comes after {awaited} by now, and \
-                     that is not ready"
-                );
-                let hint = format!(
-                    "{}; if {awaited} cannot work while this is there, let {by_name} depend on neither for one commit",
-                    why(by)
-                );
-                Condition::waiting(STILL_NEEDED, message).hint(hint)
-            }
-            Blocked::Dependant { on, by, is_declared: true, .. } => {
-                let (on_name, by) = (name(on), name(by));
-                let message =
-                    format!("is deleted once what {on_name} declares now is ready, since {by} depends on it");
-                Condition::waiting(STILL_NEEDED, message).hint(why(on))
-            }
+            Blocked::Dependant(dependant) => still_needed(dependant),
             Blocked::StandsOnFormer(key) => {
                 let message =
                     format!("the one before it is deleted once {} has moved on to the new one", name(key));
@@ -253,6 +232,30 @@ impl Blocked {
         };
         told.about(step.id.clone(), step.address.clone())
     }
+}
+
+/// What is to be deleted and is needed.
+fn still_needed(dependant: &Dependant) -> Condition {
+    let Dependant { on, by, awaits, is_declared } = dependant;
+    let (on_name, by_name) = (name(on), name(by));
+    if *is_declared {
+        let message =
+            format!("is deleted once what {on_name} declares now is ready, since {by_name} depends on it");
+        return Condition::waiting(STILL_NEEDED, message).hint(why(on));
+    }
+    let Some(awaited) = awaits.as_ref().map(name) else {
+        let message = format!("is deleted once nothing depends on {on_name} any more, as {by_name} does");
+        return Condition::waiting(STILL_NEEDED, message).hint(why(by));
+    };
+    let message = format!(
+        "is deleted once nothing depends on {on_name} any more, as {by_name} does, which comes after {awaited} by now, and \
+         that is not ready"
+    );
+    let hint = format!(
+        "{}; if {awaited} cannot work while this is there, let {by_name} depend on neither for one commit",
+        why(by)
+    );
+    Condition::waiting(STILL_NEEDED, message).hint(hint)
 }
 
 /// What to type to see why something is not as it shall be.

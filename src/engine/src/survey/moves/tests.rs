@@ -75,13 +75,13 @@ fn moves_beside(
 ) -> (Moves, (Vec<String>, Vec<String>)) {
     let meta = meta("new", Some(from));
     let scope = Scope::new("toy", "new");
-    let resource = Resource {
-        id: "new".into(),
-        scope: scope.clone().into(),
-        spec: Spec::known(b"x".to_vec()),
-        origin: Origin { manifest: 0, line: 1 },
-        policy: PolicyId(0),
-    };
+    let resource = Resource::new(
+        "new".into(),
+        scope.clone().into(),
+        Spec::known(b"x".to_vec()),
+        Origin { manifest: 0, line: 1 },
+        PolicyId(0),
+    );
     let desired = Desired {
         manifests: vec![meta],
         scopes: [(scope, Arc::new(vec![resource]))].into(),
@@ -124,13 +124,13 @@ fn check_kept(
 ) -> (Vec<String>, Vec<String>) {
     let resource = |name: &&str| {
         let scope = Scope::new("toy", *name);
-        let resource = Resource {
-            id: (*name).into(),
-            scope: scope.clone().into(),
-            spec: Spec::known(b"x".to_vec()),
-            origin: Origin { manifest: u32::from(*name == "old"), line: 1 },
-            policy: PolicyId(0),
-        };
+        let resource = Resource::new(
+            (*name).into(),
+            scope.clone().into(),
+            Spec::known(b"x".to_vec()),
+            Origin { manifest: u32::from(*name == "old"), line: 1 },
+            PolicyId(0),
+        );
         (scope, Arc::new(vec![resource]))
     };
     let pin = |name: &&str| {
@@ -155,7 +155,7 @@ fn what_is_kept_at_an_earlier_revision_takes_back_what_was_moved_from_it() {
         assert_eq!(check_back(Some(from), memory(row("new"))), expect, "{from}");
     }
     // It has the name it had before until what differs is written.
-    let halfway = Row { manifest: key("old"), ..row("new") };
+    let halfway = row("new").with(|row| row.manifest = key("old"));
     assert_eq!(check_back(Some("Thing/old"), memory(halfway)).0, ["Thing/new"]);
 }
 
@@ -178,7 +178,7 @@ fn what_may_be_the_same_under_another_name_is_told_before_a_rollback_makes_it_an
         assert_eq!(lost, [text]);
     }
     // What is of another kind, or goes on, is another thing.
-    let other = Row { manifest: ManifestKey::new("s", "toy", "Other", "", "new"), ..row("new") };
+    let other = row("new").with(|row| row.manifest = ManifestKey::new("s", "toy", "Other", "", "new"));
     assert_eq!(check_back(None, memory(other)), (Vec::new(), Vec::new()));
     assert_eq!(check_back(None, memory(row("third"))), (Vec::new(), Vec::new()));
 }
@@ -210,7 +210,7 @@ fn what_is_of_another_kind_or_out_of_reach_or_without_an_answer_is_not_moved() {
     };
     let of = |source: &str, kind: &str| {
         let key = ManifestKey::new(source, "toy", kind, "", "old");
-        memory(Row { manifest: key, ..row("old") })
+        memory(row("old").with(|row| row.manifest = key))
     };
     let open = |op: &str| open_call(op, row("old"));
     let nowhere = || SourceState { reach: Reach::within(|_, _, _| false), ..whole() };
@@ -266,13 +266,13 @@ fn moves_where(
     for (index, (name, from)) in declared.iter().enumerate() {
         desired.manifests.push(ManifestMeta { line: index as u32 + 1, ..meta(name, *from) });
         let scope = Scope::new("toy", *name);
-        let resource = Resource {
-            id: (*name).into(),
-            scope: scope.clone().into(),
-            spec: Spec::known(b"x".to_vec()),
-            origin: Origin { manifest: index as u32, line: 1 },
-            policy: PolicyId(0),
-        };
+        let resource = Resource::new(
+            (*name).into(),
+            scope.clone().into(),
+            Spec::known(b"x".to_vec()),
+            Origin { manifest: index as u32, line: 1 },
+            PolicyId(0),
+        );
         desired.scopes.insert(scope, Arc::new(vec![resource]));
     }
     change(&mut desired);
@@ -345,7 +345,7 @@ fn what_may_be_there_by_a_call_without_an_answer_is_not_moved_to_and_told() {
 fn what_has_a_name_that_a_row_had_takes_that_back_once_nothing_desires_it() {
     let formerly = |name: &str, names: &[&str]| {
         let formerly = names.iter().map(|name| format!("Thing/{name}").parse().unwrap()).collect();
-        memory(Row { formerly, ..row(name) })
+        memory(row(name).with(|row| row.formerly = formerly))
     };
     let one = || BTreeMap::from([formerly("c", &["a", "b"])]);
     let goes_back = (vec!["Thing/c".to_string()], Vec::new());
@@ -374,7 +374,7 @@ fn what_has_a_name_that_a_row_had_takes_that_back_once_nothing_desires_it() {
 
 #[test]
 fn of_several_rows_that_had_a_name_none_is_taken_for_it() {
-    let formerly = |name: &str| memory(Row { formerly: vec!["Thing/a".parse().unwrap()], ..row(name) });
+    let formerly = |name: &str| memory(row(name).with(|row| row.formerly = vec!["Thing/a".parse().unwrap()]));
     let text = "Thing/a may be Thing/c or Thing/d, each of which had that name before: say which with \
                 `reconciled/moved-from`";
     let two = || BTreeMap::from([formerly("c"), formerly("d")]);
@@ -385,7 +385,7 @@ fn of_several_rows_that_had_a_name_none_is_taken_for_it() {
 
 /// A row that is called `c` and was called `a`.
 fn once_a() -> Row {
-    Row { formerly: vec!["Thing/a".parse().unwrap()], ..row("c") }
+    row("c").with(|row| row.formerly = vec!["Thing/a".parse().unwrap()])
 }
 
 #[test]
@@ -424,7 +424,7 @@ fn what_another_source_may_declare_by_now_is_not_taken_back_before_that_is_known
 
 #[test]
 fn what_is_to_be_left_to_others_is_not_written_over_by_who_has_a_name_that_it_had() {
-    let abandoned = || [memory(Row { deletion: Deletion::Abandon, ..once_a() })].into();
+    let abandoned = || [memory(once_a().with(|row| row.deletion = Deletion::Abandon))].into();
     let text = "Thing/c is not moved back to Thing/a: it is to be left as it is (`reconciled/deletion: abandon`); where both \
                 are one, say `reconciled/moved-from: Thing/c`";
     assert_eq!(moves_of(&[("a", None)], abandoned()).1, (Vec::new(), vec![text.to_string()]));
@@ -454,7 +454,7 @@ fn a_row_with_calls_without_an_answer_is_one_and_waits_for_them() {
 #[test]
 fn what_cannot_be_read_of_another_source_holds_no_new_thing_unless_both_are_of_one_repository() {
     let found = |theirs: SourceState, awaits: Option<&str>| {
-        let of_other = Row { manifest: ManifestKey::new("t", "toy", "Thing", "", "c"), ..once_a() };
+        let of_other = once_a().with(|row| row.manifest = ManifestKey::new("t", "toy", "Thing", "", "c"));
         let ours = SourceState { awaits: awaits.map(Arc::from), ..whole() };
         let set = |desired: &mut Desired| {
             desired.sources = [("s".into(), ours), ("t".into(), theirs)].into();
@@ -473,13 +473,13 @@ fn what_cannot_be_read_of_another_source_holds_no_new_thing_unless_both_are_of_o
 fn what_a_row_was_called_before_is_remembered_and_goes_along() {
     let scope = Scope::new("toy", "new");
     let mut memories: BTreeMap<Scope, ScopeMemory> = [memory(row("old"))].into();
-    let resource = Resource {
-        id: "new".into(),
-        scope: scope.clone().into(),
-        spec: Spec::known(b"x".to_vec()),
-        origin: Origin { manifest: 0, line: 1 },
-        policy: PolicyId(0),
-    };
+    let resource = Resource::new(
+        "new".into(),
+        scope.clone().into(),
+        Spec::known(b"x".to_vec()),
+        Origin { manifest: 0, line: 1 },
+        PolicyId(0),
+    );
     let desired = Desired {
         manifests: vec![meta("new", Some("Thing/old"))],
         scopes: [(scope.clone(), Arc::new(vec![resource]))].into(),

@@ -135,13 +135,10 @@ fn what_a_replacement_finds_under_its_id_may_be_what_another_creation_made() {
     house.pass(HOUR);
     let row = house.disk.lock().unwrap().scopes[&a].rows[0].clone();
     let key = ManifestKey::new("s", "test", "Thing", "", "b");
-    let mut other = Row {
-        scope: b.clone().into(),
-        manifest: key.clone(),
-        address: Address::of(&key, None),
-        ..row.clone()
-    };
-    (other.tracked.id, other.tracked.remote) = ("b".into(), None);
+    let other = row.clone().with(|row| {
+        (row.scope, row.manifest, row.address) = (b.clone().into(), key.clone(), Address::of(&key, None));
+        (row.tracked.id, row.tracked.remote) = ("b".into(), None);
+    });
     unanswered(&house, "replace", row, "!y");
     let creation = unanswered(&house, "create", other, "b");
     house.world.by_hand(&a, "a", Some("!b"), Owner::Unmarked, house.sim.now());
@@ -172,9 +169,10 @@ fn what_a_creation_without_an_answer_may_have_changed_is_not_deleted() {
     house.pass(HOUR);
     let row = house.disk.lock().unwrap().scopes[&a].rows[0].clone();
     let key = ManifestKey::new("s", "test", "Thing", "", "b");
-    let mut other =
-        Row { scope: b.clone().into(), manifest: key.clone(), address: Address::of(&key, None), ..row };
-    (other.tracked.id, other.tracked.remote) = ("b".into(), None);
+    let other = row.with(|row| {
+        (row.scope, row.manifest, row.address) = (b.clone().into(), key.clone(), Address::of(&key, None));
+        (row.tracked.id, row.tracked.remote) = ("b".into(), None);
+    });
     let creation = unanswered(&house, "create", other, "y");
     house.world.by_hand(&a, "a", Some("y"), Owner::Unmarked, house.sim.now());
     house.rig.identities.lock().unwrap().insert(a.clone(), "thing 1");

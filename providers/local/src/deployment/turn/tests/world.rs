@@ -165,12 +165,14 @@ impl World {
     }
 
     fn desired(&self, declared: &Deployment) -> Vec<Resource> {
-        let resource = |id: String, bytes: Vec<u8>| Resource {
-            id: id.as_str().into(),
-            scope: Arc::new(Scope::new("host", "deployments")),
-            spec: Spec::known(bytes),
-            origin: Origin { manifest: 0, line: 1 },
-            policy: PolicyId(0),
+        let resource = |id: String, bytes: Vec<u8>| {
+            Resource::new(
+                id.as_str().into(),
+                Arc::new(Scope::new("host", "deployments")),
+                Spec::known(bytes),
+                Origin { manifest: 0, line: 1 },
+                PolicyId(0),
+            )
         };
         let one = Instance {
             state: RunState::Running,
