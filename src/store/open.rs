@@ -180,6 +180,8 @@ fn options(file: &Path) -> SqliteConnectOptions {
         .foreign_keys(true)
         .pragma("trusted_schema", "OFF")
         .pragma("cell_size_check", "ON")
+        // KiB. Twice that, the default, is no faster: what is not here the kernel has.
+        .pragma("cache_size", "-1024")
         .statement_cache_capacity(200)
         .row_buffer_size(2048)
         .disable_statement_logging()
