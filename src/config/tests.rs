@@ -41,8 +41,8 @@ fn every_key_of_a_source_is_read() {
     assert_eq!((verify.keys.gpg_keys.as_deref(), verify.history), (Some(Path::new("/k")), History::Head));
     let [window] = &*source.windows.0 else { panic!() };
     assert_eq!(
-        (window.denies, window.duration.as_secs(), window.zone.name(), window.passes.manual),
-        (false, 10_800, "Europe/Berlin", true)
+        (window.denies, window.duration.as_secs(), window.zone.iana_name(), window.passes.manual),
+        (false, 10_800, Some("Europe/Berlin"), true)
     );
     let Vars::Inline(vars) = &source.vars else { panic!() };
     assert_eq!(vars.get("v").unwrap().as_str(), Some("1.10"));

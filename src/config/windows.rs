@@ -2,7 +2,7 @@
 
 use super::{decode::decode_all, values::Period};
 use crate::window::{Cron, Window, Windows};
-use chrono_tz::{TZ_VARIANTS, Tz};
+use jiff::tz::{self, TimeZone};
 use reconciled_engine::{Heals, Passes};
 use reconciled_provider::{Node, Problem, SourceFile, problem::did_you_mean, yaml::NodeValue};
 use serde::Deserialize;
@@ -73,11 +73,12 @@ fn window(node: &Node, file: &SourceFile, problems: &mut Vec<Problem>) -> Option
         let message = format!("a window of {} is none", raw.duration);
         return error("duration", message, "write how long it lasts, up to 366d: 62h");
     }
-    let zone = match raw.time_zone.as_deref().map_or(Ok(Tz::UTC), str::parse::<Tz>) {
-        Ok(zone) => zone,
-        Err(_) => {
+    let zone = match raw.time_zone.as_deref().map_or(Ok(TimeZone::UTC), TimeZone::get) {
+        Ok(zone) if !zone.is_unknown() => zone,
+        _ => {
             let name = raw.time_zone.unwrap_or_default();
-            let near = did_you_mean(&name, TZ_VARIANTS.iter().map(|zone| zone.name()));
+            let known: Vec<_> = tz::db().available().collect();
+            let near = did_you_mean(&name, known.iter().map(|zone| zone.as_str()));
             let hint = match near {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => "write a name of the IANA database: Europe/Berlin".into(),

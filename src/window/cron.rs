@@ -7,9 +7,12 @@
 //! The crate looks for times on a clock without summer time; which moment such a time is, is decided here: one in
 //! the gap of spring is the end of the gap, one that comes twice in autumn is the first.
 
-use chrono::{DateTime, LocalResult, NaiveDateTime, TimeDelta, TimeZone, Utc};
-use chrono_tz::Tz;
+use chrono::{DateTime, NaiveDateTime, TimeDelta, Utc};
 use cron::Schedule;
+use jiff::{
+    Timestamp,
+    tz::{AmbiguousOffset, Offset, TimeZone},
+};
 use std::{collections::BTreeSet, str::FromStr, time::Duration};
 
 /// A line of five fields.
@@ -69,36 +72,40 @@ impl Cron {
     }
 
     /// The last time at or before `now`, since the epoch.
-    pub fn last(&self, now: Duration, zone: Tz) -> Option<Duration> {
+    pub fn last(&self, now: Duration, zone: &TimeZone) -> Option<Duration> {
         let from = local(now, zone)? + SHIFT;
         let mut before = self.schedule.after(&from.and_utc()).rev();
         before.find_map(|at| moment(at.naive_utc(), zone).filter(|at| *at <= now))
     }
 
     /// The first time after `now`, since the epoch.
-    pub fn next(&self, now: Duration, zone: Tz) -> Option<Duration> {
+    pub fn next(&self, now: Duration, zone: &TimeZone) -> Option<Duration> {
         let from = local(now, zone)? - SHIFT;
         let mut after = self.schedule.after(&from.and_utc());
         after.find_map(|at| moment(at.naive_utc(), zone).filter(|at| *at > now))
     }
 }
 
-fn local(at: Duration, zone: Tz) -> Option<NaiveDateTime> {
-    let at = DateTime::<Utc>::from_timestamp(i64::try_from(at.as_secs()).ok()?, 0)?;
-    Some(at.with_timezone(&zone).naive_local())
+/// What a clock in `zone` shows.
+fn local(at: Duration, zone: &TimeZone) -> Option<NaiveDateTime> {
+    let at = i64::try_from(at.as_secs()).ok()?;
+    let offset = zone.to_offset(Timestamp::from_second(at).ok()?);
+    Some(DateTime::<Utc>::from_timestamp(at + i64::from(offset.seconds()), 0)?.naive_utc())
 }
 
 /// Which moment a clock in `zone` shows as `at`.
-fn moment(at: NaiveDateTime, zone: Tz) -> Option<Duration> {
+fn moment(at: NaiveDateTime, zone: &TimeZone) -> Option<Duration> {
     let mut at = at;
     loop {
-        match zone.from_local_datetime(&at) {
-            LocalResult::Single(found) | LocalResult::Ambiguous(found, _) => {
-                return u64::try_from(found.timestamp()).ok().map(Duration::from_secs);
+        let shown = Offset::UTC.to_datetime(Timestamp::from_second(at.and_utc().timestamp()).ok()?);
+        match zone.to_ambiguous_timestamp(shown).offset() {
+            AmbiguousOffset::Unambiguous { offset } | AmbiguousOffset::Fold { before: offset, .. } => {
+                let found = offset.to_timestamp(shown).ok()?;
+                return u64::try_from(found.as_second()).ok().map(Duration::from_secs);
             }
             // Gaps begin and end at whole minutes.
-            LocalResult::None => {
-                at += TimeDelta::minutes(1) - TimeDelta::seconds(at.and_utc().timestamp() % 60)
+            AmbiguousOffset::Gap { .. } => {
+                at += TimeDelta::minutes(1) - TimeDelta::seconds(at.and_utc().timestamp() % 60);
             }
         }
     }
@@ -190,14 +197,14 @@ mod tests {
 
     #[test]
     fn times_before_and_after_are_found_in_the_zone() {
-        let cron = Cron::parse("0 18 * * 5").unwrap();
+        let (cron, berlin) = (Cron::parse("0 18 * * 5").unwrap(), TimeZone::get("Europe/Berlin").unwrap());
         // Friday, 2026-11-20, 18:00 in Berlin.
         let friday = Duration::from_secs(1_795_194_000);
         let week = Duration::from_secs(7 * 86_400);
         let second = Duration::from_secs(1);
-        assert_eq!(cron.last(friday, Tz::Europe__Berlin), Some(friday));
-        assert_eq!(cron.next(friday, Tz::Europe__Berlin), Some(friday + week));
-        assert_eq!(cron.last(friday - second, Tz::Europe__Berlin), Some(friday - week));
-        assert_eq!(cron.next(friday - second, Tz::Europe__Berlin), Some(friday));
+        assert_eq!(cron.last(friday, &berlin), Some(friday));
+        assert_eq!(cron.next(friday, &berlin), Some(friday + week));
+        assert_eq!(cron.last(friday - second, &berlin), Some(friday - week));
+        assert_eq!(cron.next(friday - second, &berlin), Some(friday));
     }
 }

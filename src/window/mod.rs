@@ -12,8 +12,7 @@ mod cron;
 
 pub use cron::{Cron, CronError};
 
-use chrono::{DateTime, Utc};
-use chrono_tz::Tz;
+use jiff::{Timestamp, tz::TimeZone};
 use reconciled_engine::Passes;
 use std::{sync::Arc, time::Duration};
 
@@ -27,7 +26,7 @@ pub struct Window {
     /// For how long.
     pub duration: Duration,
     /// Where the times of `cron` are meant.
-    pub zone: Tz,
+    pub zone: TimeZone,
     /// What is written all the same while the source is closed on its account.
     pub passes: Passes,
 }
@@ -55,7 +54,7 @@ impl Windows {
     pub fn closed(&self, now: Duration) -> Option<Closed> {
         let (passes, cause) = self.cause(now)?;
         let until = self.opens(now);
-        let zone = cause.map_or(Tz::UTC, |window| window.zone);
+        let zone = cause.map_or(TimeZone::UTC, |window| window.zone.clone());
         let until_text = until.map_or_else(String::new, |until| format!(" until {}", shown(until, zone)));
         let why = match cause {
             Some(window) if window.denies => format!("deny {:?}", window.cron.text()),
@@ -103,19 +102,19 @@ fn strictest(windows: &[&Window]) -> Option<Passes> {
 impl Window {
     /// When it ends, if it is open at `now`.
     fn end(&self, now: Duration) -> Option<Duration> {
-        let end = self.cron.last(now, self.zone)? + self.duration;
+        let end = self.cron.last(now, &self.zone)? + self.duration;
         (end > now).then_some(end)
     }
 
     /// When it begins next.
     fn next(&self, now: Duration) -> Option<Duration> {
-        self.cron.next(now, self.zone)
+        self.cron.next(now, &self.zone)
     }
 }
 
-fn shown(at: Duration, zone: Tz) -> String {
-    let at = DateTime::<Utc>::from_timestamp(i64::try_from(at.as_secs()).unwrap_or(i64::MAX), 0);
-    at.map_or_else(String::new, |at| at.with_timezone(&zone).format("%Y-%m-%d %H:%M %Z").to_string())
+fn shown(at: Duration, zone: TimeZone) -> String {
+    let at = Timestamp::from_second(i64::try_from(at.as_secs()).unwrap_or(i64::MAX));
+    at.map_or_else(|_| String::new(), |at| at.to_zoned(zone).strftime("%Y-%m-%d %H:%M %Z").to_string())
 }
 
 #[cfg(test)]
@@ -125,7 +124,7 @@ mod tests {
     use reconciled_engine::Heals;
 
     fn at(text: &str) -> Duration {
-        let at = DateTime::parse_from_rfc3339(text).unwrap().timestamp();
+        let at = text.parse::<Timestamp>().unwrap().as_second();
         Duration::from_secs(at.try_into().unwrap())
     }
 
@@ -138,7 +137,7 @@ mod tests {
                 denies: word == "deny",
                 cron: Cron::parse(cron).unwrap(),
                 duration: Duration::from_secs(hours.parse::<u64>().unwrap() * 3600),
-                zone: Tz::Europe__Berlin,
+                zone: TimeZone::get("Europe/Berlin").unwrap(),
                 passes: Passes::default(),
             }
         };

@@ -11,7 +11,7 @@ use crate::{
     normalize::{known_or_waiting, unknown},
     systemd::{self, HistoryLimits, OnChange, RunState, Unit},
 };
-use chrono_tz::{TZ_VARIANTS, Tz};
+use jiff::tz::{self, TimeZone};
 use reconciled_provider::{
     At, Inputs, Manifest, Normalized, Problem, Resource, ResourceId, Scope, Span, problem::did_you_mean,
 };
@@ -63,12 +63,14 @@ pub(crate) fn normalize(config: &Config, manifest: &Manifest, inputs: &dyn Input
     let policy = inputs.policy(manifest.policy.clone());
     let names = units.iter().map(|(unit, _)| (scope.clone(), unit.as_str().into(), systemd::remote(unit)));
     out.remotes.extend(names);
-    out.resources.extend(units.into_iter().map(|(id, unit)| Resource {
-        id: ResourceId::from(id),
-        scope: scope.clone(),
-        spec: known_or_waiting(unit.encode(), &waits_for),
-        origin: manifest.origin(manifest.span),
-        policy,
+    out.resources.extend(units.into_iter().map(|(id, unit)| {
+        Resource::new(
+            ResourceId::from(id),
+            scope.clone(),
+            known_or_waiting(unit.encode(), &waits_for),
+            manifest.origin(manifest.span),
+            policy,
+        )
     }));
     out
 }
@@ -154,9 +156,13 @@ fn units(
 fn zone(spec: &CronJobSpec, refuse: &mut impl FnMut(Span, String, &str)) -> String {
     let Some(at) = &spec.time_zone else { return String::new() };
     // systemd drops a time whose zone it does not know, and refuses a timer without times.
-    if at.unknown.is_empty() && at.value.parse::<Tz>().is_err() {
+    // It asks for the very name, in these letters.
+    let is_meant = |zone: TimeZone| !zone.is_unknown() && zone.iana_name() == Some(&*at.value);
+    let is_known = || TimeZone::get(&at.value).is_ok_and(is_meant);
+    if at.unknown.is_empty() && !is_known() {
         let text = format!("`{}` is no time zone", at.value.escape_debug());
-        let near = did_you_mean(&at.value, TZ_VARIANTS.iter().map(|zone| zone.name()));
+        let known: Vec<_> = tz::db().available().collect();
+        let near = did_you_mean(&at.value, known.iter().map(|zone| zone.as_str()));
         let hint = near.map(|near| format!("did you mean `{near}`?"));
         let general = "write a name of the IANA database, such as Europe/Berlin, or UTC";
         refuse(at.span, text, hint.as_deref().unwrap_or(general));

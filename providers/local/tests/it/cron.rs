@@ -194,6 +194,8 @@ fn jobs_that_mean_nothing_are_refused_with_what_to_write() {
     refuse("CronJob a {schedule: '@daily', command: [a], timeZone: \"UTC\\n[Service]\"}", "no time zone");
     refuse("CronJob a {schedule: '@daily', command: [a], timeZone: Europe/Nowhere}", "no time zone");
     refuse("CronJob a {schedule: '@daily', command: [a], timeZone: europe}", "no time zone");
+    refuse("CronJob a {schedule: '@daily', command: [a], timeZone: europe/berlin}", "no time zone");
+    refuse("CronJob a {schedule: '@daily', command: [a], timeZone: Etc/Unknown}", "no time zone");
     refuse("CronJob a {schedule: '0 0 30 2 *', command: [a]}", "it would never run");
     refuse("CronJob a {schedule: '@daily', command: [a], startingDeadlineSeconds: 5}", "some seconds late");
     refuse("CronJob a {schedule: '@daily', command: [a], failedJobsHistoryLimit: 101}", "not remembered");
