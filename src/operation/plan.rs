@@ -35,7 +35,7 @@ use crate::{
     failure::Failure,
     registry::entry_for,
     session::{Ask, Outlook, Session, Snapshot, await_alike},
-    store::{Reader, ScopeStatus, UnassignedManifest},
+    store::{Reader, UnassignedManifest},
 };
 use reconciled_engine::{
     Desired, Store,
@@ -142,22 +142,15 @@ pub async fn plan(
         && !form.show_foreign
         && let Some(standing) = session.stands(ask, &snapshots, reader, &mut heard).await?
     {
-        let status = reader.status().await?;
-        let is_here = |scope: &&ScopeStatus| {
-            let entry = scope.scope.split('/').next().unwrap_or_default();
-            session.config.providers.iter().any(|configured| *configured.name == *entry)
-        };
-        let (here, elsewhere): (Vec<_>, Vec<_>) = status.scopes.iter().partition(is_here);
-        let in_sync = here.iter().map(|scope| scope.tracked as usize).sum();
-        let mut document = Document::standing(in_sync, standing.foreign, &snapshots_of(&snapshots));
-        let elsewhere = elsewhere.into_iter().filter(|scope| scope.tracked > 0);
-        document.unassigned_manifests = status.elsewhere.clone();
-        document.unassigned = elsewhere
-            .map(|scope| Unassigned {
-                scope: scope.scope.as_str().into(),
-                tracked: scope.tracked as usize,
-                source: None,
-            })
+        let is_here = |entry: &str| session.config.providers.iter().any(|here| *here.name == *entry);
+        let tracked = reader.tracked_here(&is_here).await?;
+        let mut document =
+            Document::standing(tracked.here as usize, standing.foreign, &snapshots_of(&snapshots));
+        document.unassigned_manifests = reader.elsewhere().await?;
+        document.unassigned = tracked
+            .elsewhere
+            .into_iter()
+            .map(|(scope, count)| Unassigned { scope: scope.into(), tracked: count as usize, source: None })
             .collect();
         let sources = named(&snapshots);
         return Ok(PlanAnswer { document, messages: Vec::new(), has_errors: false, sources });

@@ -53,6 +53,15 @@ pub struct Status {
     pub open: u64,
 }
 
+/// How many resources are tracked.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TrackedHere {
+    /// Of all entries that are configured here.
+    pub here: u64,
+    /// Of others, by scope.
+    pub elsewhere: Vec<(String, u64)>,
+}
+
 /// What is tracked for a source or an entry that is not configured: left alone.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

@@ -56,7 +56,7 @@ pub use db::Db;
 pub use entry::{
     ApprovalEntry, Approvals, ConditionEntry, DegradedEntry, DriftEntry, EventEntry, EventFilter, FieldEntry,
     HistoryEntry, HistoryFilter, HoldEntry, PinEntry, SHARES, ScopeStatus, SourceStatus, Stamp, Status,
-    SuspensionEntry, TrackedEntry, UNANSWERED, UnassignedEntry, UnassignedManifest,
+    SuspensionEntry, TrackedEntry, TrackedHere, UNANSWERED, UnassignedEntry, UnassignedManifest,
 };
 pub use error::{StoreError, Trouble};
 pub use events::{Broken, Verification};

@@ -7,7 +7,7 @@ use super::{
     entry::{
         ApprovalEntry, Approvals, ConditionEntry, DegradedEntry, EventEntry, EventFilter, HoldEntry,
         PinEntry, SHARES, ScopeStatus, SourceStatus, Stamp, Status, SuspensionEntry, TrackedEntry,
-        UNANSWERED,
+        TrackedHere, UNANSWERED, UnassignedManifest,
     },
     error::Result,
     events::{self, Verification},
@@ -39,6 +39,16 @@ impl Reader {
     pub async fn status_of(&self, is_looked_after: LookedAfter<'_>) -> Result<Status> {
         let mut tx = self.snapshot().await?;
         status(&mut tx, is_looked_after, self.clock.now()).await.map_err(|error| error.of(&self.file))
+    }
+    /// How much is tracked, in one consistent snapshot: of the entries that are `here` as one number, of others by scope.
+    pub async fn tracked_here(&self, is_here: &(dyn Fn(&str) -> bool + Sync)) -> Result<TrackedHere> {
+        let mut tx = self.snapshot().await?;
+        tracked_here(&mut tx, is_here).await.map_err(|error| error.of(&self.file))
+    }
+    /// What manifests are for elsewhere, as it was last told.
+    pub async fn elsewhere(&self) -> Result<Vec<UnassignedManifest>> {
+        let mut conn = self.conn().await?;
+        notification::elsewhere(&mut conn).await.map_err(|error| error.of(&self.file))
     }
     /// What is not well: conditions, holds and suspensions, in one consistent snapshot.
     pub async fn not_well(&self) -> Result<Status> {
@@ -251,6 +261,31 @@ async fn sources(conn: &mut SqliteConnection) -> Result<Vec<SourceStatus>> {
         })
     };
     found.iter().map(source).collect()
+}
+
+/// One row for each entry and not for each scope: of these there may be thousands.
+async fn tracked_here(
+    conn: &mut SqliteConnection,
+    is_here: &(dyn Fn(&str) -> bool + Sync),
+) -> Result<TrackedHere> {
+    let entries: Vec<(String, i64)> =
+        sqlx::query_as("SELECT substr(scope, 1, instr(scope, '/') - 1), count(*) FROM inventory GROUP BY 1")
+            .fetch_all(&mut *conn)
+            .await?;
+    let (here, others): (Vec<_>, Vec<_>) = entries.into_iter().partition(|(entry, _)| is_here(entry));
+    let mut tracked =
+        TrackedHere { here: here.iter().map(|(_, count)| *count as u64).sum(), elsewhere: Vec::new() };
+    for (entry, _) in others {
+        let found: Vec<(String, i64)> = sqlx::query_as(
+            "SELECT scope, count(*) FROM inventory WHERE substr(scope, 1, instr(scope, '/') - 1) = ?1
+             GROUP BY scope ORDER BY scope",
+        )
+        .bind(entry)
+        .fetch_all(&mut *conn)
+        .await?;
+        tracked.elsewhere.extend(found.into_iter().map(|(scope, count)| (scope, count as u64)));
+    }
+    Ok(tracked)
 }
 
 /// What is tracked of each, and how many of all that is well in them is held.

@@ -85,3 +85,17 @@ fn of_long_rows_fewer_are_asked_for() {
     assert_eq!(next_chunk(32, 32 * 6_000), 10);
     assert_eq!(next_chunk(32, 32 << 20), 1);
 }
+
+#[tokio::test]
+async fn what_is_tracked_is_a_number_where_it_is_configured_and_a_list_of_scopes_elsewhere() {
+    let (_dir, db) = new().await;
+    let row = |scope: &str, id: &str| Row::settled(scope.parse().unwrap(), id, key("a"));
+    // The name of an entry may begin like that of another one.
+    let all =
+        ["dns/a", "dns/b", "dns2/a", "gone/a", "gone/b"].map(|scope| [row(scope, "x"), row(scope, "y")]);
+    db.commit(vec![Write::Rows(all.concat().into())]).await.unwrap();
+    db.commit(vec![Write::Gone("gone/b".parse().unwrap(), vec!["x".into()])]).await.unwrap();
+    let tracked = db.reader().tracked_here(&|entry| entry == "dns").await.unwrap();
+    let elsewhere = [("dns2/a", 2), ("gone/a", 2), ("gone/b", 1)].map(|(scope, count)| (scope.into(), count));
+    assert_eq!(tracked, TrackedHere { here: 4, elsewhere: elsewhere.into() });
+}
