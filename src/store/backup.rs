@@ -10,6 +10,7 @@ use super::{
     drift,
     error::{Result, StoreError},
     events, inventory,
+    migrations::NEWEST,
     open::{self, DATABASE, Lock, Schema},
     pin,
     reader::Reader,
@@ -102,7 +103,7 @@ fn part(file: &Path) -> Result<NamedTempFile> {
 /// Brings a database to the newest schema, after a copy when there is something in it.
 pub(super) async fn migrate(conn: &mut SqliteConnection, file: &Path, found: Schema) -> Result<()> {
     if let Schema::Ours(version) = found
-        && version != open::newest_schema()
+        && version != NEWEST
     {
         before_migration(conn, file, version).await?;
         failpoint::hit("store.migrate.after-backup");
@@ -314,7 +315,7 @@ async fn fold(file: &Path, last: &Last) -> Before {
 
 /// What persons said to the state; none where another version of this program wrote it.
 async fn words(conn: &mut SqliteConnection, file: &Path, last: &Last) -> Result<Option<Words>> {
-    if open::identify(conn, file).await? != Schema::Ours(open::newest_schema()) {
+    if open::identify(conn, file).await? != Schema::Ours(NEWEST) {
         return Ok(None);
     }
     let (suspensions, pins) = (suspension::all(conn).await?, pin::all(conn).await?);
@@ -443,8 +444,7 @@ async fn prepare(dir: &Path, backup: &Path, new: &Path, clock: &dyn Clock) -> Re
 
 /// Copies what is in `backup`, once it was checked, to `new`; what wrote it, and where its trail ends.
 async fn take(backup: &Path, new: &Path) -> Result<(Schema, Last)> {
-    let (pool, _still) = open::read_pool(backup).await?;
-    let mut source = pool.acquire().await.map_err(|error| StoreError::from(error).of(backup))?;
+    let (pool, mut source, _still) = open::read_pool(backup).await?;
     let schema = open::identify(&mut source, backup).await?;
     if schema == Schema::Empty {
         return Err(StoreError::Foreign(backup.to_path_buf()));

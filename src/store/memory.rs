@@ -8,7 +8,7 @@ use super::{
     health, inventory, journal,
     kept::Kept,
     place,
-    rows::{self, Line, Marks, Names, address, at, hash, parse_json, scope},
+    rows::{self, Line, Marks, Names, address, at, bytes, hash, parse_json, scope},
     seal::Seal,
 };
 use futures_util::TryStreamExt as _;
@@ -19,8 +19,9 @@ use reconciled_engine::{
     },
 };
 use reconciled_provider::{Claim, Hash, Lives, ManifestKey, ResourceId, Scope, Version};
+use serde::Deserialize;
 use sqlx::{AssertSqlSafe, Row as _, SqliteConnection, sqlite::SqliteRow};
-use std::{collections::BTreeMap, sync::Arc};
+use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
 /// Memory of many scopes.
 pub(super) type Many = BTreeMap<Scope, ScopeMemory>;
@@ -297,32 +298,36 @@ fn parse_condition(word: &str) -> Result<ConditionKind> {
 }
 
 /// Versions of every scope.
-pub(super) async fn all_versions(conn: &mut SqliteConnection) -> Result<Vec<(Scope, KnownVersion)>> {
+pub(super) async fn all_versions(conn: &mut SqliteConnection) -> Result<BTreeMap<Scope, KnownVersion>> {
     versions(conn, ("", LAST)).await
 }
 
+/// As one text: row by row each is handed over from thread to thread, which takes longer than to read it.
 async fn versions(
     conn: &mut SqliteConnection,
     (first, last): (&str, &str),
-) -> Result<Vec<(Scope, KnownVersion)>> {
-    let found = sqlx::query(
-        "SELECT scope, state, token, foreigners FROM scope_version WHERE scope BETWEEN ?1 AND ?2 ORDER BY scope",
+) -> Result<BTreeMap<Scope, KnownVersion>> {
+    /// Scope, state, token in hexadecimal digits, foreigners.
+    #[derive(Deserialize)]
+    struct Known<'a>(#[serde(borrow)] Cow<'a, str>, &'a str, &'a str, u32);
+    let text: String = sqlx::query_scalar(
+        "SELECT json_group_array(json_array(scope, state, hex(token), foreigners)) FROM scope_version
+         WHERE scope BETWEEN ?1 AND ?2",
     )
     .bind(first)
     .bind(last)
-    .fetch_all(conn)
+    .fetch_one(conn)
     .await?;
-    found
-        .iter()
-        .map(|row| {
-            let version = match (row.try_get(1)?, row.try_get::<Option<Vec<u8>>, _>(2)?) {
-                ("at", Some(token)) => Version::At(token.into()),
-                ("absent", _) => Version::Absent,
-                _ => Version::Unknown,
-            };
-            Ok((scope(row.try_get(0)?)?, KnownVersion { version, foreign: row.try_get(3)? }))
-        })
-        .collect()
+    let known: Vec<Known<'_>> = parse_json(&text)?;
+    let read = |Known(name, state, digits, foreign): Known<'_>| {
+        let version = match state {
+            "at" if !digits.is_empty() => Version::At(bytes(digits, || format!("token of `{name}`"))?.into()),
+            "absent" => Version::Absent,
+            _ => Version::Unknown,
+        };
+        Ok((scope(&name)?, KnownVersion { version, foreign }))
+    };
+    known.into_iter().map(read).collect()
 }
 
 pub(super) async fn converged(conn: &mut SqliteConnection, source: &str) -> Result<Option<Converged>> {

@@ -173,7 +173,7 @@ impl Db {
         options: &OpenOptions,
         lock: Option<Lock>,
     ) -> Result<Db> {
-        let (pool, _) = open::read_pool(file).await?;
+        let (pool, ..) = open::read_pool(file).await?;
         let (sender, queue) = mpsc::channel(QUEUE);
         let tasks = TaskTracker::new();
         let kept = Arc::<Kept>::default();
@@ -201,8 +201,14 @@ impl Db {
 
 /// Runs a read and names the database in its error.
 macro_rules! read {
-    ($reader:expr, $connection:ident, $conn:ident => $read:expr) => {{
-        let mut $conn = $reader.$connection().await?;
+    ($reader:expr, conn, $conn:ident => $read:expr) => {{
+        let mut $conn = $reader.conn().await?;
+        let read = $read.await;
+        reader::give_back($conn).await;
+        read.map_err(|error| error.of(&$reader.file).into())
+    }};
+    ($reader:expr, snapshot, $tx:ident => $read:expr) => {{
+        let mut $tx = $reader.snapshot().await?;
         $read.await.map_err(|error| error.of(&$reader.file).into())
     }};
 }
@@ -231,7 +237,7 @@ impl Store for Reader {
             _ => Err(StoreError::Closed.into()),
         }
     }
-    async fn versions(&self) -> Result<Vec<(Scope, KnownVersion)>, Error> {
+    async fn versions(&self) -> Result<BTreeMap<Scope, KnownVersion>, Error> {
         read!(self, conn, conn => memory::all_versions(&mut conn))
     }
     async fn converged(&self, source: &str) -> Result<Option<Converged>, Error> {
@@ -301,7 +307,7 @@ impl Store for Db {
     async fn all(&self) -> Result<BTreeMap<Scope, ScopeMemory>, Error> {
         self.reader.all().await
     }
-    async fn versions(&self) -> Result<Vec<(Scope, KnownVersion)>, Error> {
+    async fn versions(&self) -> Result<BTreeMap<Scope, KnownVersion>, Error> {
         self.reader.versions().await
     }
     async fn converged(&self, source: &str) -> Result<Option<Converged>, Error> {

@@ -6,14 +6,15 @@
 
 use super::{
     error::{Result, StoreError, Trouble},
-    migrations::MIGRATIONS,
+    migrations::{MIGRATIONS, NEWEST},
     rows::ms,
     seal::{KEY_FILE, Seal},
 };
 use reconciled_provider::Clock;
 use sqlx::{
-    ConnectOptions as _, Connection as _, SqliteConnection, SqlitePool,
+    ConnectOptions as _, Connection as _, Sqlite, SqliteConnection, SqlitePool,
     migrate::MigrateError,
+    pool::PoolConnection,
     sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous},
 };
 use std::{
@@ -38,11 +39,6 @@ const ORPHANED: Duration = Duration::from_secs(5);
 
 /// "rcnd", in the header of the file: how a restore and `file` tell it from other databases.
 const APPLICATION: i64 = 0x7263_6e64;
-
-/// The schema this program reads and writes.
-pub(super) fn newest_schema() -> i64 {
-    MIGRATIONS.iter().map(|migration| migration.version).max().unwrap_or(0)
-}
 
 /// A file that is locked until this is dropped. To close it would not do: a child that another thread forked meanwhile has it
 /// open as well, until it becomes its own program.
@@ -206,8 +202,8 @@ pub(super) async fn trust_types(conn: &mut SqliteConnection) -> Result<()> {
     Ok(())
 }
 
-/// Connections that read, and what keeps the database as it is meanwhile where they need that.
-pub(super) async fn read_pool(file: &Path) -> Result<(SqlitePool, Option<Still>)> {
+/// Connections that read, the one that did so, and what keeps the database as it is meanwhile where they need that.
+pub(super) async fn read_pool(file: &Path) -> Result<(SqlitePool, PoolConnection<Sqlite>, Option<Still>)> {
     let pool = |options| {
         SqlitePoolOptions::new()
             .max_connections(2)
@@ -218,14 +214,15 @@ pub(super) async fn read_pool(file: &Path) -> Result<(SqlitePool, Option<Still>)
     };
     let named = |error: sqlx::Error| StoreError::from(error).of(file);
     // A connection says only with its first query that it cannot read.
-    let read = async |options| -> Result<SqlitePool> {
+    let read = async |options| -> Result<_> {
         let pool = pool(options).await.map_err(named)?;
-        let first = sqlx::query("PRAGMA user_version").execute(&pool).await;
+        let mut conn = pool.acquire().await.map_err(named)?;
+        let first = sqlx::query("PRAGMA user_version").execute(&mut *conn).await;
         first.map_err(named)?;
-        Ok(pool)
+        Ok((pool, conn))
     };
     let failed = match read(options(file).read_only(true)).await {
-        Ok(pool) => return Ok((pool, None)),
+        Ok((pool, conn)) => return Ok((pool, conn, None)),
         Err(error) => error,
     };
     let StoreError::Database { trouble: Trouble::CannotOpen | Trouble::ReadOnly | Trouble::Full, .. } =
@@ -236,7 +233,8 @@ pub(super) async fn read_pool(file: &Path) -> Result<(SqlitePool, Option<Still>)
     // Reading WAL needs a shared-memory file beside the database, which cannot be made on a file system that is full or
     // for reading only. A file that nobody changes can be read without.
     let Some(still) = Still::keep(file) else { return Err(failed) };
-    Ok((read(options(file).read_only(true).immutable(true)).await?, Some(still)))
+    let (pool, conn) = read(options(file).read_only(true).immutable(true)).await?;
+    Ok((pool, conn, Some(still)))
 }
 
 /// Keeps whoever would write to a database from it, until dropped.
@@ -304,9 +302,9 @@ pub(super) async fn identify(conn: &mut SqliteConnection, file: &Path) -> Result
     let (application, schema, tables) = identify().await.map_err(|error| error.of(file))?;
     match (application, schema, tables) {
         (0, 0, 0) => Ok(Schema::Empty),
-        (APPLICATION, found, _) if found <= newest_schema() => Ok(Schema::Ours(found)),
+        (APPLICATION, found, _) if found <= NEWEST => Ok(Schema::Ours(found)),
         (APPLICATION, found, _) => {
-            Err(StoreError::NewerSchema { file: file.to_path_buf(), found, known: newest_schema() })
+            Err(StoreError::NewerSchema { file: file.to_path_buf(), found, known: NEWEST })
         }
         _ => Err(StoreError::Foreign(file.to_path_buf())),
     }
@@ -331,7 +329,7 @@ async fn make_schema(conn: &mut SqliteConnection) -> Result<(), MigrateError> {
 pub(super) async fn migrate(conn: &mut SqliteConnection, file: &Path, found: Schema) -> Result<()> {
     let migrated = match found {
         Schema::Empty => make_schema(conn).await,
-        Schema::Ours(version) if version == newest_schema() => return Ok(()),
+        Schema::Ours(version) if version == NEWEST => return Ok(()),
         Schema::Ours(_) => MIGRATIONS.run(&mut *conn).await,
     };
     migrated.map_err(|source| match source {

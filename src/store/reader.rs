@@ -5,6 +5,7 @@
 use super::{
     error::{Result, StoreError},
     kept::Kept,
+    migrations::NEWEST,
     open::{self, DATABASE, Schema, Still},
     seal::Seal,
 };
@@ -44,17 +45,16 @@ impl Reader {
         if !open::is_there(&file)? {
             return Err(StoreError::NotThere(dir.to_path_buf()));
         }
-        let (pool, still) = open::read_pool(&file).await?;
-        let mut conn = pool.acquire().await.map_err(|error| StoreError::from(error).of(&file))?;
+        let (pool, mut conn, still) = open::read_pool(&file).await?;
         match open::identify(&mut conn, &file).await? {
             Schema::Empty => return Err(StoreError::NotThere(dir.to_path_buf())),
-            Schema::Ours(found) if found < open::newest_schema() => {
-                return Err(StoreError::OlderSchema { file, found, known: open::newest_schema() });
+            Schema::Ours(found) if found < NEWEST => {
+                return Err(StoreError::OlderSchema { file, found, known: NEWEST });
             }
             Schema::Ours(_) => {}
         }
         let epoch = open::epoch(&mut conn).await.map_err(|error| error.of(&file))?;
-        drop(conn);
+        give_back(conn).await;
         let seal = Seal::load(dir)?.map(Arc::new);
         let _still = still.map(Arc::new);
         Ok(Reader { pool, seal, clock, epoch, file, kept: Arc::default(), _still })
@@ -102,4 +102,10 @@ impl Reader {
             error => StoreError::from(error).of(&self.file),
         }
     }
+}
+
+/// Gives a connection back now. Of one that is dropped a task of sqlx does that a moment later, and whoever asks for one in
+/// between has another one opened.
+pub(super) async fn give_back(mut conn: PoolConnection<Sqlite>) {
+    conn.return_to_pool().await;
 }

@@ -128,8 +128,7 @@ pub(super) fn get(line: &Line<'_>, names: &mut Names, marks: &Marks, seal: Optio
     let opened = |part, digits: &str| match digits {
         "" => Ok(Sealed::default()),
         digits => {
-            let bytes = HEXUPPER.decode(digits.as_bytes());
-            let bytes = bytes.map_err(|_| StoreError::Unreadable(format!("what is sealed of `{id}`")))?;
+            let bytes = bytes(digits, || format!("what is sealed of `{id}`"))?;
             unseal(seal, &scope, &id, part, Some(&bytes))
         }
     };
@@ -261,6 +260,11 @@ pub(super) fn json_list<T: Serialize>(list: impl Iterator<Item = Result<T>>) -> 
 
 pub(super) fn parse_json<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T> {
     serde_json::from_str(text).map_err(|error| StoreError::Unreadable(format!("JSON: {error}")))
+}
+
+/// What SQLite's `hex` was given.
+pub(super) fn bytes(digits: &str, what: impl FnOnce() -> String) -> Result<Vec<u8>> {
+    HEXUPPER.decode(digits.as_bytes()).map_err(|_| StoreError::Unreadable(what()))
 }
 
 pub(super) fn scope(text: &str) -> Result<Scope> {

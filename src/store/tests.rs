@@ -367,6 +367,8 @@ async fn the_other_words_read_back_as_they_were_written() {
     let (here, there) = (claim("a", &zone(), &certs), claim("b", &zone(), &certs));
     let known = |token: &[u8]| KnownVersion { version: Version::At(token.to_vec().into()), foreign: 7 };
     let absent = KnownVersion { version: Version::Absent, foreign: 0 };
+    let unknown = KnownVersion { version: Version::Unknown, foreign: 1 };
+    let (odd, unsure) = (Scope::new("a", "\"ü\\\n"), Scope::new("a", "unsure"));
     let converged = Converged { source: "infra".into(), commit: "c1".into(), inputs: Hash::of(b"i") };
     let adopt = Consent::Adopt { observed: Hash::of(b"o"), from: Some("dns2".into()) };
     let plain =
@@ -383,6 +385,8 @@ async fn the_other_words_read_back_as_they_were_written() {
         Write::Version(zone(), Some(known(b"1"))),
         Write::Version(certs.clone(), Some(absent.clone())),
         Write::Version(Scope::new("a", "gone"), Some(absent.clone())),
+        Write::Version(odd.clone(), Some(known(b"\x80\xff\0"))),
+        Write::Version(unsure.clone(), Some(unknown.clone())),
         Write::Converged(Ok(converged.clone())),
     ])
     .await
@@ -407,7 +411,9 @@ async fn the_other_words_read_back_as_they_were_written() {
     assert_eq!((memory.claims_made.len(), memory.version.clone()), (0, Some(known(b"2"))));
     assert_eq!(db.scope(&certs).await.unwrap().claims_made, [here, there.clone()]);
     assert_eq!(db.holds().await.unwrap(), [hold("three")]);
-    assert_eq!(db.versions().await.unwrap(), [(certs.clone(), absent), (zone(), known(b"2"))]);
+    let versions =
+        [(certs.clone(), absent), (zone(), known(b"2")), (odd, known(b"\x80\xff\0")), (unsure, unknown)];
+    assert_eq!(db.versions().await.unwrap(), versions.into());
     // The scope whose version went left no source in sync as a whole.
     assert_eq!(db.converged("infra").await.unwrap(), None);
     db.commit(vec![Write::Converged(Ok(converged.clone()))]).await.unwrap();

@@ -151,7 +151,7 @@ impl Store for Measured {
     async fn all(&self) -> Result<BTreeMap<Scope, ScopeMemory>, Error> {
         self.inner.all().await
     }
-    async fn versions(&self) -> Result<Vec<(Scope, KnownVersion)>, Error> {
+    async fn versions(&self) -> Result<BTreeMap<Scope, KnownVersion>, Error> {
         self.inner.versions().await
     }
     async fn converged(&self, source: &str) -> Result<Option<Converged>, Error> {

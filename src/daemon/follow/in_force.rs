@@ -290,9 +290,8 @@ impl Loop {
         writing.lift_bars(desired).await?;
         writing.end_recovery().await?;
         let versions = writing.db.versions().await?;
-        let versioned: BTreeSet<&Scope> = versions.iter().map(|(scope, _)| scope).collect();
         if self.outlook.pins.is_empty() {
-            let is_versioned = scopes.iter().all(|scope| versioned.contains(scope));
+            let is_versioned = scopes.iter().all(|scope| versions.contains_key(scope));
             for converged in self.session.converged(&snapshots, is_versioned) {
                 writing.engine.converged(converged).await?;
             }

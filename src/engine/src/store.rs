@@ -439,7 +439,7 @@ pub trait Store: Send + Sync {
     /// What is remembered of every scope that has rows, open intents, claims, consents or conditions.
     async fn all(&self) -> Result<BTreeMap<Scope, ScopeMemory>, Error>;
     /// The version at which each scope was last seen whole and in sync.
-    async fn versions(&self) -> Result<Vec<(Scope, KnownVersion)>, Error>;
+    async fn versions(&self) -> Result<BTreeMap<Scope, KnownVersion>, Error>;
     /// The revision of a source that was last found in sync as a whole.
     async fn converged(&self, source: &str) -> Result<Option<Converged>, Error>;
     /// Rows whose manifest has this key, in any scope, as far as they put something out.

@@ -1,6 +1,7 @@
 //! Opening, closing, copies of the state, and what may be wrong with its files.
 
 use super::*;
+use crate::store::migrations::NEWEST;
 
 #[tokio::test]
 async fn sealed_bytes_are_nowhere_on_the_disk_in_clear() {
@@ -124,7 +125,7 @@ async fn the_schema_number_is_that_of_the_newest_migration() {
     let (_dir, db) = new().await;
     let mut conn = db.reader().conn().await.unwrap();
     let schema: i64 = sqlx::query_scalar("PRAGMA user_version").fetch_one(&mut *conn).await.unwrap();
-    assert_eq!(schema, open::newest_schema());
+    assert_eq!(schema, NEWEST);
 }
 
 #[tokio::test]
@@ -550,7 +551,7 @@ async fn a_new_database_is_whole_before_it_has_its_name() {
     assert_eq!(made, [DATABASE]);
     assert_eq!(fs::read(&file).unwrap()[18..20], [2, 2], "it has a WAL from the beginning");
     let mut conn = open::connect(&file).await.unwrap();
-    assert_eq!(open::identify(&mut conn, &file).await.unwrap(), Schema::Ours(open::newest_schema()));
+    assert_eq!(open::identify(&mut conn, &file).await.unwrap(), Schema::Ours(NEWEST));
 }
 
 #[tokio::test]

@@ -357,7 +357,7 @@ impl Store for Memory {
         let disk = self.disk.lock().unwrap();
         Ok(disk.scopes.iter().map(|(scope, memory)| (scope.clone(), disk.recalled(memory))).collect())
     }
-    async fn versions(&self) -> Result<Vec<(Scope, KnownVersion)>, Error> {
+    async fn versions(&self) -> Result<BTreeMap<Scope, KnownVersion>, Error> {
         let disk = self.disk.lock().unwrap();
         Ok(disk.scopes.iter().filter_map(|(s, m)| Some((s.clone(), m.version.clone()?))).collect())
     }
