@@ -114,7 +114,8 @@ async fn measure(scopes: usize, each: usize) -> Result<(), Box<dyn std::error::E
     let (mut memory, mut pass) = (Vec::new(), Vec::new());
     for _ in 0..PASSES {
         let start = cpu();
-        let glance = engine.surveyor.glance(&*db, &options, Ahead::Nothing, &Heard::new()).await?;
+        let glance =
+            engine.surveyor.glance(&*db, &options, Ahead::Nothing, std::future::ready(Heard::new())).await?;
         let loaded = cpu();
         let survey = engine.surveyor.survey_from(&*db, &desired, glance, &options).await?;
         let report = engine.carry_out(&desired, survey).await?;

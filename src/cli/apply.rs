@@ -32,7 +32,7 @@ use reconciled_engine::{
     store::{Approval, ConditionKind},
     survey::{ByPerson, Domain, Heard, Survey, SurveyOptions, Wanted},
 };
-use std::{collections::BTreeSet, mem, path::PathBuf, time::Duration};
+use std::{future::ready, mem, path::PathBuf, time::Duration};
 
 /// How long is waited where it ends with an error anyway.
 const SOON: Duration = Duration::from_secs(30);
@@ -93,7 +93,7 @@ pub(super) async fn run(
     };
     let looking = async {
         let snapshots = session.snapshots(&ask, &*writing.db).await?;
-        look_and_load(&session, (snapshots, &Heard::new()), &*writing.db, &options).await
+        look_and_load(&session, (snapshots, ready(Heard::new())), &*writing.db, &options).await
     };
     let (mut outlook, glance) = out.during("reading sources", &session, looking).await?;
     let sources = outlook.snapshots.iter().map(|one| (one.name.to_string(), one.label.to_string()));
@@ -211,8 +211,8 @@ async fn carry_out(
 
 /// True when every scope was seen whole at a version that is remembered.
 async fn all_versioned(writing: &Writing, converge: &Converge) -> Result<bool, Failure> {
-    let versions: BTreeSet<_> = writing.db.versions().await?.into_iter().map(|(scope, _)| scope).collect();
-    Ok(converge.round.scopes.keys().all(|scope| versions.contains(scope)))
+    let versions = writing.db.versions().await?;
+    Ok(converge.round.scopes.keys().all(|scope| versions.contains_key(scope)))
 }
 
 /// Applying a plan file is consent to what it shows.

@@ -34,9 +34,10 @@ use crate::{
     consent,
     failure::Failure,
     registry::entry_for,
-    session::{Ask, Outlook, Session, Snapshot, await_alike},
-    store::{Reader, UnassignedManifest},
+    session::{Ask, Outlook, Session, Snapshot, Standing, await_alike},
+    store::{Reader, TrackedHere, UnassignedManifest},
 };
+use futures_util::future::{Either, maybe_done, select};
 use reconciled_engine::{
     Desired, Store,
     survey::{Ahead, ByPerson, Glance, Heard, Survey, SurveyOptions, Surveyor},
@@ -44,7 +45,13 @@ use reconciled_engine::{
 use reconciled_provider::{Scope, Warnings};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    future::ready,
+    pin::pin,
+    sync::Arc,
+    time::Duration,
+};
 
 /// What would change?
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -118,6 +125,9 @@ impl Insisted<'_> {
     }
 }
 
+/// How long it counts what remotes said.
+const FRESH: Duration = Duration::from_secs(5);
+
 /// Answers [`PlanAsk`], as the loop that heard what is `insisted` on would do it, where there is one. Holds observers only; writes
 /// nothing to a remote, nothing to the state.
 pub async fn plan(
@@ -129,38 +139,56 @@ pub async fn plan(
 ) -> Result<PlanAnswer, Failure> {
     let Surveyor { hurry, cx, .. } = &session.surveyor;
     let _rush = hurry.rush(&cx.clock);
-    let mut snapshots = session.snapshots(ask, reader).await?;
-    if let Some(Insisted { in_force, .. }) = insisted {
-        let told = |one: &&Snapshot| one.behind.as_ref().is_none_or(|error| !error.may_pass());
-        let told = snapshots.iter().filter(told).map(|one| one.name.clone()).collect();
-        await_alike(&session.config, in_force, &told, &mut snapshots);
-    }
     // Names are not remembered, only their number: what is to be listed has to be read.
     let refresh = ask.refresh || form.show_foreign;
-    let mut heard = Heard::new();
-    if !form.whole
-        && !form.show_foreign
-        && let Some(standing) = session.stands(ask, &snapshots, reader, &mut heard).await?
-    {
-        let is_here = |entry: &str| session.config.providers.iter().any(|here| *here.name == *entry);
-        let tracked = reader.tracked_here(&is_here).await?;
-        let mut document =
-            Document::standing(tracked.here as usize, standing.foreign, &snapshots_of(&snapshots));
-        document.unassigned_manifests = reader.elsewhere().await?;
-        document.unassigned = tracked
-            .elsewhere
-            .into_iter()
-            .map(|(scope, count)| Unassigned { scope: scope.into(), tracked: count as usize, source: None })
-            .collect();
-        let sources = named(&snapshots);
-        return Ok(PlanAnswer { document, messages: Vec::new(), has_errors: false, sources });
-    }
+    let is_whole = ask.is_everything() && !refresh && !form.whole;
+    let known = if is_whole { reader.versions().await? } else { BTreeMap::new() };
+    let is_here = |entry: &str| session.config.providers.iter().any(|here| *here.name == *entry);
+    let desired = async {
+        let mut snapshots = session.snapshots(ask, reader).await?;
+        if let Some(Insisted { in_force, .. }) = insisted {
+            let told = |one: &&Snapshot| one.behind.as_ref().is_none_or(|error| !error.may_pass());
+            let told = snapshots.iter().filter(told).map(|one| one.name.clone()).collect();
+            await_alike(&session.config, in_force, &told, &mut snapshots);
+        }
+        let begun = cx.clock.now();
+        let tracked = match is_whole && session.are_as_converged(&snapshots, &known, reader).await? {
+            true => Some(reader.tracked_here(&is_here).await?),
+            false => None,
+        };
+        Ok::<_, Failure>((snapshots, tracked, begun))
+    };
+    // What is known can be asked about before it is known what is desired, and who has manifests to load then does not wait for it.
+    let began = cx.clock.now();
+    let mut hearing = pin!(maybe_done(session.hear(&known)));
+    let (snapshots, tracked, polled) = match select(pin!(desired), hearing.as_mut()).await {
+        Either::Left((desired, _)) => desired?,
+        Either::Right(((), desired)) => desired.await?,
+    };
+    let heard = async {
+        // What was said while sources took long is of the past.
+        if polled.saturating_sub(began) > FRESH {
+            return session.hear(&known).await;
+        }
+        hearing.as_mut().await;
+        hearing.take_output().unwrap_or_default()
+    };
+    let heard = match tracked {
+        Some(tracked) => {
+            let heard = heard.await;
+            if let Some(standing) = session.stands(&known, &heard) {
+                return Ok(unchanged(&snapshots, tracked, standing));
+            }
+            Either::Left(ready(heard))
+        }
+        None => Either::Right(heard),
+    };
     let by_person = if ask.by_person { ByPerson::Everything } else { ByPerson::Nothing };
     let selection = ask.selection.clone();
     let options = SurveyOptions { selection, refresh, by_person, ..SurveyOptions::default() };
     let warnings = Warnings::heard();
     let (outlook, document) =
-        plan_of(session, reader, (snapshots, &heard), (&options, insisted), form, &warnings).await?;
+        plan_of(session, reader, (snapshots, heard), (&options, insisted), form, &warnings).await?;
     let mut messages = outlook.messages();
     messages.extend(warnings.take().into_iter().map(|warning| format!("warning: {warning}")));
     let nothing = unmatched(session, reader, &outlook.desired, Some(&document), &ask.selection).await?;
@@ -170,6 +198,18 @@ pub async fn plan(
     let has_errors = outlook.has_errors();
     drop_aside(outlook);
     Ok(PlanAnswer { document, messages, has_errors, sources })
+}
+
+/// The answer where nothing changed.
+fn unchanged(snapshots: &[Snapshot], tracked: TrackedHere, standing: Standing) -> PlanAnswer {
+    let mut document = Document::standing(tracked.here as usize, standing.foreign, &snapshots_of(snapshots));
+    document.unassigned_manifests = tracked.manifests;
+    document.unassigned = tracked
+        .elsewhere
+        .into_iter()
+        .map(|(scope, count)| Unassigned { scope: scope.into(), tracked: count as usize, source: None })
+        .collect();
+    PlanAnswer { document, messages: Vec::new(), has_errors: false, sources: named(snapshots) }
 }
 
 /// Gives back the memory of what may be large, while whoever waits for the answer has it already.
@@ -185,7 +225,7 @@ fn named(snapshots: &[Snapshot]) -> Vec<(String, String)> {
 async fn plan_of(
     session: &Session,
     reader: &Reader,
-    (snapshots, heard): (Vec<Snapshot>, &Heard),
+    (snapshots, heard): (Vec<Snapshot>, impl Future<Output = Heard> + Send),
     (options, insisted): (&SurveyOptions, Option<Insisted<'_>>),
     form: &Form,
     warnings: &Warnings,
@@ -261,10 +301,10 @@ async fn consented(
     Ok(document)
 }
 
-/// Reads the manifests and glances at the remotes side by side, but for those that told all just now.
+/// Reads the manifests and glances at the remotes side by side, but for those that are being asked already, which is `heard` of.
 pub async fn look_and_load(
     session: &Session,
-    (snapshots, heard): (Vec<Snapshot>, &Heard),
+    (snapshots, heard): (Vec<Snapshot>, impl Future<Output = Heard> + Send),
     store: &dyn Store,
     options: &SurveyOptions,
 ) -> Result<(Outlook, Glance), Failure> {

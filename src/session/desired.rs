@@ -48,6 +48,13 @@ pub struct Ask {
     pub accept_rewind: Option<(Arc<str>, Arc<str>)>,
 }
 
+impl Ask {
+    /// True where all that is declared is meant, and nothing in the place of a repository.
+    pub fn is_everything(&self) -> bool {
+        self.selection.is_all() && self.folder.is_none() && self.source.is_none()
+    }
+}
+
 impl Session {
     /// Polls the sources that are meant. Nothing is parsed yet.
     pub async fn snapshots(&self, ask: &Ask, store: &dyn Store) -> Result<Vec<Snapshot>, Failure> {

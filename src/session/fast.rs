@@ -1,11 +1,16 @@
 //! The short way to "no changes": a revision that was found in sync stays so while the commit, all else that
 //! decides the desired state, and the version of every scope stand. Then nothing needs to be parsed or listed.
 
-use super::{desired::Ask, open::Session, sources::Snapshot};
+use super::{open::Session, sources::Snapshot};
 use crate::{failure::Failure, registry};
-use reconciled_engine::{Store, store::Converged, survey::Heard};
-use reconciled_provider::{Hash, Version};
-use std::collections::BTreeMap;
+use futures_util::future::join_all;
+use reconciled_engine::{
+    Store,
+    store::{Converged, KnownVersion},
+    survey::Heard,
+};
+use reconciled_provider::{Hash, Scope, Version};
+use std::{collections::BTreeMap, sync::Arc};
 
 /// Everything stands as it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,50 +33,57 @@ impl Session {
         Hash::of(parts.join("\0").as_bytes())
     }
 
-    /// Asks whether everything stands, with one call for each entry; none when that cannot be told so cheaply. What the remotes
-    /// said is in `heard`.
-    pub async fn stands(
+    /// What remotes say of all that is known, with one call for each entry. Left alone is one of which it is certain that it does not
+    /// stand as a whole: what is to be asked of it is known later.
+    pub async fn hear(&self, known: &BTreeMap<Scope, KnownVersion>) -> Heard {
+        let can_stand = |version: &Version| matches!(version, Version::At(_)) && !version.stands_unasked();
+        let ask = async |name: &Arc<str>| {
+            let all: Vec<_> = known.iter().filter(|(scope, _)| scope.provider == *name).collect();
+            if all.is_empty() || !all.iter().all(|(_, known)| can_stand(&known.version)) {
+                return None;
+            }
+            let scopes: Vec<_> = all.iter().map(|(scope, _)| Scope::clone(scope)).collect();
+            // Who could not say it now is not asked again: all of it is listed.
+            Some((name.clone(), self.surveyor.versions_of(name, &scopes).await.unwrap_or_default()))
+        };
+        join_all(self.surveyor.entries.keys().map(ask)).await.into_iter().flatten().collect()
+    }
+
+    /// True where these are the revisions that were found in sync at these versions, and all else that decides the desired state is as
+    /// it was.
+    ///
+    /// `known` was read before: where an apply was under way then, what it wrote to is not among them, and all may be in sync again by
+    /// now. So they are compared with those that there are once the revisions are known to be in sync.
+    pub async fn are_as_converged(
         &self,
-        ask: &Ask,
         snapshots: &[Snapshot],
+        known: &BTreeMap<Scope, KnownVersion>,
         store: &dyn Store,
-        heard: &mut Heard,
-    ) -> Result<Option<Standing>, Failure> {
-        let whole = ask.selection.is_all() && !ask.refresh && ask.folder.is_none() && ask.source.is_none();
+    ) -> Result<bool, Failure> {
         // What is kept at an earlier revision is no part of the commit.
         let is_pinned = !store.pins().await?.is_empty();
-        if !whole || is_pinned || !self.ailing().is_empty() || snapshots.iter().any(|s| s.behind.is_some()) {
-            return Ok(None);
+        if is_pinned || !self.ailing().is_empty() || snapshots.iter().any(|s| s.behind.is_some()) {
+            return Ok(false);
         }
         let inputs = self.inputs();
         for snapshot in snapshots {
             let expected =
                 Converged { source: snapshot.name.clone(), commit: snapshot.revision.clone(), inputs };
             if store.converged(&snapshot.name).await?.as_ref() != Some(&expected) {
-                return Ok(None);
+                return Ok(false);
             }
         }
-        let known: BTreeMap<_, _> = store.versions().await?.into_iter().collect();
-        for name in self.surveyor.entries.keys() {
-            let scopes: Vec<_> = known.keys().filter(|s| s.provider == *name).cloned().collect();
-            if scopes.is_empty() {
-                continue;
-            }
-            let Ok(now) = self.surveyor.versions_of(name, &scopes).await else { return Ok(None) };
-            let stands = |scope| {
-                matches!(now.get(scope), Some(Version::At(_)))
-                    && now.get(scope) == known.get(scope).map(|k| &k.version)
-            };
-            let all_stand = scopes.iter().all(stands);
-            // Where not all is told, the rest is asked for.
-            if scopes.iter().all(|scope| now.contains_key(scope)) {
-                heard.insert(name.clone(), now);
-            }
-            if !all_stand {
-                return Ok(None);
-            }
-        }
-        Ok(Some(Standing { foreign: known.values().map(|k| k.foreign as usize).sum() }))
+        Ok(store.versions().await? == *known)
+    }
+
+    /// How all that is known here stands, where its remotes say that it does.
+    pub fn stands(&self, known: &BTreeMap<Scope, KnownVersion>, heard: &Heard) -> Option<Standing> {
+        let stands = |scope: &Scope, version: &Version| {
+            heard.get(&scope.provider).and_then(|told| told.get(scope)) == Some(version)
+        };
+        let mut here = known.iter().filter(|(scope, _)| self.surveyor.entries.contains_key(&scope.provider));
+        let all_stand = here.all(|(scope, known)| stands(scope, &known.version));
+        all_stand.then(|| Standing { foreign: known.values().map(|known| known.foreign as usize).sum() })
     }
 
     /// What to remember once all of `snapshots` was found in sync; where not every scope had a version, that spares no later look.

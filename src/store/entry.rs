@@ -53,13 +53,15 @@ pub struct Status {
     pub open: u64,
 }
 
-/// How many resources are tracked.
+/// How many resources are tracked, and what is not for this instance.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TrackedHere {
     /// Of all entries that are configured here.
     pub here: u64,
     /// Of others, by scope.
     pub elsewhere: Vec<(String, u64)>,
+    /// What manifests are for elsewhere, as it was last told.
+    pub manifests: Vec<UnassignedManifest>,
 }
 
 /// What is tracked for a source or an entry that is not configured: left alone.

@@ -7,7 +7,7 @@ use super::{
     entry::{
         ApprovalEntry, Approvals, ConditionEntry, DegradedEntry, EventEntry, EventFilter, HoldEntry,
         PinEntry, SHARES, ScopeStatus, SourceStatus, Stamp, Status, SuspensionEntry, TrackedEntry,
-        TrackedHere, UNANSWERED, UnassignedManifest,
+        TrackedHere, UNANSWERED,
     },
     error::Result,
     events::{self, Verification},
@@ -40,15 +40,11 @@ impl Reader {
         let mut tx = self.snapshot().await?;
         status(&mut tx, is_looked_after, self.clock.now()).await.map_err(|error| error.of(&self.file))
     }
-    /// How much is tracked, in one consistent snapshot: of the entries that are `here` as one number, of others by scope.
+    /// How much is tracked, in one consistent snapshot: of the entries that are `here` as one number, of others by scope. And what is
+    /// for elsewhere.
     pub async fn tracked_here(&self, is_here: &(dyn Fn(&str) -> bool + Sync)) -> Result<TrackedHere> {
         let mut tx = self.snapshot().await?;
         tracked_here(&mut tx, is_here).await.map_err(|error| error.of(&self.file))
-    }
-    /// What manifests are for elsewhere, as it was last told.
-    pub async fn elsewhere(&self) -> Result<Vec<UnassignedManifest>> {
-        let mut conn = self.conn().await?;
-        notification::elsewhere(&mut conn).await.map_err(|error| error.of(&self.file))
     }
     /// What is not well: conditions, holds and suspensions, in one consistent snapshot.
     pub async fn not_well(&self) -> Result<Status> {
@@ -268,13 +264,19 @@ async fn tracked_here(
     conn: &mut SqliteConnection,
     is_here: &(dyn Fn(&str) -> bool + Sync),
 ) -> Result<TrackedHere> {
-    let entries: Vec<(String, i64)> =
-        sqlx::query_as("SELECT substr(scope, 1, instr(scope, '/') - 1), count(*) FROM inventory GROUP BY 1")
-            .fetch_all(&mut *conn)
-            .await?;
+    // By scope first, as rows lie: by entry at once would take all of them apart and sort them.
+    let entries: Vec<(String, i64)> = sqlx::query_as(
+        "SELECT substr(scope, 1, instr(scope, '/') - 1), sum(tracked)
+         FROM (SELECT scope, count(*) AS tracked FROM inventory GROUP BY scope) GROUP BY 1",
+    )
+    .fetch_all(&mut *conn)
+    .await?;
     let (here, others): (Vec<_>, Vec<_>) = entries.into_iter().partition(|(entry, _)| is_here(entry));
-    let mut tracked =
-        TrackedHere { here: here.iter().map(|(_, count)| *count as u64).sum(), elsewhere: Vec::new() };
+    let mut tracked = TrackedHere {
+        here: here.iter().map(|(_, count)| *count as u64).sum(),
+        elsewhere: Vec::new(),
+        manifests: notification::elsewhere(&mut *conn).await?,
+    };
     for (entry, _) in others {
         let found: Vec<(String, i64)> = sqlx::query_as(
             "SELECT scope, count(*) FROM inventory WHERE substr(scope, 1, instr(scope, '/') - 1) = ?1

@@ -51,6 +51,7 @@ mod foreign;
 mod gaps;
 mod git;
 mod health;
+mod heard;
 mod held;
 mod helper;
 mod host;

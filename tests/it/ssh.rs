@@ -30,12 +30,32 @@ fn run(env: &Env, program: &str, args: &[&str]) {
     assert!(output.status.success(), "{program} {args:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
+/// Has `env` take its repository over ssh, with a key `client` of its own; `settings` are those of the server besides.
+pub(crate) fn over_ssh(env: &Env, settings: &str, keys: &str) {
+    for name in ["hostkey", "client"] {
+        run(env, "ssh-keygen", &["-q", "-t", "ed25519", "-N", "", "-f", name]);
+    }
+    let port = sshd(env, settings);
+    let host = fs::read_to_string(env.path("hostkey.pub")).unwrap();
+    env.write("known_hosts", &format!("[127.0.0.1]:{port} {host}"));
+    let user = String::from_utf8(Command::new("id").arg("-un").output().unwrap().stdout).unwrap();
+    let text = fs::read_to_string(env.path("config.yaml")).unwrap();
+    let (repo, known) = (env.path("repo.git"), env.path("known_hosts"));
+    let url = format!("\"ssh://{}@127.0.0.1:{port}{}\"", user.trim(), repo.display());
+    let text = text.replace(
+        &format!("url: {}", repo.display()),
+        &format!("url: {url}, ssh: {{knownHosts: {}{keys}}}", known.display()),
+    );
+    assert!(text.contains("ssh://"), "{text}");
+    env.write("config.yaml", &text);
+}
+
 /// Serves ssh on a free port with the keys in the folder of `env`; returns the port.
-fn sshd(env: &Env) -> u16 {
+fn sshd(env: &Env, settings: &str) -> u16 {
     let at = |name: &str| env.path(name).to_str().unwrap().to_owned();
     fs::copy(env.path("client.pub"), env.path("authorized_keys")).unwrap();
     let config = format!(
-        "HostKey {}\nAuthorizedKeysFile {}\nStrictModes no\nUsePAM no\nPermitRootLogin yes\nPasswordAuthentication no\nPidFile none\n",
+        "HostKey {}\nAuthorizedKeysFile {}\nStrictModes no\nUsePAM no\nPermitRootLogin yes\nPasswordAuthentication no\nPidFile none\n{settings}\n",
         at("hostkey"),
         at("authorized_keys")
     );
@@ -64,10 +84,7 @@ fn sshd(env: &Env) -> u16 {
 #[test]
 fn a_key_in_the_agent_is_enough_and_without_it_the_way_out_is_told() {
     let env = Env::zonefile();
-    for name in ["hostkey", "client"] {
-        run(&env, "ssh-keygen", &["-q", "-t", "ed25519", "-N", "", "-f", name]);
-    }
-    let port = sshd(&env);
+    over_ssh(&env, "", "");
     let agent =
         Command::new("ssh-agent").args(["-D", "-a"]).arg(env.path("agent")).stdout(Stdio::null()).spawn();
     let _agent = Agent(agent.expect("the tests need ssh-agent (Debian: openssh-client)"));
@@ -76,19 +93,6 @@ fn a_key_in_the_agent_is_enough_and_without_it_the_way_out_is_told() {
         assert!(start.elapsed() < PATIENCE, "ssh-agent makes no socket");
         std::thread::park_timeout(Duration::from_millis(10));
     }
-    let host = fs::read_to_string(env.path("hostkey.pub")).unwrap();
-    env.write("known_hosts", &format!("[127.0.0.1]:{port} {host}"));
-    let user = String::from_utf8(Command::new("id").arg("-un").output().unwrap().stdout).unwrap();
-    let text = fs::read_to_string(env.path("config.yaml")).unwrap();
-    let repo = env.path("repo.git");
-    let url = format!("\"ssh://{}@127.0.0.1:{port}{}\"", user.trim(), repo.display());
-    let known = env.path("known_hosts");
-    let text = text.replace(
-        &format!("url: {}", repo.display()),
-        &format!("url: {url}, ssh: {{knownHosts: {}}}", known.display()),
-    );
-    assert!(text.contains("ssh://"), "{text}");
-    env.write("config.yaml", &text);
     env.push("zone.yaml", &zone("example.com", "zones", &["{name: www, type: A, values: [192.0.2.1]}"]));
     let socket = env.path("agent");
     let apply = || env.run_with(&["apply", "--yes"], &[("SSH_AUTH_SOCK", socket.to_str().unwrap())]);

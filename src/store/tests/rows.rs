@@ -97,5 +97,5 @@ async fn what_is_tracked_is_a_number_where_it_is_configured_and_a_list_of_scopes
     db.commit(vec![Write::Gone("gone/b".parse().unwrap(), vec!["x".into()])]).await.unwrap();
     let tracked = db.reader().tracked_here(&|entry| entry == "dns").await.unwrap();
     let elsewhere = [("dns2/a", 2), ("gone/a", 2), ("gone/b", 1)].map(|(scope, count)| (scope.into(), count));
-    assert_eq!(tracked, TrackedHere { here: 4, elsewhere: elsewhere.into() });
+    assert_eq!(tracked, TrackedHere { here: 4, elsewhere: elsewhere.into(), manifests: Vec::new() });
 }

@@ -5,7 +5,10 @@
 
 use super::{Seen, SurveyOptions, Surveyor, beside};
 use crate::store::{KnownVersion, ScopeMemory, Store};
-use futures_util::{FutureExt, future::join};
+use futures_util::{
+    FutureExt,
+    future::{join, join_all},
+};
 use reconciled_provider::{Error, Observation, Scope, Version};
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -41,22 +44,23 @@ impl Glance {
     }
 }
 
-/// What remotes said just now of all their scopes that are known, by entry: who looks at once does not ask them again.
+/// What remotes said just now of the scopes of theirs that are known, by entry: who looks at once does not ask these again. What one
+/// did not say, nobody knows.
 pub type Heard = BTreeMap<Arc<str>, BTreeMap<Scope, Version>>;
 
 impl Surveyor {
-    /// Casts a glance. Errors: only the store's.
+    /// Casts a glance, as soon as it was `heard` what remotes say that are being asked already. Errors: only the store's.
     pub async fn glance(
         &self,
         store: &dyn Store,
         options: &SurveyOptions,
         ahead: Ahead,
-        heard: &Heard,
+        heard: impl Future<Output = Heard> + Send,
     ) -> Result<Glance, Error> {
-        let mut known: BTreeMap<Scope, KnownVersion> = store.versions().await?.into_iter().collect();
+        let mut known = store.versions().await?;
         known.retain(|scope, _| options.only.as_ref().is_none_or(|only| only.contains(scope)));
         let remote = async {
-            let versions = self.versions(&known, options, heard).await;
+            let versions = self.versions(&known, options, &heard.await).await;
             let seen = match ahead {
                 Ahead::Moved => self.moved(&known, &versions, options).await,
                 Ahead::Nothing => BTreeMap::new(),
@@ -111,6 +115,7 @@ impl Surveyor {
             true => !is_asked(scope),
             false => version.stands_until().is_none() && !options.refresh,
         };
+        let mut calls = Vec::new();
         for (name, entry) in &self.entries {
             let asked = known
                 .iter()
@@ -124,13 +129,12 @@ impl Surveyor {
                 all.extend(asked.into_iter().filter_map(told));
                 continue;
             }
-            // Without versions every scope is listed: slower, never wrong.
-            if let Ok(versions) =
+            calls.push(async move {
                 self.within(entry.observer.versions(&self.cx, &asked), "asking for versions").await
-            {
-                all.extend(versions);
-            }
+            });
         }
+        // Without versions every scope is listed: slower, never wrong.
+        all.extend(join_all(calls).await.into_iter().flatten().flatten());
         all
     }
 

@@ -55,6 +55,7 @@ use look::Look;
 use reconciled_provider::{Error, GuardDomain, Identity, Scope};
 use std::{
     collections::{BTreeMap, BTreeSet},
+    future,
     panic::AssertUnwindSafe,
     sync::{Arc, atomic::Ordering},
     time::Duration,
@@ -87,7 +88,7 @@ impl Surveyor {
                 if options.unhurried {
                     self.hurry.make_way(&*self.cx.clock).await;
                 }
-                let glance = self.glance(store, options, Ahead::Nothing, &Heard::new()).await?;
+                let glance = self.glance(store, options, Ahead::Nothing, future::ready(Heard::new())).await?;
                 let facts = self.facts(desired, &glance.memories);
                 (glance, facts)
             }

@@ -11,7 +11,7 @@ use crate::{
     store::Store,
 };
 use reconciled_provider::{Error, GuardDomain, Hash, Scope};
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, future, sync::Arc};
 
 impl Surveyor {
     /// The same survey with the word of the guard on whole domains.
@@ -41,7 +41,7 @@ impl Surveyor {
             return Ok(survey);
         }
         survey.judged = judged(&entries);
-        let glance = self.glance(store, options, Ahead::Nothing, &Heard::new()).await?;
+        let glance = self.glance(store, options, Ahead::Nothing, future::ready(Heard::new())).await?;
         let facts = self.facts(desired, &glance.memories);
         let remembered = glance.memories.iter().filter(|(_, memory)| memory.is_remembered());
         let all = desired.scopes.keys().chain(remembered.map(|(scope, _)| scope));

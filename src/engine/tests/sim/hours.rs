@@ -38,6 +38,7 @@ use reconciled_testkit::{
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
+    future::ready,
     pin::pin,
     slice,
     sync::{

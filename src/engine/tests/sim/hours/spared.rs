@@ -1,7 +1,11 @@
 //! What is not read because the entry says of all its scopes at once how they are.
 
 use super::*;
-use reconciled_engine::survey::{Ahead, Heard};
+use reconciled_engine::{
+    store::KnownVersion,
+    survey::{Ahead, Heard},
+};
+use reconciled_provider::Version;
 
 impl House {
     /// Brings a commit into force and carries it out without a daemon, which takes no longer than `limit`.
@@ -126,7 +130,7 @@ fn who_was_told_of_an_entry_just_now_does_not_ask_it_again_and_reads_what_moved_
             let options = SurveyOptions::default();
             let said = surveyor.versions_of("zone", &scopes).await.unwrap();
             let heard: Heard = is_told.then(|| (Arc::from("zone"), said)).into_iter().collect();
-            let glance = surveyor.glance(&*store, &options, Ahead::Nothing, &heard).await.unwrap();
+            let glance = surveyor.glance(&*store, &options, Ahead::Nothing, ready(heard)).await.unwrap();
             surveyor.survey_from(&*store, &wanted, glance, &options).await.unwrap();
             ended.store(true, Ordering::SeqCst);
         };
@@ -141,4 +145,28 @@ fn who_was_told_of_an_entry_just_now_does_not_ask_it_again_and_reads_what_moved_
         house.probes()
     });
     assert_eq!(asked, [1, 2]);
+}
+
+#[test]
+fn entries_are_asked_side_by_side_what_moved() {
+    let mut house = House::new(Settings::default());
+    let at = KnownVersion { version: Version::At("1".into()), foreign: 0 };
+    let known = ["zone", "host"].map(|entry| Write::Version(Scope::new(entry, "a"), Some(at.clone())));
+    house.store.commit(known.into()).now_or_never().unwrap().unwrap();
+    *house.rig.slow.lock().unwrap() = 10 * SECOND;
+    house.rig.forget();
+    let (surveyor, store) = (house.engine.surveyor.clone(), house.store.clone());
+    let done = Arc::<AtomicBool>::default();
+    let ended = done.clone();
+    let glance = async move {
+        surveyor
+            .glance(&*store, &SurveyOptions::default(), Ahead::Nothing, ready(Heard::new()))
+            .await
+            .unwrap();
+        ended.store(true, Ordering::SeqCst);
+    };
+    house.processes = vec![Process::new(Box::pin(glance), Arc::default())];
+    house.pass(15 * SECOND);
+    assert_eq!(house.probes(), 2);
+    assert!(done.load(Ordering::SeqCst), "one waited for the other");
 }
