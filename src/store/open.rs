@@ -169,15 +169,15 @@ pub(super) fn new_file(path: &Path) -> io::Result<File> {
 /// How long a connection waits for another one that writes.
 pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
-fn options(file: &Path) -> SqliteConnectOptions {
+/// Each connection keeps as many KiB of pages.
+fn options(file: &Path, cache_kib: u32) -> SqliteConnectOptions {
     SqliteConnectOptions::new()
         .filename(file)
         .busy_timeout(BUSY_TIMEOUT)
         .foreign_keys(true)
         .pragma("trusted_schema", "OFF")
         .pragma("cell_size_check", "ON")
-        // KiB, half of the default: each connection has as much, and what is not here the kernel has.
-        .pragma("cache_size", "-1024")
+        .pragma("cache_size", format!("-{cache_kib}"))
         .statement_cache_capacity(200)
         .row_buffer_size(2048)
         .disable_statement_logging()
@@ -185,7 +185,7 @@ fn options(file: &Path) -> SqliteConnectOptions {
 
 /// The connection that writes. FULL, not NORMAL: an intent must survive a power cut once it was reported durable.
 pub(super) async fn connect(file: &Path) -> Result<SqliteConnection> {
-    let options = options(file)
+    let options = options(file, WRITE_CACHE_KIB)
         .journal_mode(SqliteJournalMode::Wal)
         .synchronous(SqliteSynchronous::Full)
         .pragma("journal_size_limit", (16 << 20).to_string())
@@ -201,6 +201,12 @@ pub(super) async fn trust_types(conn: &mut SqliteConnection) -> Result<()> {
     sqlx::query("PRAGMA ignore_check_constraints = ON").execute(conn).await?;
     Ok(())
 }
+
+/// Of connections that read: what is not here the kernel has, and who goes through a table once fills whatever there is.
+const READ_CACHE_KIB: u32 = 256;
+
+/// Of the one that writes, half of what SQLite has by itself.
+const WRITE_CACHE_KIB: u32 = 1024;
 
 /// Connections that read, the one that did so, and what keeps the database as it is meanwhile where they need that.
 pub(super) async fn read_pool(file: &Path) -> Result<(SqlitePool, PoolConnection<Sqlite>, Option<Still>)> {
@@ -221,7 +227,7 @@ pub(super) async fn read_pool(file: &Path) -> Result<(SqlitePool, PoolConnection
         first.map_err(named)?;
         Ok((pool, conn))
     };
-    let failed = match read(options(file).read_only(true)).await {
+    let failed = match read(options(file, READ_CACHE_KIB).read_only(true)).await {
         Ok((pool, conn)) => return Ok((pool, conn, None)),
         Err(error) => error,
     };
@@ -233,7 +239,7 @@ pub(super) async fn read_pool(file: &Path) -> Result<(SqlitePool, PoolConnection
     // Reading WAL needs a shared-memory file beside the database, which cannot be made on a file system that is full or
     // for reading only. A file that nobody changes can be read without.
     let Some(still) = Still::keep(file) else { return Err(failed) };
-    let (pool, conn) = read(options(file).read_only(true).immutable(true)).await?;
+    let (pool, conn) = read(options(file, READ_CACHE_KIB).read_only(true).immutable(true)).await?;
     Ok((pool, conn, Some(still)))
 }
 
