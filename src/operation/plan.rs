@@ -151,12 +151,12 @@ pub async fn plan(
             let told = snapshots.iter().filter(told).map(|one| one.name.clone()).collect();
             await_alike(&session.config, in_force, &told, &mut snapshots);
         }
-        let begun = cx.clock.now();
+        let polled = cx.clock.now();
         let tracked = match is_whole && session.are_as_converged(&snapshots, &known, reader).await? {
             true => Some(reader.tracked_here(&is_here).await?),
             false => None,
         };
-        Ok::<_, Failure>((snapshots, tracked, begun))
+        Ok::<_, Failure>((snapshots, tracked, polled))
     };
     // What is known can be asked about before it is known what is desired, and who has manifests to load then does not wait for it.
     let began = cx.clock.now();

@@ -30,7 +30,8 @@ fn run(env: &Env, program: &str, args: &[&str]) {
     assert!(output.status.success(), "{program} {args:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Has `env` take its repository over ssh, with a key `client` of its own; `settings` are those of the server besides.
+/// Has `env` take its repository over ssh, with a key `client` of its own; `settings` are those of the server besides, `keys` those of
+/// `ssh` in its configuration.
 pub(crate) fn over_ssh(env: &Env, settings: &str, keys: &str) {
     for name in ["hostkey", "client"] {
         run(env, "ssh-keygen", &["-q", "-t", "ed25519", "-N", "", "-f", name]);

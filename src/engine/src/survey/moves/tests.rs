@@ -58,6 +58,12 @@ fn whole() -> SourceState {
     SourceState { prunes: true, ..SourceState::default() }
 }
 
+/// What a manifest `new` declares in `scope`.
+fn new_in(scope: &Scope) -> Resource {
+    let origin = Origin { manifest: 0, line: 1 };
+    Resource::new("new".into(), scope.clone().into(), Spec::known(b"x".to_vec()), origin, PolicyId(0))
+}
+
 fn moves_in(
     from: &str,
     memories: BTreeMap<Scope, ScopeMemory>,
@@ -75,13 +81,7 @@ fn moves_beside(
 ) -> (Moves, (Vec<String>, Vec<String>)) {
     let meta = meta("new", Some(from));
     let scope = Scope::new("toy", "new");
-    let resource = Resource::new(
-        "new".into(),
-        scope.clone().into(),
-        Spec::known(b"x".to_vec()),
-        Origin { manifest: 0, line: 1 },
-        PolicyId(0),
-    );
+    let resource = new_in(&scope);
     let desired = Desired {
         manifests: vec![meta],
         scopes: [(scope, Arc::new(vec![resource]))].into(),
@@ -473,13 +473,7 @@ fn what_cannot_be_read_of_another_source_holds_no_new_thing_unless_both_are_of_o
 fn what_a_row_was_called_before_is_remembered_and_goes_along() {
     let scope = Scope::new("toy", "new");
     let mut memories: BTreeMap<Scope, ScopeMemory> = [memory(row("old"))].into();
-    let resource = Resource::new(
-        "new".into(),
-        scope.clone().into(),
-        Spec::known(b"x".to_vec()),
-        Origin { manifest: 0, line: 1 },
-        PolicyId(0),
-    );
+    let resource = new_in(&scope);
     let desired = Desired {
         manifests: vec![meta("new", Some("Thing/old"))],
         scopes: [(scope.clone(), Arc::new(vec![resource]))].into(),
